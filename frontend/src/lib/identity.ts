@@ -1,0 +1,23 @@
+/* Who is talking: a random key that stays in this browser. It names nobody. */
+
+const KEY = 'online.user';
+
+/** A version-4 UUID. `crypto.randomUUID` would do, but browsers offer it over https and localhost only. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+export function browserKey(): string {
+  const key = newId();
+  try {
+    const known = localStorage.getItem(KEY);
+    if (known === null) localStorage.setItem(KEY, key);
+    return known ?? key;
+  } catch {
+    return key; // storage may be forbidden; then the key lives as long as the page
+  }
+}

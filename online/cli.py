@@ -1,0 +1,310 @@
+"""The command line: serve (the default), learn, replay, log export, versions, rollback, openapi."""
+
+import json
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from online import __version__
+from online.errors import OnlineError, SetupError
+from online.settings import Settings, load
+
+if TYPE_CHECKING:
+    from online.evaluation.replay import Replay, Report
+    from online.workspace import Workspace
+
+app = typer.Typer(
+    name="online",
+    help="A service for a model that keeps learning while it serves. Without a verb: serve.",
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+log_app = typer.Typer(help="The service's own log.", no_args_is_help=True)
+app.add_typer(log_app, name="log")
+
+ConfigFlag = Annotated[
+    Optional[Path], typer.Option("--config", help="TOML file of settings; default: ./online.toml where it exists")
+]
+StateFlag = Annotated[Optional[Path], typer.Option("--state", help="folder that holds everything; default: ./state")]
+StoreFlag = Annotated[
+    Optional[str], typer.Option("--store", help="SQLAlchemy URL; default: SQLite in the state folder")
+]
+StreamFlag = Annotated[Optional[str], typer.Option("--stream", help="redis:// URL; default: the store itself")]
+DeviceFlag = Annotated[Optional[str], typer.Option("--device", help="auto, cpu or cuda: where the learner computes")]
+HostFlag = Annotated[Optional[str], typer.Option("--host", help="address to listen on; default: 127.0.0.1")]
+PortFlag = Annotated[Optional[int], typer.Option("--port", help="port to listen on; 0 takes a free one; default: 8000")]
+LearnerFlag = Annotated[bool, typer.Option("--learner/--no-learner", help="run a learner beside the service")]
+JsonFlag = Annotated[bool, typer.Option("--json", help="print one JSON object, for machines")]
+ModelName = Annotated[Optional[str], typer.Option("--model", help="the model's name; default: the only one")]
+VersionFlag = Annotated[bool, typer.Option("--version", help="print the version and leave")]
+
+
+@app.callback(invoke_without_command=True)
+def root(context: typer.Context, version: VersionFlag = False) -> None:
+    if version:
+        typer.echo(f"online {__version__}")
+    elif context.invoked_subcommand is None:
+        serve()
+
+
+@app.command()
+def serve(
+    state: StateFlag = None,
+    host: HostFlag = None,
+    port: PortFlag = None,
+    config: ConfigFlag = None,
+    store: StoreFlag = None,
+    stream: StreamFlag = None,
+    device: DeviceFlag = None,
+    learner: LearnerFlag = True,
+) -> None:
+    """Serve the models and learn beside them. Ctrl-C stops both cleanly.
+
+    Examples: online serve --state ./state | online serve --config online.toml --port 9000
+    """
+    from online.observability import configure
+
+    configure()
+    settings = load(config, state=state, host=host, port=port, store=store, stream=stream, device=device)
+    listener = bind(settings.host, settings.port)
+    from online.serving.server import run
+
+    address = listener.getsockname()
+    shown = f"http://{settings.host}:{address[1]}"
+    run(
+        settings,
+        listener,
+        learner,
+        lambda: typer.echo(f"\n  online {__version__} is ready: {shown}   (Ctrl-C stops it)\n"),
+    )
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the address first, so that nothing is started for one that is taken."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        raise SetupError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or --host"
+        ) from None
+    listener.listen(1024)
+    return listener
+
+
+@app.command()
+def learn(
+    state: StateFlag = None,
+    config: ConfigFlag = None,
+    store: StoreFlag = None,
+    stream: StreamFlag = None,
+    device: DeviceFlag = None,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
+) -> None:
+    """Run the learner alone, for services started with --no-learner on the same state."""
+    from online.learning.process import run
+    from online.observability import configure
+
+    configure()
+    if supervised:
+        settings = Settings.model_validate_json(sys.stdin.readline())
+    else:
+        settings = load(config, state=state, store=store, stream=stream, device=device)
+    raise typer.Exit(run(settings, supervised))
+
+
+@app.command()
+def replay(
+    source: Annotated[str, typer.Argument(help="a log of ours, JSONL of {input, label}, a CSV, or river:Phishing")],
+    model: Annotated[str, typer.Option("--model", help="kind of model: classifier, ranker or river")],
+    label: Annotated[Optional[str], typer.Option("--label", help="a CSV's label column")] = None,
+    option: Annotated[
+        Optional[list[str]], typer.Option("--option", help="NAME=VALUE of the model; may be repeated")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda")] = "cpu",
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay a logged stream: predict, score, then learn, each example in order.
+
+    Examples: online replay river:Phishing --model classifier | online replay log.jsonl --model ranker --json
+    """
+    from online.evaluation.replay import Replay
+    from online.evaluation.sources import open_source
+    from online.learning.process import choose_device
+    from online.settings import Device
+
+    wanted: Device = "cuda" if device == "cuda" else "auto" if device == "auto" else "cpu"
+    opened = open_source(source, label)
+    try:
+        running = Replay(opened, model, options_from(option or []), choose_device(wanted))
+    except ValueError as error:
+        raise SetupError(str(error)) from None
+    interrupted = run_with_bar(running, opened.count)
+    report = running.report()
+    print_json(report) if as_json else print_table(report, interrupted)
+    raise typer.Exit(130 if interrupted else 0)
+
+
+def options_from(pairs: Sequence[str]) -> dict[str, Any]:
+    """["scale=2", "input=text"] -> {"scale": 2, "input": "text"}; values are JSON where they can be."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SetupError(f"--option takes NAME=VALUE, not {pair!r}")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
+def run_with_bar(running: "Replay", count: int | None) -> bool:
+    """Replay under a progress bar on standard error; True when Ctrl-C ended it early."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("replay", total=count, rate="")
+
+        def tick(number: int) -> None:
+            if number % 64 == 0:
+                speed = progress.tasks[0].speed
+                progress.update(task, completed=number, rate=f"{speed:,.0f}/s" if speed else "")
+
+        try:
+            running.run(tick)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def print_json(report: "Report") -> None:
+    from dataclasses import asdict
+
+    typer.echo(json.dumps(asdict(report)))
+
+
+def print_table(report: "Report", interrupted: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    def percent(ratio: float | None) -> str:
+        return "-" if ratio is None else f"{ratio:.2%}"
+
+    table = Table(title="so far (interrupted)" if interrupted else None)
+    for name in ("predictor", "prequential accuracy"):
+        table.add_column(name)
+    table.add_row("this model", percent(report.accuracy))
+    table.add_row("no change (the last label again)", percent(report.no_change_accuracy))
+    table.add_row("majority (the most frequent label)", percent(report.majority_accuracy))
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{report.examples:,} examples, {report.examples_per_second:,.0f} a second, state {report.state_sha256}"
+    )
+
+
+@log_app.command()
+def export(
+    output: Annotated[Path, typer.Option("--output", help="file to write: JSONL, gzipped where it ends in .gz")],
+    model: ModelName = None,
+    state: StateFlag = None,
+    config: ConfigFlag = None,
+    store: StoreFlag = None,
+) -> None:
+    """Write a model's log as JSONL: every event in order, with what was asked and answered."""
+    from online.evaluation.export import write_log
+
+    settings = load(config, state=state, store=store)
+    workspace = open_existing(settings)
+    count = write_log(workspace, chosen(settings, model), output)
+    workspace.store.close()
+    typer.echo(f"{count} events written to {output}", err=True)
+
+
+@app.command()
+def versions(
+    model: ModelName = None, state: StateFlag = None, config: ConfigFlag = None, as_json: JsonFlag = False
+) -> None:
+    """List the versions that are kept, newest first."""
+    from online.snapshots import as_shown
+
+    settings = load(config, state=state)
+    snapshots = open_existing(settings).snapshots(chosen(settings, model))
+    live = snapshots.live()
+    listed = [
+        as_shown(manifest, live is not None and manifest.version == live.version) for manifest in snapshots.manifests()
+    ]
+    if as_json:
+        typer.echo(json.dumps({"versions": listed}))
+        return
+    for version in listed:
+        mark, made_at = "*" if version["live"] else " ", version["created_at"][:19]
+        until, state_sha256 = version["learned_until"], version["state_sha256"][:12]
+        typer.echo(f"{mark} {version['version']:>6}  learned until {until:<8} {made_at}  {state_sha256}")
+
+
+@app.command()
+def rollback(
+    version: Annotated[int, typer.Argument(help="the version to make live")],
+    model: ModelName = None,
+    state: StateFlag = None,
+    config: ConfigFlag = None,
+) -> None:
+    """Make an older version live. Learning goes on, and publishes from the next event on."""
+    settings = load(config, state=state)
+    manifest = open_existing(settings).snapshots(chosen(settings, model)).roll_back(version)
+    typer.echo(f"{manifest.model} answers from version {manifest.version}, learned until {manifest.learned_until}")
+
+
+@app.command()
+def openapi() -> None:
+    """Print the API's OpenAPI document."""
+    import tempfile
+
+    from online.serving.app import create_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = create_app(Settings(state=Path(folder)), with_learner=False)
+        typer.echo(json.dumps(made.openapi(), indent=1))
+        made.state.parts.workspace.store.close()
+
+
+def open_existing(settings: Settings) -> "Workspace":
+    from online.workspace import Workspace
+
+    if not settings.state.exists():
+        raise SetupError(f"there is no state folder {settings.state}; say where it is with --state")
+    return Workspace(settings)
+
+
+def chosen(settings: Settings, model: str | None) -> str:
+    names = [each.name for each in settings.models]
+    if model is None and len(names) == 1:
+        return names[0]
+    if model not in names:
+        raise SetupError(f"say which model with --model: {', '.join(names)}")
+    return model
+
+
+def main() -> None:
+    try:
+        app()
+    except OnlineError as error:
+        typer.echo(f"online: {error}", err=True)
+        raise SystemExit(2) from None

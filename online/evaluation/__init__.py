@@ -1,0 +1,1 @@
+"""Judges on what was recorded; writes nothing but reports."""

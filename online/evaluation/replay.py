@@ -1,0 +1,141 @@
+"""Prequential replay: predict, score, then learn, in the order it happened.
+
+    source --line--> encode (or the logged features) --> predict --> score --> Pupil.apply
+
+The Pupil is the learner's own, so that replaying a service's log ends in the very state its live model has.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from online.errors import BadInput
+from online.evaluation.sources import Line, Source
+from online.learning.learner import Pupil
+from online.models import Encoder
+from online.models.encoder import encoder
+from online.schemas import Entry, Event
+from online.workspace import cache_folder
+
+
+@dataclass(slots=True)
+class Score:
+    """Counts of what was right. no_change predicts the last label, majority the most frequent one so far."""
+
+    rated: int = 0
+    right: int = 0
+    no_change: int = 0
+    majority: int = 0
+    seen: Counter[str] = field(default_factory=Counter)
+    last: str | None = None
+
+    def add(self, choice: str | None, label: str) -> None:
+        self.rated += 1
+        self.right += choice == label
+        self.no_change += self.last == label
+        self.majority += bool(self.seen) and self.seen.most_common(1)[0][0] == label
+        self.seen[label] += 1
+        self.last = label
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    examples: int
+    accuracy: float | None
+    no_change_accuracy: float | None
+    majority_accuracy: float | None
+    examples_per_second: float
+    state_sha256: str
+
+
+class Replay:
+    """One source through one model. `run` may be interrupted; `report` then tells what is known so far."""
+
+    def __init__(self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu") -> None:
+        self.source = source
+        self.options = self._options(kind, options)
+        self.logged = source.header.get("kind") == kind or (kind == "classifier" and self._same_input())
+        self.encoder = None if self.logged else self._encoder(kind)
+        self.pupil = Pupil(kind, self.options, device, self._history)
+        self.score, self.examples, self.seconds = Score(), 0, 0.0
+
+    def _options(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The log's own options where its kind is replayed, otherwise what the source's inputs call for."""
+        if self.source.header.get("kind") == kind:
+            return {**self.source.header["options"], **options}
+        if kind == "ranker" and not self.source.header:
+            raise BadInput(
+                "a ranker replays a log of its own service; labelled data is for a classifier or a river model"
+            )
+        if kind == "classifier":
+            inputs = (
+                {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
+            )
+            return {**inputs, **options}
+        return dict(options)
+
+    def _logged_input(self) -> dict[str, Any]:
+        options = self.source.header["options"]
+        return {name: options[name] for name in ("input", "size") if name in options} or {"input": "text"}
+
+    def _same_input(self) -> bool:
+        return bool(self.source.header) and self.options.get("input", "text") == self._logged_input().get(
+            "input", "text"
+        )
+
+    def _encoder(self, kind: str) -> Encoder:
+        made: Encoder = encoder({"input": "table"} if kind == "river" else self.options, cache_folder())
+        return made
+
+    def run(self, tick: Callable[[int], None]) -> None:
+        """Go through the source; `tick` is told after every line how many there were."""
+        started = time.perf_counter()
+        try:
+            for number, line in enumerate(self.source.lines(), 1):
+                self._take(line)
+                tick(number)
+        finally:
+            self.seconds = time.perf_counter() - started
+
+    def _take(self, line: Line) -> None:
+        entry = self._encoded(line)
+        if line.refused is not None:
+            self.pupil.refused[entry.offset] = line.refused
+        elif line.rated:
+            self._score(entry.event)
+        self.pupil.apply([entry])
+        self.examples += line.rated
+
+    def _score(self, event: Event) -> None:
+        """Only what tells the right answer can be scored: a label, a correction, a reward for what was right."""
+        if event.kind in ("label", "correction") or (event.kind == "reward" and event.reward >= 0.5):
+            self.score.add(self.pupil.model.predict([event.features])[0].choice, event.label)
+
+    def _encoded(self, line: Line) -> Entry:
+        if self.encoder is None:
+            return line.entry
+        try:
+            features = self.encoder.encode([line.instance])[0]
+        except ValueError as error:
+            raise BadInput(
+                f"{self.source.name}, example {line.entry.offset}: {str(error).removeprefix('instance 0 ')}"
+            ) from None
+        return replace(line.entry, event=replace(line.entry.event, features=features))
+
+    def _history(self, until: int) -> Iterator[Entry]:
+        for line in self.source.lines():
+            if line.entry.offset > until:
+                return
+            yield self._encoded(line)
+
+    def report(self) -> Report:
+        score = self.score
+
+        def ratio(count: int) -> float | None:
+            return round(count / score.rated, 6) if score.rated else None
+
+        rate = round(self.examples / self.seconds, 1) if self.seconds else 0.0
+        counts = ratio(score.right), ratio(score.no_change), ratio(score.majority)
+        return Report(self.examples, *counts, rate, self.pupil.model.fingerprint())

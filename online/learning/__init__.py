@@ -1,0 +1,1 @@
+"""A process that reads, learns and publishes; it never answers."""

@@ -1,0 +1,312 @@
+"""The loop: read after the offset in the last snapshot, learn, ask the gate, publish.
+
+    stream --entries--> Pupil (model + offset) --state--> gate --> snapshots
+       ^                   | cannot be learned
+       |                   v
+       offset          set aside by offset, with the reason
+
+The offset lives in the snapshot. After a crash, learning resumes from the newest durable one and reads on from there;
+no acknowledgement is kept anywhere else, so that nothing is learned twice and nothing is left out.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from online.errors import CorruptSnapshot, NotFound, Unavailable
+from online.learning.gate import Gate
+from online.models import BadExample, Example, Model, Options, State, create, recipe
+from online.observability import fact
+from online.schemas import Entry, Event
+from online.snapshots import Manifest, Snapshots
+from online.store import Store, mark_refused, now, refused_offsets
+from online.stream import Stream
+
+log = logging.getLogger("online.learner")
+
+IDLE_MS = 250.0  # the longest the loop waits before it looks whether it should stop
+PRUNE_EVERY = 32  # publications
+RETRY_S = 0.5  # after the stream or the disk did not answer
+
+
+def example_of(entry: Entry) -> Example:
+    event = entry.event
+    if event.kind == "retraction":
+        raise BadExample("a retraction inside a retraction")
+    return Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)
+
+
+@dataclass(slots=True)
+class Pupil:
+    """A model and how far it has learned. Learner and replay drive the same one, so both end in the same state.
+
+    history: every entry up to an offset, for models that cannot subtract. refused: offsets set aside, with reasons.
+    """
+
+    kind: str
+    options: Options
+    device: str
+    history: Callable[[int], Iterable[Entry]]
+    refused: dict[int, str] = field(default_factory=dict)
+    on_refused: Callable[[int, str], None] = lambda offset, reason: None
+    learned_until: int = 0
+    model: Model = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model = create(self.kind, self.options, self.device)
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        """Learn entries in order. What can never be learned is set aside; any other error is raised."""
+        pending: list[Entry] = []
+        for entry in entries:
+            if entry.event.kind == "retraction":
+                self._learn(pending)
+                pending = []
+                self._take_back(entry)
+            elif entry.offset not in self.refused:
+                pending.append(entry)
+        self._learn(pending)
+        self.learned_until = entries[-1].offset
+
+    def _learn(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        try:
+            self.model.learn([example_of(entry) for entry in entries])
+        except BadExample as error:  # nothing of the batch was learned
+            if len(entries) == 1:
+                self.set_aside(entries[0].offset, str(error))
+                return
+            for entry in entries:
+                self._learn([entry])
+
+    def set_aside(self, offset: int, reason: str) -> None:
+        self.refused[offset] = reason
+        self.on_refused(offset, reason)
+
+    def _take_back(self, entry: Entry) -> None:
+        target = entry.event.target
+        if target is None or target.offset in self.refused:
+            return
+        if self.model.subtracts:
+            self.model.unlearn([example_of(Entry(target.offset, target.event))])
+        else:
+            self._learn_without(entry.offset)
+
+    def _learn_without(self, until: int) -> None:
+        """The exact way for a model that cannot subtract: everything again, without what was taken back."""
+        gone = {e.event.target.offset for e in self.history(until) if e.event.kind == "retraction" and e.event.target}
+        self.model = create(self.kind, self.options, self.device)
+        kept = (
+            e
+            for e in self.history(until)
+            if e.event.kind != "retraction" and e.offset not in gone | self.refused.keys()
+        )
+        for entry in kept:
+            self._learn([entry])
+
+
+class Learner:
+    """One model's learner. `run` until told to stop; every step is safe to be killed in."""
+
+    def __init__(
+        self,
+        kind: str,
+        options: Options,
+        snapshots: Snapshots,
+        stream: Stream,
+        store: Store,
+        device: str = "cpu",
+        batch: int = 256,
+        publish_every_ms: float = 10.0,
+        durable_every_s: float = 2.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.snapshots, self.stream, self.store = snapshots, stream, store
+        self.kind, self.options, self.device, self.clock = kind, options, device, clock
+        self.batch, self.publish_every_s, self.durable_every_s = batch, publish_every_ms / 1000, durable_every_s
+        self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
+        self.events = self.rated = self.right = 0
+        self.published_at = self.durable_at = -1e9
+        self.durable_until = self.tried_until = -1
+        self.parent: int | None = None
+        self.publications = 0
+        self.pupil = self._new_pupil()
+
+    def run(self, stop: threading.Event) -> None:
+        """Resume, then read, learn and publish until `stop` is set; the last state is left durable."""
+        self.resume()
+        while not stop.is_set():
+            try:
+                self.step()
+            except Unavailable as error:
+                fact(log, "waiting", logging.WARNING, model=self.snapshots.model, reason=str(error))
+                stop.wait(RETRY_S)
+        if self.pupil.learned_until > self.durable_until:
+            self.publish(durable=True)
+
+    def resume(self) -> None:
+        """Take up the newest durable snapshot that is whole, or start from nothing."""
+        loaded = self.snapshots.newest_durable(self.recipe)
+        self.pupil = self._new_pupil()
+        if loaded is not None:
+            self.pupil.model.restore(loaded.parts)
+            self.pupil.learned_until = loaded.manifest.learned_until
+            self.events, self.rated, self.right = (
+                int(loaded.manifest.metrics[name]) for name in ("events", "rated", "right")
+            )
+        self.durable_until = self.pupil.learned_until if loaded else -1
+        self.tried_until = self.durable_until
+        fact(
+            log,
+            "resumed",
+            model=self.snapshots.model,
+            version=loaded.manifest.version if loaded else None,
+            learned_until=self.pupil.learned_until,
+        )
+        if loaded is None and self._live_until() < 0:
+            self.publish(durable=True)
+
+    def step(self) -> None:
+        """Read once, learn what came, publish what is due."""
+        entries = self.stream.read(self.pupil.learned_until, self.batch, self._patience_ms())
+        if entries:
+            self.learn(entries)
+        if self.pupil.learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
+            self.publish(durable=self._durable_due())
+        elif self.pupil.learned_until > self.durable_until and self._durable_due():
+            self.publish(durable=True)
+
+    def learn(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._score(entry.event)
+        try:
+            self.pupil.apply(entries)
+        except Exception as error:  # the model is in an unknown state: find the culprit from the last good one
+            fact(
+                log, "isolating", logging.WARNING, model=self.snapshots.model, error=f"{type(error).__name__}: {error}"
+            )
+            self._isolate(entries[-1].offset)
+
+    def _score(self, event: Event) -> None:
+        """Prequential: what was answered against what came back, in the order it happened."""
+        self.events += 1
+        if event.choice is not None and event.kind in ("label", "correction", "reward"):
+            self.rated += 1
+            self.right += event.reward >= 0.5 if event.kind == "reward" else event.choice == event.label
+
+    def _patience_ms(self) -> float:
+        if self.pupil.learned_until > self.tried_until:
+            return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
+        return IDLE_MS
+
+    def _durable_due(self) -> bool:
+        return self.clock() - self.durable_at >= self.durable_every_s
+
+    # publish
+
+    def publish(self, durable: bool) -> Manifest | None:
+        """Write the current state as a version and make it live where it knows more than what is live.
+
+        None when there was nothing to write or the gate refused it.
+        """
+        until = self.pupil.learned_until
+        live = until > self._live_until()
+        self.tried_until = until
+        if not (live or durable):
+            return None
+        state = self.pupil.model.state(serving_only=not durable)
+        refusal = self.gate.refusal(state, self.pupil.model.probes())
+        if refusal is not None:
+            fact(log, "refused", logging.ERROR, model=self.snapshots.model, learned_until=until, reason=refusal)
+            self._isolate(until, gated=True)
+            return None
+        return self._write(state, until, durable, live)
+
+    def _write(self, state: State, until: int, durable: bool, live: bool) -> Manifest:
+        manifest = Manifest(
+            model=self.snapshots.model,
+            version=self.snapshots.next_version(),
+            parent=self.parent,
+            learned_until=until,
+            created_at=now(),
+            state_sha256=self.pupil.model.fingerprint(),
+            weights_sha256="",
+            feature_epoch=self.pupil.model.feature_epoch(),
+            recipe=self.recipe,
+            durable=durable,
+            metrics={"events": self.events, "rated": self.rated, "right": self.right},
+        )
+        written = self.snapshots.publish(state, manifest, live)
+        self.parent, self.published_at = written.version, self.clock()
+        if durable:
+            self.durable_at, self.durable_until = self.published_at, until
+        self.publications += 1
+        if self.publications % PRUNE_EVERY == 0:
+            self.snapshots.prune()
+        fact(
+            log,
+            "published",
+            logging.DEBUG,
+            model=written.model,
+            version=written.version,
+            learned_until=until,
+            durable=durable,
+            live=live,
+        )
+        return written
+
+    def _live_until(self) -> int:
+        """Only a version that has learned more than this goes live."""
+        live = self.snapshots.live()
+        if live is None:
+            return -1
+        try:
+            manifest = self.snapshots.manifest(live.version)
+            return max(live.held_until, manifest.learned_until) if manifest.recipe == self.recipe else -1
+        except (NotFound, CorruptSnapshot) as error:  # live points at nothing usable: whatever is whole is better
+            fact(log, "live version unusable", logging.ERROR, model=self.snapshots.model, reason=str(error))
+            return live.held_until
+
+    # poison
+
+    def _isolate(self, until: int, gated: bool = False) -> None:
+        """From the last durable state, learn one by one, and set aside whatever breaks the model."""
+        while True:
+            events, rated, right = self.events, self.rated, self.right
+            self.resume()
+            self.events, self.rated, self.right = events, rated, right
+            culprit = self._first_culprit(until, gated)
+            if culprit is None:
+                self.tried_until = until if gated else self.tried_until
+                return
+            self.pupil.set_aside(*culprit)
+
+    def _first_culprit(self, until: int, gated: bool) -> tuple[int, str] | None:
+        while self.pupil.learned_until < until:
+            entry = self.stream.read(self.pupil.learned_until, 1)[0]
+            try:
+                self.pupil.apply([entry])
+            except Exception as error:  # any error at all: this entry must not stop the ones behind it
+                return entry.offset, f"{type(error).__name__}: {error}"
+            model = self.pupil.model
+            refusal = self.gate.refusal(model.state(serving_only=True), model.probes()) if gated else None
+            if refusal is not None:
+                return entry.offset, refusal
+        return None
+
+    def _new_pupil(self) -> Pupil:
+        refused = self.store.read(lambda connection: refused_offsets(connection, self.snapshots.model))
+        return Pupil(self.kind, self.options, self.device, self._history, refused, self._note_refused)
+
+    def _history(self, until: int) -> Iterator[Entry]:
+        after = 0
+        while after < until and (entries := self.stream.read(after, 1_000)):
+            yield from (entry for entry in entries if entry.offset <= until)
+            after = entries[-1].offset
+
+    def _note_refused(self, offset: int, reason: str) -> None:
+        fact(log, "set aside", logging.WARNING, model=self.snapshots.model, offset=offset, reason=reason)
+        self.store.submit(lambda connection: mark_refused(connection, self.snapshots.model, offset, reason)).result()

@@ -1,0 +1,162 @@
+"""What can learn: the Model contract, and the table of names -> models.
+
+A model sees encoded inputs (bytes, as they are logged), never HTTP, disk or SQL. `predict` never changes it. Its state
+is a set of named parts: serving loads the small ones (solved weights), learning resumes from all of them.
+
+    encoder.encode(instances) -> [bytes]      once, in the service; logged with the prediction
+    model.predict([bytes])    -> [Answer]     in every server, from the live snapshot's serving parts
+    model.learn([Example])                    in the learner, from the logged bytes
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tensors = Mapping[str, NDArray[Any]]
+Options = Mapping[str, Any]
+Kind = Literal["label", "reward", "correction", "reply", "retire", "restore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One thing to learn. `offset` is its place in the stream and its identity.
+
+    label: the right label (classifier) or reply id (ranker); for a reward, what was answered; for reply, retire and
+    restore, the reply's id. text: a new reply's text. reward: in [0, 1].
+    """
+
+    offset: int
+    kind: Kind
+    features: bytes
+    label: str
+    text: str = ""
+    reward: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    id: str
+    score: float
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model says to one input. choice is None before it has seen any label, and when it abstains."""
+
+    choice: str | None
+    candidates: tuple[Candidate, ...]
+    score: float = 0.0
+    propensity: float = 1.0
+    abstained: bool = False
+
+
+@dataclass(slots=True)
+class Part:
+    """A named piece of state: tensors that are written to one file. serving: needed to predict.
+
+    revision: equal revisions of one part mean equal tensors, so its file need not be written again.
+    """
+
+    tensors: Tensors
+    serving: bool
+    revision: int | None = None
+    derived: dict[str, Any] = field(default_factory=dict)  # what a reader computed from the tensors, kept with them
+
+
+State = Mapping[str, Part]
+
+
+class BadExample(ValueError):
+    """An event that this model can never learn. Nothing was changed; the learner sets it aside."""
+
+
+class Model(Protocol):
+    """One suite, tests/contracts/test_models.py, runs over every entry of `KINDS`."""
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether `unlearn` is exact; otherwise the learner replays the log without the retracted events."""
+
+    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+        """One answer per input; changes nothing."""
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        """All or nothing. Raises BadExample, naming the first example that cannot be learned."""
+
+    def unlearn(self, examples: Sequence[Example]) -> None:
+        """The state that never having seen them would have left."""
+
+    def state(self, serving_only: bool = False) -> State:
+        """The parts to publish. Solves the weights where that is still due."""
+
+    def restore(self, state: State) -> None:
+        """Take over a state; with its serving parts alone the model predicts but cannot learn."""
+
+    def fingerprint(self) -> str:
+        """sha256 of what was learned: equal for equal examples, whatever their order where the kind promises that."""
+
+    def probes(self) -> list[tuple[bytes, str | None]]:
+        """A bounded set of inputs a candidate must answer, with the choice it must make (None: any)."""
+
+    def feature_epoch(self) -> str:
+        """Names the fixed mapping from encoded inputs to features."""
+
+
+class Encoder(Protocol):
+    """Turns one instance of a request into the bytes that are logged and learned from."""
+
+    epoch: str
+
+    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """One byte string per instance. Raises ValueError that names the instance and the cause."""
+
+
+KINDS: dict[str, str] = {
+    "ranker": "online.models.ranker:Ranker",
+    "classifier": "online.models.classifier:Classifier",
+    "river": "online.models.river:River",
+}
+
+
+def create(kind: str, options: Options, device: str = "cpu") -> Model:
+    """A model that has seen nothing. Raises ValueError for an unknown kind or option."""
+    if kind not in KINDS:
+        raise ValueError(f"unknown model kind {kind!r}; one of {', '.join(KINDS)}")
+    module, _, name = KINDS[kind].partition(":")
+    make = cast(Callable[[Options, str], Model], getattr(import_module(module), name))
+    return make(options, device)
+
+
+def recipe(kind: str, options: Options) -> str:
+    """Names a kind with its options: a snapshot made by another recipe is not taken up. Secrets are no part of it."""
+    told = {name: value for name, value in options.items() if name != "key"}
+    return hashlib.sha256(json.dumps([kind, told], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def packed(meta: Any) -> NDArray[np.uint8]:
+    """JSON as a tensor, so that a safetensors file holds names beside numbers."""
+    return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
+
+
+def unpacked(tensor: NDArray[Any]) -> Any:
+    return json.loads(tensor.tobytes())
+
+
+def take(options: Options, allowed: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` over the defaults in `allowed`. Raises ValueError for a name or a type that does not fit."""
+    unknown = sorted(set(options) - set(allowed))
+    if unknown:
+        raise ValueError(f"unknown option {unknown[0]!r}; this kind knows {', '.join(sorted(allowed))}")
+    for name, value in options.items():
+        default = allowed[name]
+        numeric = isinstance(default, float) and isinstance(value, (int, float)) and not isinstance(value, bool)
+        if default is not None and type(value) is not type(default) and not numeric:
+            raise ValueError(f"option {name!r} must be {type(default).__name__}, not {value!r}")
+    return {**allowed, **options}

@@ -1,0 +1,171 @@
+"""Sufficient statistics in integers: what cannot be forgotten, reordered or lost.
+
+The whole memory of a head is sums over its examples' int8 features, per class and signed apart:
+
+    counts n_c        sums  S_c = sum x        gram  G = sum x x^T        (int64, positives)
+    negative counts and sums per class         (what an answer was punished for)
+
+Integer addition commutes, so order, batch size, device and crashes cannot change the state; un-learning subtracts;
+workers merge by adding. Weights are solved from the sums (shared-covariance linear discriminant analysis).
+
+Shapes: B examples, C classes, D features.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+EXACT_ROWS = 1_040  # 127^2 * rows < 2^24: int8 products summed in float32 stay exact up to here
+NEGATIVE_PULL = 0.25  # how far a mean moves away from what it was punished for (Rocchio 1971)
+PRIOR_WEIGHT = 0.5  # a class described by a text counts as half an example of it
+FLOOR_RATIO = 0.3  # of the mean second moment: the variance assumed before any is seen
+
+
+class ExactStatistics:
+    """Integer sums over int8 examples on one device. Labels are append-only: an index never changes its meaning."""
+
+    def __init__(self, width: int, device: str = "cpu") -> None:
+        self.device = torch.device(device)
+        torch.backends.cuda.matmul.allow_tf32 = False  # ten mantissa bits would break exactness
+        self.labels: list[str] = []
+        self._index: dict[str, int] = {}
+        self.counts = self._zeros(2, 0)  # [2, C]: positive, negative
+        self.sums = self._zeros(2, 0, width)  # [2, C, D]
+        self.gram = self._zeros(width, width)  # [D, D], positives
+
+    @property
+    def width(self) -> int:
+        return int(self.gram.shape[0])
+
+    def index(self, label: str) -> int | None:
+        return self._index.get(label)
+
+    def add_label(self, label: str) -> int:
+        """The label's index; a new one is appended."""
+        if label not in self._index:
+            self._index[label] = len(self.labels)
+            self.labels.append(label)
+            self.counts = torch.cat([self.counts, self._zeros(2, 1)], 1)
+            self.sums = torch.cat([self.sums, self._zeros(2, 1, self.width)], 1)
+        return self._index[label]
+
+    def widen(self, width: int) -> None:
+        """Append features that were zero in every example so far."""
+        more = width - self.width
+        if more > 0:
+            self.sums = torch.nn.functional.pad(self.sums, (0, more))
+            self.gram = torch.nn.functional.pad(self.gram, (0, more, 0, more))
+
+    def add(self, features: NDArray[np.int8], classes: Sequence[int], negative: bool = False, times: int = 1) -> None:
+        """Add B examples (int8 [B, D]) to their classes; times=-1 subtracts them."""
+        for start in range(0, len(features), EXACT_ROWS):
+            chunk = torch.from_numpy(features[start : start + EXACT_ROWS].astype(np.float32)).to(self.device)
+            members = torch.as_tensor(classes[start : start + EXACT_ROWS], device=self.device)
+            self._add_chunk(chunk, members, int(negative), times)
+
+    def _add_chunk(self, x_BD: Tensor, classes_B: Tensor, side: int, times: int) -> None:
+        member_BC = torch.nn.functional.one_hot(classes_B, len(self.labels)).to(torch.float32)
+        self.counts[side] += times * member_BC.sum(0).to(torch.int64)
+        self.sums[side] += times * (member_BC.T @ x_BD).to(torch.int64)
+        if not side:
+            self.gram += times * (x_BD.T @ x_BD).to(torch.int64)
+
+    def merge(self, other: "ExactStatistics") -> None:
+        """Add another worker's sums; equals having learned its examples here."""
+        self.widen(other.width)
+        places = [self.add_label(label) for label in other.labels]
+        self.counts[:, places] += other.counts.to(self.device)
+        self.sums[:, places, : other.width] += other.sums.to(self.device)
+        self.gram[: other.width, : other.width] += other.gram.to(self.device)
+
+    def tensors(self) -> dict[str, NDArray[np.int64]]:
+        return {name: getattr(self, name).cpu().numpy() for name in ("counts", "sums", "gram")}
+
+    @classmethod
+    def restored(
+        cls, labels: Sequence[str], tensors: Mapping[str, NDArray[np.int64]], device: str = "cpu"
+    ) -> "ExactStatistics":
+        statistics = cls(tensors["gram"].shape[0], device)
+        statistics.labels = list(labels)
+        statistics._index = {label: place for place, label in enumerate(labels)}
+        for name in ("counts", "sums", "gram"):
+            setattr(statistics, name, torch.from_numpy(tensors[name].copy()).to(statistics.device))
+        return statistics
+
+    def digest(self, columns: Sequence[str] | None = None) -> bytes:
+        """sha256 over the sums in the order of the labels' and columns' names; what sums to nothing is left out."""
+        counts, sums, gram = self.tensors().values()
+        used = [c for c in np.argsort(np.array(self.labels, dtype=object)) if counts[:, c].any()] if self.labels else []
+        seen = hashlib.sha256()
+        if columns is not None:
+            order = sorted(
+                (name, place) for place, name in enumerate(columns) if gram[place].any() or sums[:, :, place].any()
+            )
+            places = np.array([place for _, place in order], dtype=np.intp)
+            sums, gram = sums[:, :, places], gram[np.ix_(places, places)]
+            seen.update("\0".join(name for name, _ in order).encode())
+        seen.update("\0".join(self.labels[c] for c in used).encode())
+        for tensor in (counts[:, used], sums[:, used], gram):
+            seen.update(np.ascontiguousarray(tensor).data)
+        return seen.digest()
+
+    def _zeros(self, *shape: int) -> Tensor:
+        return torch.zeros(shape, dtype=torch.int64, device=self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearWeights:
+    """Solved weights: scores = features @ matrix + bias. active: the classes that may be chosen."""
+
+    matrix: NDArray[np.float32]  # [D, C]
+    bias: NDArray[np.float32]  # [C]
+    active: NDArray[np.bool_]  # [C]
+
+
+def solve_slda(
+    statistics: ExactStatistics, shrinkage: float, priors: bool, described: NDArray[np.int8] | None = None
+) -> LinearWeights:
+    """Linear discriminant analysis with one shared covariance (Hayes & Kanan 2020), solved by Cholesky in float64.
+
+    The covariance is shrunk toward its own diagonal by a / (a + n) with a = shrinkage * D: with few examples this is
+    the nearest mean, later it is full LDA. described: int8 [C, D], a text per class, worth half an example.
+    priors: whether frequent classes are preferred.
+    """
+    counts_C, negative_C = statistics.counts.to(torch.float64)
+    sums_CD, negative_CD = statistics.sums.to(torch.float64)
+    means_CD = sums_CD / counts_C.clamp(min=1)[:, None]
+    covariance_DD = _shrunk_covariance(statistics, means_CD, counts_C, shrinkage)
+    weight_C = counts_C
+    if described is not None:
+        text_CD = torch.from_numpy(described.astype(np.float64)).to(statistics.device)
+        present_C = (text_CD != 0).any(1) * PRIOR_WEIGHT
+        weight_C = counts_C + present_C
+        means_CD = (sums_CD + present_C[:, None] * text_CD) / weight_C.clamp(min=PRIOR_WEIGHT)[:, None]
+    pull_C = NEGATIVE_PULL * negative_C / (negative_C + weight_C).clamp(min=1)
+    away_CD = negative_CD / negative_C.clamp(min=1)[:, None] - means_CD
+    means_CD = means_CD - pull_C[:, None] * away_CD
+    factor_DD, _ = torch.linalg.cholesky_ex(covariance_DD)
+    matrix_DC = torch.cholesky_solve(means_CD.T, factor_DD)
+    bias_C = -0.5 * (means_CD.T * matrix_DC).sum(0)
+    if priors:
+        bias_C = bias_C + torch.log((counts_C + 1) / (counts_C + 1).sum())
+    return LinearWeights(
+        matrix_DC.to(torch.float32).cpu().numpy(), bias_C.to(torch.float32).cpu().numpy(), (weight_C > 0).cpu().numpy()
+    )
+
+
+def _shrunk_covariance(statistics: ExactStatistics, means_CD: Tensor, counts_C: Tensor, shrinkage: float) -> Tensor:
+    """Within-class covariance [D, D], positive definite from the first example on."""
+    total = counts_C.sum().clamp(min=1)
+    gram_DD = statistics.gram.to(torch.float64)
+    within_DD = (gram_DD - (means_CD * counts_C[:, None]).T @ means_CD) / total
+    floor = FLOOR_RATIO * gram_DD.diagonal().mean() / total + 1.0  # 1.0: one quantum, so that nothing divides by zero
+    target_D = within_DD.diagonal().clamp(min=float(floor))
+    share = shrinkage * statistics.width / (shrinkage * statistics.width + total)
+    ridge = 1e-4 * target_D.mean()
+    return (1 - share) * within_DD + torch.diag(share * target_D + ridge)

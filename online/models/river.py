@@ -1,0 +1,155 @@
+"""Any river classifier under our contract: one by one, in order, on tables.
+
+River's own persistence is pickle, so its state is trusted only when it carries the HMAC of this installation's key:
+a file somebody else wrote is refused before a byte of it is unpickled, and no caller can send one.
+"""
+
+import hashlib
+import hmac
+import importlib
+import pickle
+from collections.abc import Iterable, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, packed, take, unpacked
+from online.models.encoder import parse_row
+
+PROBES = 8
+OPTIONS: dict[str, Any] = {
+    "estimator": "linear_model.SoftmaxRegression",  # its place inside river
+    "params": {},  # its keyword arguments
+    "scale": True,  # put preprocessing.StandardScaler before it
+    "key": "",  # hex; signs the state (the learner and the server fill it in from the state folder)
+}
+
+
+class River:
+    subtracts = False
+
+    def __init__(self, options: Options, device: str = "cpu") -> None:
+        self.options = take(options, OPTIONS)
+        self.key = bytes.fromhex(self.options["key"]) or b"in memory only"
+        self.estimator = build(self.options["estimator"], self.options["params"], self.options["scale"])
+        self.recent: list[bytes] = []
+        self.labels: set[str] = set()
+        self.revision = 0
+
+    def feature_epoch(self) -> str:
+        return "table"
+
+    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+        return [self._answer(features(data)) for data in inputs]
+
+    def _answer(self, row: dict[str, Any]) -> Answer:
+        chances = self.estimator.predict_proba_one(row) if self.labels else {}
+        ranked = sorted(((str(label), float(p)) for label, p in chances.items()), key=lambda pair: (-pair[1], pair[0]))
+        if not ranked:
+            return Answer(None, ())
+        return Answer(ranked[0][0], tuple(Candidate(label, p) for label, p in ranked), ranked[0][1])
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        rows = [self._checked(example) for example in examples]
+        for example, row in zip(examples, rows, strict=True):
+            self.estimator.learn_one(row, example.label)
+            self.labels.add(example.label)
+        self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+        self.revision += 1
+
+    def _checked(self, example: Example) -> dict[str, Any]:
+        if example.kind != "label" and not (example.kind == "reward" and example.reward >= 0.5):
+            raise BadExample(
+                "a river classifier learns labels and rewards of at least 0.5; it cannot learn what was wrong"
+            )
+        if not example.label:
+            raise BadExample("there is no label to learn: the answer it refers to had none")
+        try:
+            return features(example.features)
+        except (ValueError, AttributeError):
+            raise BadExample("features that are not a JSON object") from None
+
+    def unlearn(self, examples: Sequence[Example]) -> None:
+        raise NotImplementedError("a river model cannot subtract: subtracts is False")
+
+    def fingerprint(self) -> str:
+        seen = hashlib.sha256()
+        walk(self.estimator, seen.update, set())
+        return seen.hexdigest()
+
+    def probes(self) -> list[tuple[bytes, str | None]]:
+        return [(data, None) for data in self.recent]
+
+    def state(self, serving_only: bool = False) -> State:
+        data = pickle.dumps(self.estimator, protocol=5)
+        meta = {"labels": sorted(self.labels), "recent": [r.hex() for r in self.recent], "hmac": self._sign(data)}
+        tensors = {"estimator": np.frombuffer(data, np.uint8), "meta": packed(meta)}
+        return {"estimator": Part(tensors, serving=True, revision=self.revision)}
+
+    def restore(self, state: State) -> None:
+        tensors = state["estimator"].tensors
+        data, meta = tensors["estimator"].tobytes(), unpacked(tensors["meta"])
+        if not hmac.compare_digest(meta["hmac"], self._sign(data)):
+            raise ValueError("this river state was not written by this installation: its signature does not match")
+        self.estimator = pickle.loads(data)
+        self.labels, self.recent = set(meta["labels"]), [bytes.fromhex(r) for r in meta["recent"]]
+
+    def _sign(self, data: bytes) -> str:
+        return hmac.new(self.key, data, hashlib.sha256).hexdigest()
+
+
+def build(name: str, params: dict[str, Any], scale: bool) -> Any:
+    """The river classifier at `name`, e.g. "forest.ARFClassifier". Raises ValueError that says what is wrong."""
+    from river import base, preprocessing
+
+    module, _, attribute = name.rpartition(".")
+    try:
+        made = getattr(importlib.import_module(f"river.{module}"), attribute)
+    except (ImportError, AttributeError):
+        raise ValueError(f"river has no {name!r}; give a place inside river such as 'forest.ARFClassifier'") from None
+    if not (isinstance(made, type) and issubclass(made, base.Classifier)):
+        raise ValueError(f"river's {name} is not a classifier")
+    try:
+        estimator = made(**params)
+    except TypeError as error:
+        raise ValueError(f"river's {name} does not take these params: {error}") from None
+    return preprocessing.StandardScaler() | estimator if scale else estimator
+
+
+def features(data: bytes) -> dict[str, Any]:
+    """A row for river: numbers as they are, a category as `name=value`: 1."""
+    return {
+        (k if isinstance(v, float) else f"{k}={v}"): (v if isinstance(v, float) else 1.0)
+        for k, v in parse_row(data).items()
+    }
+
+
+def walk(value: Any, update: Any, inside: set[int]) -> None:
+    """Feed every number and name reachable from `value` to `update`, in an order that depends on the content alone."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes, complex)):
+        update(repr(value).encode())
+    elif isinstance(value, np.ndarray):
+        update(value.tobytes())
+    elif id(value) in inside:
+        update(b"cycle")
+    else:
+        inside.add(id(value))
+        update(type(value).__qualname__.encode())
+        for child in children(value):
+            walk(child, update, inside)
+        inside.discard(id(value))
+
+
+def children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict) or hasattr(value, "items"):
+        return [
+            child for key, item in sorted(value.items(), key=lambda pair: repr(pair[0])) for child in (repr(key), item)
+        ]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if isinstance(value, (list, tuple)) or hasattr(value, "popleft"):
+        return list(value)
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return [value.__qualname__]
+    return [part for part in value.__reduce_ex__(4)[1:3] if part is not None]

@@ -1,0 +1,206 @@
+"""What crosses a wire or the stream. Requests and answers are pydantic models, so the OpenAPI document shows them."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction"]
+Fate = Literal["accepted", "learned", "refused", "retracted"]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+
+
+class Wire(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+# predict
+
+
+class PredictRequest(Wire):
+    """`instances` holds texts, lists of numbers or objects of features, as the model takes them."""
+
+    instances: list[Any] = Field(min_length=1)
+    min_offset: int | None = Field(None, ge=0, description="answer only with a version that has learned this offset")
+    timeout_ms: int = Field(2_000, ge=0, le=60_000, description="how long min_offset may wait, in ms")
+    user: Id | None = None
+    record: bool = Field(True, description="false: a dry run that leaves no row and takes no feedback")
+
+
+class ReplyRef(Wire):
+    id: str
+    text: str
+
+
+class RankedReply(ReplyRef):
+    score: float
+
+
+class RankerPrediction(Wire):
+    reply: ReplyRef | None
+    score: float
+    propensity: float
+    candidates: list[RankedReply]
+    abstained: bool
+
+
+class ClassifierPrediction(Wire):
+    label: str | None
+    probabilities: dict[str, float]
+
+
+class PredictAnswer(Wire):
+    predictions: list[RankerPrediction | ClassifierPrediction]
+    prediction_ids: list[str]
+    model_version: str
+    learned_until: int
+
+
+# feedback
+
+
+class FeedbackItem(Wire):
+    """What somebody thought: exactly one of reward, label and correction, about a prediction or about an input."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Id | None = Field(None, description="your idempotency key; the same id again has no second effect")
+    prediction_id: Id | None = None
+    input: Any = Field(None, description="instead of a prediction_id")
+    reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    label: str | None = None
+    correction: str | None = Field(
+        None, description="the text of the reply it should have given; new text is a new reply"
+    )
+    user: Id | None = None
+    reason: str | None = Field(None, max_length=200)
+    comment: str | None = Field(None, max_length=2_000)
+
+
+class FeedbackRequest(Wire):
+    feedback: list[FeedbackItem] = Field(min_length=1)
+
+
+class Receipt(Wire):
+    id: str
+    offset: int
+    status: Fate
+
+
+class FeedbackAnswer(Wire):
+    receipts: list[Receipt]
+
+
+class FeedbackFate(Receipt):
+    version: str | None = None
+    reason: str | None = None
+    freshness_ms: float | None = None
+
+
+# replies
+
+
+class NewReply(Wire):
+    text: str
+    examples: list[str] = Field(default_factory=list, max_length=100)
+    id: Id | None = None
+
+
+class ReplyShown(ReplyRef):
+    active: bool
+    offset: int
+
+
+class RepliesAnswer(Wire):
+    replies: list[ReplyShown]
+
+
+# versions
+
+
+class VersionShown(Wire):
+    version: str
+    parent: str | None
+    learned_until: int
+    created_at: str
+    state_sha256: str
+    weights_sha256: str
+    feature_epoch: str
+    durable: bool
+    metrics: dict[str, float]
+    live: bool
+
+
+class VersionsAnswer(Wire):
+    versions: list[VersionShown]
+
+
+class RollbackRequest(Wire):
+    version: str | int
+
+
+class RollbackAnswer(Wire):
+    version: str
+    learned_until: int
+
+
+class LearnerState(Wire):
+    state: Literal["running", "restarting", "stopped", "external"]
+    reason: str | None = None
+
+
+class ErrorAnswer(Wire):
+    error: str
+
+
+# the stream
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a model, self-contained: a learner needs nothing but these.
+
+    id: the feedback's id, or one derived from it. label: the right label, the reply's id, or what was answered.
+    choice: what the prediction had chosen, for prequential scores. target: for a retraction, the event it takes back,
+    carried whole.
+    """
+
+    id: str
+    kind: EventKind
+    features: bytes = b""
+    label: str = ""
+    text: str = ""
+    reward: float = 1.0
+    choice: str | None = None
+    target: "Target | None" = None
+
+    def body(self) -> str:
+        """Everything but the features, as JSON."""
+        fields = asdict(self)
+        del fields["features"]
+        if self.target is not None:
+            fields["target"]["event"] = self.target.event.body()
+        return json.dumps(fields, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, body: str, features: bytes) -> "Event":
+        fields = json.loads(body)
+        target = fields.pop("target")
+        if target is not None:
+            target = Target(target["offset"], cls.parse(target["event"], features))
+        return cls(features=features, target=target, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    offset: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event at its place in the stream."""
+
+    offset: int
+    event: Event

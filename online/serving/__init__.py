@@ -1,0 +1,1 @@
+"""A process that answers and remembers; it never trains."""

@@ -1,0 +1,282 @@
+"""What a server consists of, built once at start: one `Parts`, and one `ModelParts` for each model it serves."""
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from online import store
+from online.errors import NotFound, SetupError, Unavailable
+from online.models import Encoder
+from online.models.encoder import encoder
+from online.observability import Metrics, fact
+from online.schemas import LearnerState, NewReply
+from online.serving.live import LiveModel, Served
+from online.serving.predictor import Predictor
+from online.serving.supervisor import Supervisor
+from online.settings import ModelSettings, Settings
+from online.snapshots import Snapshots
+from online.stream import RedisStream, SqlStream, relay
+from online.workspace import Workspace, cache_folder
+
+log = logging.getLogger("online.serving")
+
+RELAY_RETRY_S = 1.0
+
+
+class Feed:
+    """What happens to a model, told to whoever listens: (event name, data) pairs."""
+
+    def __init__(self) -> None:
+        self._listeners: set[asyncio.Queue[tuple[str, dict[str, Any]] | None]] = set()
+
+    def tell(self, name: str, **data: Any) -> None:
+        for listener in self._listeners:
+            listener.put_nowait((name, data))
+
+    def listen(self) -> "asyncio.Queue[tuple[str, dict[str, Any]] | None]":
+        listener: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
+        self._listeners.add(listener)
+        return listener
+
+    def leave(self, listener: "asyncio.Queue[tuple[str, dict[str, Any]] | None]") -> None:
+        self._listeners.discard(listener)
+
+    def close(self) -> None:
+        for listener in self._listeners:
+            listener.put_nowait(None)
+
+
+@dataclass(slots=True)
+class ModelParts:
+    """One served model: its predictor, its live snapshot, and who is told about them."""
+
+    spec: ModelSettings
+    predictor: Predictor
+    live: LiveModel
+    snapshots: Snapshots
+    stream: SqlStream
+    copy: RedisStream | None
+    feed: Feed
+    metrics: Metrics
+    last_freshness_ms: float | None = None
+    to_mark: list[tuple[int, int, int, str]] = field(default_factory=list)
+    marked_until: int = 0
+    rung: asyncio.Event = field(default_factory=asyncio.Event)
+    fates_due: asyncio.Event = field(default_factory=asyncio.Event)
+    marking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def swapped(self, before: Served, served: Served) -> None:
+        """Called at every swap, on the event loop: count it, tell it, remember whose fate it decides."""
+        name = self.spec.name
+        self.metrics.swaps.labels(name).inc()
+        self.metrics.live_version.labels(name).set(served.version)
+        self.metrics.learned_until.labels(name).set(served.learned_until)
+        self.last_freshness_ms = self._freshness(served.learned_until)
+        kind = "rolled_back" if served.version < before.version else "published"
+        data = {"version": str(served.version), "learned_until": served.learned_until}
+        self.feed.tell(kind, **data, **({"freshness_ms": self.last_freshness_ms} if kind == "published" else {}))
+        if served.learned_until > self.marked_until:
+            self.to_mark.append((self.marked_until, served.learned_until, served.version, store.now()))
+            self.marked_until = served.learned_until
+            self.fates_due.set()
+
+    def _freshness(self, learned_until: int) -> float | None:
+        """ms from the acknowledgement to now, of the newest feedback this version is the first to know."""
+        age, waiting = None, self.predictor.acknowledged
+        while waiting and waiting[0][0] <= learned_until:
+            age = self.predictor.clock() - waiting.popleft()[1]
+            self.metrics.freshness_seconds.labels(self.spec.name).observe(age)
+        return None if age is None else round(age * 1000, 1)
+
+    async def mark_fates(self) -> None:
+        """Write which version learned which feedback, until cancelled. Versions gather while a write is under way."""
+        while True:
+            await self.fates_due.wait()
+            self.fates_due.clear()
+            await self.flush_fates()
+
+    async def flush_fates(self) -> None:
+        """Return once every fate decided so far is written."""
+        async with self.marking:
+            due, self.to_mark = self.to_mark, []
+            if not due:
+                return
+            work = self.predictor.store.submit(
+                lambda connection: store.mark_spans(connection, self.spec.name, due), False
+            )
+            try:
+                await asyncio.wrap_future(work)
+            except Unavailable as error:
+                self.to_mark = due + self.to_mark
+                fact(log, "fates not written yet", logging.WARNING, model=self.spec.name, reason=str(error))
+
+    def ring(self) -> None:
+        self.stream.bell.ring()
+        self.rung.set()
+
+    async def relay(self) -> None:
+        """Copy committed events to Redis, until cancelled. Redis may die and come back empty: the copy is made anew."""
+        assert self.copy is not None
+        failing = False
+        while True:
+            self.rung.clear()
+            try:
+                await asyncio.to_thread(relay, self.stream, self.copy)
+                failing = False
+            except Unavailable as error:
+                if not failing:
+                    fact(log, "relay waits", logging.WARNING, model=self.spec.name, reason=str(error))
+                failing = True
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.rung.wait(), RELAY_RETRY_S)
+
+
+@dataclass(slots=True)
+class Parts:
+    """Everything a handler may reach."""
+
+    settings: Settings
+    workspace: Workspace
+    metrics: Metrics
+    models: dict[str, ModelParts]
+    supervisor: Supervisor | None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    stopping: bool = False
+
+    def model(self, name: str) -> ModelParts:
+        if name not in self.models:
+            raise NotFound(f"there is no model {name!r}; this service has {', '.join(self.models)}")
+        return self.models[name]
+
+    def learner(self) -> LearnerState:
+        return self.supervisor.state if self.supervisor is not None else LearnerState(state="external")
+
+    async def start(self) -> None:
+        for model in self.models.values():
+            await model.live.refresh()
+            self.tasks += [
+                asyncio.create_task(work)
+                for work in (model.live.watch(), model.predictor.batcher.run(), model.mark_fates())
+            ]
+            if model.copy is not None:
+                self.tasks.append(asyncio.create_task(model.relay()))
+            await seed(model, self.settings)
+        if self.supervisor is not None:
+            await self.supervisor.start()
+
+    def close_feeds(self) -> None:
+        """End every event stream, so that connections can close."""
+        self.stopping = True
+        for model in self.models.values():
+            model.feed.close()
+
+    async def stop(self) -> None:
+        self.close_feeds()
+        if self.supervisor is not None:
+            await self.supervisor.stop()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for model in self.models.values():
+            await model.flush_fates()
+            model.stream.close()
+        await asyncio.to_thread(self.workspace.store.close)
+
+
+def build(settings: Settings, with_learner: bool) -> Parts:
+    """Open everything. Raises SetupError that says what cannot be opened."""
+    workspace, metrics = Workspace(settings), Metrics()
+    encoder_of = cache(
+        lambda key: encoder(json.loads(key), cache_folder(), settings.encoder_threads, settings.max_text_chars)
+    )
+    models = {spec.name: build_model(spec, settings, workspace, metrics, encoder_of) for spec in settings.models}
+
+    def tell_all(state: LearnerState) -> None:
+        for model in models.values():
+            model.feed.tell("status", **status_of(model, state))
+
+    supervisor = Supervisor(settings, metrics, tell_all) if with_learner else None
+    return Parts(settings, workspace, metrics, models, supervisor)
+
+
+def build_model(
+    spec: ModelSettings,
+    settings: Settings,
+    workspace: Workspace,
+    metrics: Metrics,
+    encoder_of: Callable[[str], Encoder],
+) -> ModelParts:
+    options = workspace.options(spec)
+    reads = {"ranker": {"input": "text"}, "river": {"input": "table"}}.get(spec.kind, {"input": "text", **spec.options})
+    snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), Feed()
+    try:
+        live = LiveModel(spec.kind, options, snapshots, lambda before, served: parts.swapped(before, served))
+        text_encoder = encoder_of(
+            json.dumps({key: reads[key] for key in ("input", "size") if key in reads}, sort_keys=True)
+        )
+    except (ValueError, FileNotFoundError) as error:
+        raise SetupError(f"model {spec.name!r}: {error}") from None
+    predictor = Predictor(
+        spec, settings, text_encoder, live, workspace.store, metrics, lambda: parts.ring(), new_id, time.monotonic
+    )
+    parts = ModelParts(spec, predictor, live, snapshots, stream, workspace.redis_stream(spec.name), feed, metrics)
+    return parts
+
+
+def status_of(model: ModelParts, learner: LearnerState) -> dict[str, Any]:
+    served = model.live.current
+    return {
+        "version": str(served.version),
+        "learned_until": served.learned_until,
+        "learner": learner.model_dump(exclude_none=True),
+    }
+
+
+async def seed(model: ModelParts, settings: Settings) -> None:
+    """Give a ranker without a history its first repertoire."""
+    if model.spec.kind != "ranker" or model.stream.head() > 0:
+        return
+    path = settings.repertoire or starter()
+    replies = read_repertoire(path)
+    await model.predictor.add_replies(replies, origin="starter")
+    fact(log, "repertoire loaded", model=model.spec.name, replies=len(replies))
+
+
+def read_repertoire(path: Path) -> list[NewReply]:
+    """JSONL of {"id", "text", "examples"}. Raises SetupError that names the line."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise SetupError(f"the repertoire {path} cannot be read: {error.strerror}") from None
+    replies = []
+    for number, line in enumerate(lines, 1):
+        try:
+            replies += [NewReply.model_validate_json(line)] if line.strip() else []
+        except ValueError:
+            raise SetupError(
+                f'the repertoire {path}, line {number}: expected {{"id", "text", "examples": [...]}}'
+            ) from None
+    return replies
+
+
+def starter() -> Path:
+    """The repertoire that ships: inside an installed package, or beside the sources."""
+    package = Path(__file__).parent.parent
+    return next(
+        path
+        for path in (package / "data" / "repertoire.jsonl", package.parent / "data" / "repertoire.jsonl")
+        if path.exists()
+    )
+
+
+def new_id() -> str:
+    """32 hex digits that begin with the time, so that rows are written at the end of their index."""
+    return f"{time.time_ns() // 1_000:014x}{os.urandom(9).hex()}"

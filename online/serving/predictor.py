@@ -1,0 +1,373 @@
+"""The act itself, behind every door: predict, choose, record; take feedback, take it back.
+
+predict:   encode -> wait for min_offset -> batcher (one snapshot) -> rows committed -> answer
+feedback:  items -> events -> one durable transaction (rows + events + new replies) -> bell -> receipts
+"""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online import store
+from online.errors import BadInput, Conflict, NotFound, TooLarge
+from online.models import Answer, Encoder
+from online.observability import Metrics
+from online.schemas import Event, FeedbackFate, FeedbackItem, NewReply, PredictRequest, Receipt, Target
+from online.serving.batcher import Batcher
+from online.serving.live import LiveModel, Served
+from online.settings import ModelSettings, Settings
+from online.stream import append_events, offsets_of, read_events
+
+FRESHNESS_KEPT = 10_000  # acknowledged offsets remembered until they are live
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    answers: list[Answer]
+    ids: list[str]
+    served: Served
+
+
+class Predictor:
+    """One model's door-independent face. Every method may raise an OnlineError, which names its HTTP status."""
+
+    def __init__(
+        self,
+        spec: ModelSettings,
+        settings: Settings,
+        encoder: Encoder,
+        live: LiveModel,
+        truth: store.Store,
+        metrics: Metrics,
+        ring: Callable[[], None],
+        new_id: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self.spec, self.settings, self.encoder, self.live, self.store = spec, settings, encoder, live, truth
+        self.metrics, self.ring, self.new_id, self.clock = metrics, ring, new_id, clock
+        self.name = spec.name
+        self.acknowledged: deque[tuple[int, float]] = deque(maxlen=FRESHNESS_KEPT)
+        observe = metrics.batch_instances.labels(self.name).observe
+        self.batcher = Batcher(lambda: live.current, self._write_predictions, settings.max_batch, observe)
+
+    # predict
+
+    async def predict(self, request: PredictRequest) -> Predicted:
+        if len(request.instances) > self.settings.max_instances:
+            raise TooLarge(
+                f"{len(request.instances)} instances; one request takes {self.settings.max_instances} (max_instances)"
+            )
+        inputs = await self.encode(request.instances)
+        if request.min_offset is not None:
+            await self.live.wait_until(request.min_offset, request.timeout_ms / 1000)
+        ids: list[str] = []
+        recorder = self._recorder(request, inputs, ids) if request.record else None
+        served, answers = await self.batcher.ask(inputs, recorder)
+        self.live.warm_up.append(inputs[0])
+        self.metrics.predictions.labels(self.name).inc(len(answers))
+        return Predicted(answers, ids, served)
+
+    async def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """Raises BadInput that names the instance."""
+        try:
+            if self.encoder.epoch.startswith("minilm"):  # milliseconds: off the event loop
+                return await asyncio.to_thread(self.encoder.encode, instances)
+            return self.encoder.encode(instances)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+
+    def _recorder(
+        self, request: PredictRequest, inputs: Sequence[bytes], ids: list[str]
+    ) -> Callable[[Served, Sequence[Answer]], list[dict[str, object]]]:
+        def rows(served: Served, answers: Sequence[Answer]) -> list[dict[str, object]]:
+            ids.extend(self.new_id() for _ in answers)
+            created_at = store.now()
+            return [
+                {
+                    "id": id,
+                    "model": self.name,
+                    "version": served.version,
+                    "learned_until": served.learned_until,
+                    "user": request.user,
+                    "input": json.dumps(instance),
+                    "features": features,
+                    "choice": answer.choice,
+                    "propensity": answer.propensity,
+                    "candidates": json.dumps(
+                        [[candidate.id, round(candidate.score, 6)] for candidate in answer.candidates]
+                    ),
+                    "created_at": created_at,
+                }
+                for id, instance, features, answer in zip(ids, request.instances, inputs, answers, strict=True)
+            ]
+
+        return rows
+
+    async def _write_predictions(self, rows: list[dict[str, object]]) -> None:
+        await asyncio.wrap_future(
+            self.store.submit(lambda connection: store.add_predictions(connection, rows), durable=False)
+        )
+
+    # feedback
+
+    async def feedback(self, items: Sequence[FeedbackItem]) -> list[Receipt]:
+        """All or nothing: a refusal names the item, and nothing of the request is kept."""
+        if len(items) > self.settings.max_instances:
+            raise TooLarge(
+                f"{len(items)} feedback items; at most {self.settings.max_instances} in one request (max_instances)"
+            )
+        encoded = [await self._own_features(place, item) for place, item in enumerate(items)]
+        named = [item if item.id else item.model_copy(update={"id": self.new_id()}) for item in items]
+        receipts: list[Receipt] = await self._commit(
+            lambda connection: self._record_feedback(connection, named, encoded)
+        )
+        acknowledged_at = self.clock()
+        self.acknowledged.extend((receipt.offset, acknowledged_at) for receipt in receipts)
+        for item in named:
+            self.metrics.feedback.labels(self.name, signal_of(item)).inc()
+        return receipts
+
+    async def _commit(self, work: Callable[[Connection], Any]) -> Any:
+        """Run in a durable transaction, then wake the learner."""
+        result = await asyncio.wrap_future(self.store.submit(work))
+        self.ring()
+        return result
+
+    async def _own_features(self, place: int, item: FeedbackItem) -> tuple[bytes | None, bytes | None]:
+        """(features of the item's own input, features of its correction), where it has them."""
+        self._check_item(place, item)
+        own = (await self.encode([item.input]))[0] if item.input is not None else None
+        correction = (await self.encode([item.correction]))[0] if item.correction is not None else None
+        return own, correction
+
+    def _check_item(self, place: int, item: FeedbackItem) -> None:
+        given = [name for name in ("reward", "label", "correction") if getattr(item, name) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none of them"
+            raise BadInput(f"feedback {place} must have exactly one of reward, label and correction; it has {found}")
+        if (item.prediction_id is None) == (item.input is None):
+            raise BadInput(f"feedback {place} must have either a prediction_id or an input of its own")
+        if item.input is not None and item.reward is not None:
+            raise BadInput(
+                f"feedback {place} is a reward without a prediction_id: nobody was answered, so nothing can be rewarded"
+            )
+        if item.correction is not None and self.spec.kind != "ranker":
+            raise BadInput(f"feedback {place} is a correction, but {self.name} is a {self.spec.kind}: send a label")
+        if item.label is not None and not 1 <= len(item.label) <= self.settings.max_label_chars:
+            raise BadInput(
+                f"feedback {place} has a label of {len(item.label)} characters; it may have 1 to "
+                f"{self.settings.max_label_chars} (max_label_chars)"
+            )
+
+    def _record_feedback(
+        self,
+        connection: Connection,
+        items: Sequence[FeedbackItem],
+        encoded: Sequence[tuple[bytes | None, bytes | None]],
+    ) -> list[Receipt]:
+        known = store.feedback_of(connection, self.name, [item.id or "" for item in items])
+        predictions = store.predictions_of(
+            connection, self.name, [item.prediction_id for item in items if item.prediction_id]
+        )
+        receipts = []
+        for place, (item, features) in enumerate(zip(items, encoded, strict=True)):
+            content = item.model_dump_json(exclude_none=True)
+            row = known.get(item.id or "")
+            if row is None:
+                row = self._record_one(connection, place, item, features, predictions, content)
+                known[row.id] = row
+            elif row.content != content:
+                raise Conflict(f"feedback {place}: the id {item.id!r} was used before for something else")
+            receipts.append(Receipt(id=row.id, offset=row.offset, status="accepted"))
+        return receipts
+
+    def _record_one(
+        self,
+        connection: Connection,
+        place: int,
+        item: FeedbackItem,
+        features: tuple[bytes | None, bytes | None],
+        predictions: dict[str, store.PredictionRow],
+        content: str,
+    ) -> store.FeedbackRow:
+        prediction = predictions.get(item.prediction_id or "")
+        if item.prediction_id is not None and prediction is None:
+            raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}")
+        events = self._events(connection, place, item, features, prediction)
+        offsets = append_events(connection, self.name, events)
+        for event, offset in zip(events, offsets, strict=True):
+            if event.kind == "reply":
+                store.add_reply(connection, self.name, event.label, event.text, offset)
+        row = store.FeedbackRow(
+            model=self.name,
+            id=item.id or "",
+            offset=offsets[-1],
+            content=content,
+            prediction_id=item.prediction_id,
+            input=None if item.input is None else json.dumps(item.input),
+            user=item.user,
+            created_at=store.now(),
+            retracted_offset=None,
+        )
+        store.add_feedback(connection, [row.model_dump()])
+        return row
+
+    def _events(
+        self,
+        connection: Connection,
+        place: int,
+        item: FeedbackItem,
+        features: tuple[bytes | None, bytes | None],
+        prediction: store.PredictionRow | None,
+    ) -> list[Event]:
+        """What the learner is told: the feedback itself, behind the reply it brings if that is new."""
+        own, correction = features
+        asked = prediction.features if prediction is not None else own or b""
+        choice = prediction.choice if prediction is not None else None
+        id = item.id or ""
+        if item.reward is not None:
+            if choice is None:
+                raise BadInput(
+                    f"feedback {place}: prediction {item.prediction_id!r} chose nothing that could be rewarded; "
+                    "send what is right"
+                )
+            return [Event(id, "reward", asked, choice, reward=item.reward, choice=choice)]
+        if item.label is not None:
+            if self.spec.kind == "ranker" and store.reply_with_id(connection, self.name, item.label) is None:
+                raise NotFound(f"feedback {place}: {self.name} has no reply {item.label!r}")
+            return [Event(id, "label", asked, item.label, choice=choice)]
+        text = " ".join((item.correction or "").split())
+        return self._correction(connection, id, text, asked, correction or b"", choice)
+
+    def _correction(
+        self, connection: Connection, id: str, text: str, asked: bytes, features: bytes, choice: str | None
+    ) -> list[Event]:
+        reply = store.reply_with_text(connection, self.name, text)
+        if reply is not None:
+            again = [] if reply.active else [self._change(connection, reply.id, True, f"{id}#restore")]
+            return [*again, Event(id, "correction", asked, reply.id, choice=choice)]
+        new = f"r{store.reply_count(connection, self.name) + 1}-{id[:40]}"
+        return [Event(f"{id}#reply", "reply", features, new, text), Event(id, "correction", asked, new, choice=choice)]
+
+    def _change(self, connection: Connection, reply: str, active: bool, id: str) -> Event:
+        store.set_reply_active(connection, self.name, reply, active)
+        return Event(id, "restore" if active else "retire", label=reply)
+
+    # what became of it
+
+    def fate(self, id: str) -> FeedbackFate:
+        row = self.store.read(lambda connection: store.feedback_of(connection, self.name, [id])).get(id)
+        if row is None:
+            raise NotFound(f"{self.name} has no feedback {id!r}")
+        offset = row.retracted_offset or row.offset
+        version = None if row.version is None else str(row.version)
+        return FeedbackFate(
+            id=id,
+            status=row.status,
+            offset=offset,
+            version=version,
+            reason=row.refusal,
+            freshness_ms=elapsed_ms(row.created_at, row.learned_at),
+        )
+
+    async def retract(self, id: str) -> Receipt:
+        """Take one feedback back. Doing so again gives the same receipt."""
+        receipt: Receipt = await self._commit(lambda connection: self._record_retraction(connection, id))
+        self.acknowledged.append((receipt.offset, self.clock()))
+        return receipt
+
+    def _record_retraction(self, connection: Connection, id: str) -> Receipt:
+        row = store.feedback_of(connection, self.name, [id]).get(id)
+        if row is None:
+            raise NotFound(f"{self.name} has no feedback {id!r}")
+        if row.retracted_offset is None:
+            targets = [row.offset, *self._reply_brought_by(connection, row)]
+            events = [self._retraction(connection, offset) for offset in targets]
+            row.retracted_offset = append_events(connection, self.name, events)[-1]
+            store.mark_retracted(connection, self.name, id, row.retracted_offset)
+        return Receipt(id=id, offset=row.retracted_offset, status="retracted")
+
+    def _retraction(self, connection: Connection, offset: int) -> Event:
+        target = read_events(connection, self.name, offset - 1, 1)[0]
+        return Event(
+            f"{target.event.id}#retraction", "retraction", target.event.features, target=Target(offset, target.event)
+        )
+
+    def _reply_brought_by(self, connection: Connection, row: store.FeedbackRow) -> list[int]:
+        """The offset of the reply this correction added, unless somebody else has used it since."""
+        offset = offsets_of(connection, self.name, [f"{row.id}#reply"]).get(f"{row.id}#reply")
+        if offset is None:
+            return []
+        reply = read_events(connection, self.name, offset - 1, 1)[0].event.label
+        if store.reply_is_used(connection, self.name, reply, besides=row.id):
+            return []
+        store.drop_reply(connection, self.name, reply)
+        return [offset]
+
+    # the repertoire
+
+    def replies(self) -> list[store.ReplyRow]:
+        rows: list[store.ReplyRow] = self.store.read(lambda connection: store.replies_of(connection, self.name))
+        return rows
+
+    async def add_replies(self, new: Sequence[NewReply], origin: str | None = None) -> list[store.ReplyRow]:
+        """Add replies with their example questions in one transaction; a text that is there gets the examples."""
+        texts = [[" ".join(reply.text.split()), *reply.examples] for reply in new]
+        encoded = [await self.encode(group) for group in texts]
+        names = [reply.id or self.new_id() for reply in new]
+        return list(
+            await self._commit(lambda connection: self._record_replies(connection, new, names, texts, encoded, origin))
+        )
+
+    def _record_replies(
+        self,
+        connection: Connection,
+        new: Sequence[NewReply],
+        names: Sequence[str],
+        texts: Sequence[Sequence[str]],
+        encoded: Sequence[Sequence[bytes]],
+        origin: str | None,
+    ) -> list[store.ReplyRow]:
+        added = []
+        for reply, name, (text, *_), (features, *examples) in zip(new, names, texts, encoded, strict=True):
+            known = store.reply_with_text(connection, self.name, text)
+            if known is None and store.reply_with_id(connection, self.name, name) is not None:
+                raise Conflict(f"{self.name} has another reply with the id {reply.id!r}")
+            id = known.id if known else name
+            key = f"{origin}:{id}" if origin else self.new_id()
+            events = [] if known else [Event(f"{key}#reply", "reply", features, id, text)]
+            if known and not known.active:
+                events.append(self._change(connection, id, True, f"{key}#restore"))
+            events += [Event(f"{key}#{place}", "label", asked, id) for place, asked in enumerate(examples)]
+            offsets = append_events(connection, self.name, events) if events else [known.offset if known else 0]
+            if known is None:
+                store.add_reply(connection, self.name, id, text, offsets[0])
+            added.append(store.ReplyRow(model=self.name, id=id, text=text, folded="", offset=offsets[-1], active=True))
+        return added
+
+    async def retire(self, id: str) -> int:
+        """The offset from which on the reply is not given any more."""
+        key = self.new_id()
+        offset: int = await self._commit(lambda connection: self._record_retirement(connection, id, key))
+        return offset
+
+    def _record_retirement(self, connection: Connection, id: str, key: str) -> int:
+        if store.reply_with_id(connection, self.name, id) is None:
+            raise NotFound(f"{self.name} has no reply {id!r}")
+        return append_events(connection, self.name, [self._change(connection, id, False, key)])[0]
+
+
+def signal_of(item: FeedbackItem) -> str:
+    return next(name for name in ("reward", "label", "correction") if getattr(item, name) is not None)
+
+
+def elapsed_ms(start: str, end: str | None) -> float | None:
+    if end is None:
+        return None
+    return round((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000, 1)

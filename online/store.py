@@ -1,0 +1,366 @@
+"""What happened: SQLModel tables, the few queries on them, and the one thread that writes.
+
+    submit(work) --queue--> writer thread: BEGIN; work, work, work; COMMIT --> every future resolves
+
+Whatever is waiting when the writer is free goes into one transaction (group commit). Groups that carry feedback are
+fsynced before their futures resolve (SQLite: synchronous=FULL); groups of predictions alone are committed to the WAL.
+Each work has a savepoint: one that fails leaves no trace and does not disturb the others.
+"""
+
+import json
+import queue
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, delete, event, func, insert, select, update
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlmodel import Field, SQLModel
+
+from online.errors import SetupError, Unavailable
+from online.stream import EVENTS, EventRow
+
+BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
+MAX_GROUP = 512
+
+
+class PredictionRow(SQLModel, table=True):
+    """One answered instance. features: what was learned from it if feedback comes; choice: what was answered."""
+
+    __tablename__ = "prediction"
+
+    id: str = Field(primary_key=True)
+    model: str
+    version: int
+    learned_until: int
+    user: str | None
+    input: str  # JSON
+    features: bytes
+    choice: str | None
+    propensity: float
+    candidates: str  # JSON: [[id, score], ...]
+    created_at: str  # ISO 8601, UTC
+
+
+class FeedbackRow(SQLModel, table=True):
+    """One acknowledged feedback and its fate. offset: of its event. version: the first to have learned it."""
+
+    __tablename__ = "feedback"
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    offset: int = Field(index=True)
+    content: str  # JSON of the item as it came, to tell a repetition from a conflict
+    prediction_id: str | None
+    input: str | None  # JSON
+    user: str | None = Field(index=True)
+    created_at: str
+    status: str = "accepted"
+    version: int | None = None
+    learned_at: str | None = None
+    refusal: str | None = None
+    retracted_offset: int | None = Field(None, index=True)
+
+
+class ReplyRow(SQLModel, table=True):
+    """A ranker's repertoire as it was asked for; the live snapshot holds what is learned of it."""
+
+    __tablename__ = "reply"
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    text: str
+    folded: str = Field(index=True)  # the text for comparison: case and spaces do not make another reply
+    offset: int
+    active: bool = True
+
+
+class MetaRow(SQLModel, table=True):
+    __tablename__ = "meta"
+
+    key: str = Field(primary_key=True)
+    value: str
+
+
+PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
+FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
+REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
+META: Any = MetaRow.__table__  # type: ignore[attr-defined]
+TABLES = [PREDICTIONS, FEEDBACK, REPLIES, META, EVENTS]
+assert EventRow.metadata is MetaRow.metadata
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+# questions and statements; each takes the transaction's connection
+
+
+def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    connection.execute(insert(PREDICTIONS), rows)
+
+
+def predictions_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:
+    found = connection.execute(select(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model))
+    return {row["id"]: PredictionRow(**row) for row in found.mappings()}
+
+
+def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    connection.execute(insert(FEEDBACK), rows)
+
+
+def feedback_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, FeedbackRow]:
+    found = connection.execute(select(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids)))
+    return {row["id"]: FeedbackRow(**row) for row in found.mappings()}
+
+
+def mark_learned(connection: Connection, model: str, after: int, until: int, version: int, at: str) -> None:
+    """What was accepted or taken back with offsets in (after, until] is answered for by `version` from now on."""
+    for status, offset, then in (
+        ("accepted", FEEDBACK.c.offset, "learned"),
+        ("retracted", FEEDBACK.c.retracted_offset, "retracted"),
+    ):
+        due = (FEEDBACK.c.model == model, FEEDBACK.c.status == status, FEEDBACK.c.version.is_(None))
+        span = (offset > after, offset <= until)
+        connection.execute(update(FEEDBACK).where(*due, *span).values(status=then, version=version, learned_at=at))
+
+
+def mark_spans(connection: Connection, model: str, spans: Sequence[tuple[int, int, int, str]]) -> None:
+    for after, until, version, at in spans:
+        mark_learned(connection, model, after, until, version, at)
+
+
+def mark_refused(connection: Connection, model: str, offset: int, reason: str) -> None:
+    mine = (FEEDBACK.c.model == model, FEEDBACK.c.offset == offset)
+    connection.execute(update(FEEDBACK).where(*mine).values(status="refused", refusal=reason))
+    key = f"refused/{model}/{offset}"
+    if connection.scalar(select(META.c.key).where(META.c.key == key)) is None:
+        connection.execute(insert(META).values(key=key, value=reason))
+
+
+def refused_offsets(connection: Connection, model: str) -> dict[int, str]:
+    """Events that were set aside, whatever brought them."""
+    found = connection.execute(
+        select(META.c.key, META.c.value).where(META.c.key.startswith(f"refused/{model}/", autoescape=True))
+    )
+    return {int(key.rpartition("/")[2]): reason for key, reason in found}
+
+
+def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> None:
+    mine = (FEEDBACK.c.model == model, FEEDBACK.c.id == id)
+    connection.execute(
+        update(FEEDBACK).where(*mine).values(status="retracted", retracted_offset=offset, version=None, learned_at=None)
+    )
+
+
+def add_reply(connection: Connection, model: str, id: str, text: str, offset: int) -> None:
+    connection.execute(
+        insert(REPLIES).values(model=model, id=id, text=text, folded=folded(text), offset=offset, active=True)
+    )
+
+
+def reply_with_text(connection: Connection, model: str, text: str) -> ReplyRow | None:
+    query = select(REPLIES).where(REPLIES.c.model == model, REPLIES.c.folded == folded(text))
+    return reply_or_none(
+        connection.execute(query.order_by(REPLIES.c.active.desc(), REPLIES.c.offset)).mappings().first()
+    )
+
+
+def reply_with_id(connection: Connection, model: str, id: str) -> ReplyRow | None:
+    query = select(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id)
+    return reply_or_none(connection.execute(query).mappings().first())
+
+
+def reply_or_none(row: Any) -> ReplyRow | None:
+    return None if row is None else ReplyRow(**row)
+
+
+def set_reply_active(connection: Connection, model: str, id: str, active: bool) -> None:
+    connection.execute(update(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id).values(active=active))
+
+
+def reply_is_used(connection: Connection, model: str, reply: str, besides: str) -> bool:
+    """Whether any feedback that still stands, but for `besides`, is about the reply."""
+    about = EVENTS.c.body.contains(json.dumps(reply), autoescape=True)
+    standing = (FEEDBACK.c.model == model, FEEDBACK.c.retracted_offset.is_(None), FEEDBACK.c.id != besides)
+    joined = select(EVENTS.c.offset).join_from(
+        EVENTS, FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id)
+    )
+    return connection.execute(joined.where(*standing, about).limit(1)).first() is not None
+
+
+def drop_reply(connection: Connection, model: str, id: str) -> None:
+    connection.execute(delete(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id))
+
+
+def replies_of(connection: Connection, model: str) -> list[ReplyRow]:
+    found = connection.execute(select(REPLIES).where(REPLIES.c.model == model).order_by(REPLIES.c.offset))
+    return [ReplyRow(**row) for row in found.mappings()]
+
+
+def reply_count(connection: Connection, model: str) -> int:
+    return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
+
+
+def log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:
+    """Events joined with what was asked and answered, in order: what an exported log is made of."""
+    feedback, prediction = FEEDBACK.alias(), PREDICTIONS.alias()
+    joined = EVENTS.outerjoin(
+        feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
+    ).outerjoin(prediction, prediction.c.id == feedback.c.prediction_id)
+    asked = [feedback.c.user, feedback.c.created_at, feedback.c.prediction_id, feedback.c.input.label("own_input")]
+    answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
+    query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *asked, *answered).select_from(joined)
+    page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)
+    return [dict(row) for row in connection.execute(page).mappings()]
+
+
+# the engine room
+
+
+@dataclass(slots=True)
+class Work:
+    run: Callable[[Connection], Any]
+    durable: bool
+    done: "Future[Any]"
+
+
+class Store:
+    """One database. Reads go through `reader`; writes through `submit`, from any thread."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        try:
+            self.writer = engine(url, "NORMAL", "IMMEDIATE")
+            self.durable_writer = engine(url, "FULL", "IMMEDIATE") if is_sqlite(url) else self.writer
+            self.reader = engine(url, "NORMAL", "DEFERRED")
+            SQLModel.metadata.create_all(self.durable_writer, tables=TABLES)
+            with self.durable_writer.begin() as connection:
+                self.instance = instance_of(connection)
+        except (SQLAlchemyError, ImportError, ValueError) as error:
+            raise SetupError(f"the store {shown(url)} cannot be opened: {first_line(error)}") from error
+        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, run: Callable[[Connection], Any], durable: bool = True) -> "Future[Any]":
+        """Run `run` inside the next transaction. Its result comes once that is committed."""
+        work = Work(run, durable, Future())
+        self._queue.put(work)
+        return work.done
+
+    def read(self, run: Callable[[Connection], Any]) -> Any:
+        try:
+            with self.reader.connect() as connection:
+                return run(connection)
+        except DBAPIError as error:
+            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+
+    def close(self) -> None:
+        """Finish what was submitted, then let go."""
+        self._queue.put(None)
+        self._thread.join()
+        for each in {self.writer, self.durable_writer, self.reader}:
+            each.dispose()
+
+    def _write(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group, last = self._group(first)
+            self._commit(group)
+            if last:
+                return
+
+    def _group(self, first: Work) -> tuple[list[Work], bool]:
+        """Everything that waits, and whether the end was among it."""
+        group = [first]
+        while len(group) < MAX_GROUP:
+            try:
+                work = self._queue.get_nowait()
+            except queue.Empty:
+                return group, False
+            if work is None:
+                return group, True
+            group.append(work)
+        return group, False
+
+    def _commit(self, group: list[Work]) -> None:
+        chosen = self.durable_writer if any(work.durable for work in group) else self.writer
+        outcomes: list[tuple[Work, Any, BaseException | None]] = []
+        try:
+            with chosen.begin() as connection:
+                outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
+        except Exception as error:  # the transaction as a whole failed: nobody's work is in the store
+            failure = error if not isinstance(error, DBAPIError) else unavailable(error)
+            outcomes = [(work, None, failure) for work in group]
+        for work, result, failure_or_none in outcomes:
+            if failure_or_none is not None:
+                work.done.set_exception(failure_or_none)
+            else:
+                work.done.set_result(result)
+
+    @staticmethod
+    def _attempt(connection: Connection, work: Work, alone: bool) -> tuple[Any, BaseException | None]:
+        if alone:
+            return work.run(connection), None
+        try:
+            with connection.begin_nested():
+                return work.run(connection), None
+        except DBAPIError as error:
+            return None, unavailable(error)
+        except Exception as error:  # belongs to whoever submitted the work, and is raised there
+            return None, error
+
+
+def unavailable(error: DBAPIError) -> Unavailable:
+    return Unavailable(f"the store did not take it, nothing was changed: {first_line(error)}")
+
+
+def engine(url: str, synchronous: str, begin: str) -> Engine:
+    if not is_sqlite(url):
+        return create_engine(url, pool_pre_ping=True)
+    made = create_engine(url, connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S})
+
+    @event.listens_for(made, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # transactions are ours to begin
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+
+    @event.listens_for(made, "begin")
+    def begin_as_told(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {begin}")
+
+    return made
+
+
+def instance_of(connection: Connection) -> str:
+    """A name that only this store has; keeps two services apart on one Redis."""
+    known = connection.scalar(select(META.c.value).where(META.c.key == "instance"))
+    if known is None:
+        known = uuid.uuid4().hex[:12]
+        connection.execute(insert(META).values(key="instance", value=known))
+    return str(known)
+
+
+def is_sqlite(url: str) -> bool:
+    return url.startswith("sqlite")
+
+
+def shown(url: str) -> str:
+    """A URL without its password."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def first_line(error: BaseException) -> str:
+    cause = getattr(error, "orig", None) or error
+    return str(cause).splitlines()[0] if str(cause) else type(cause).__name__

@@ -1,0 +1,91 @@
+"""The state folder: where each thing lies, and how it is opened. Serving and learning open the same one.
+
+<state>/online.db                  the store (unless a URL says otherwise)
+<state>/snapshots/<model>/         versions and LIVE
+<state>/bells/{events,snapshots}-<model>/
+<state>/secret                     signs what may not come from elsewhere
+<state>/learner.lock               one learner at a time
+"""
+
+import fcntl
+import os
+import secrets
+from pathlib import Path
+from typing import IO, Any
+
+from online.doorbell import Doorbell
+from online.errors import SetupError
+from online.settings import ModelSettings, Settings
+from online.snapshots import Snapshots
+from online.store import Store
+from online.stream import RedisStream, SqlStream, Stream
+
+
+class Workspace:
+    """Raises SetupError when the folder cannot be used."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.state = settings.state.resolve()
+        try:
+            self.state.mkdir(parents=True, exist_ok=True)
+            self.secret = self._secret()
+        except OSError as error:
+            raise SetupError(
+                f"the state folder {settings.state} is not writable: {error.strerror}; choose another with --state"
+            ) from None
+        self.store = Store(settings.store_url)
+
+    def _secret(self) -> str:
+        path = self.state / "secret"
+        if not path.exists():
+            aside = self.state / f".secret.{os.getpid()}"
+            aside.write_text(secrets.token_hex(32))
+            aside.chmod(0o600)
+            try:
+                os.link(aside, path)  # the first of two starters wins
+            except FileExistsError:
+                pass
+            finally:
+                aside.unlink()
+        probe = self.state / f".probe.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+        return path.read_text().strip()
+
+    def options(self, model: ModelSettings) -> dict[str, Any]:
+        """The model's options, with the secret for those that sign their state."""
+        return {**model.options, "key": self.secret} if model.kind == "river" else dict(model.options)
+
+    def event_bell(self, model: str) -> Doorbell:
+        return Doorbell(self.state / "bells" / f"events-{model}")
+
+    def snapshots(self, model: str) -> Snapshots:
+        bell = Doorbell(self.state / "bells" / f"snapshots-{model}")
+        return Snapshots(self.state / "snapshots" / model, model, bell, self.settings.retain)
+
+    def sql_stream(self, model: str) -> SqlStream:
+        return SqlStream(self.store.durable_writer, self.store.reader, model, self.event_bell(model))
+
+    def redis_stream(self, model: str) -> RedisStream | None:
+        url = self.settings.stream
+        return RedisStream(url, model, f"online:{self.store.instance}") if url else None
+
+    def stream(self, model: str) -> Stream:
+        """What the learner reads."""
+        return self.redis_stream(model) or self.sql_stream(model)
+
+    def lock_learner(self) -> IO[str]:
+        """Held while the file is open. Raises SetupError when another learner holds it."""
+        file = open(self.state / "learner.lock", "a+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise SetupError(f"another learner is at work on {self.settings.state}") from None
+        return file
+
+
+def cache_folder() -> Path:
+    """Where what can be made again is kept between runs."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "online"
