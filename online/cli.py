@@ -11,7 +11,8 @@ import typer
 
 from online import __version__
 from online.errors import OnlineError, SetupError
-from online.settings import Settings, load
+from online.settings import Settings
+from online.settings import load as load_settings
 
 if TYPE_CHECKING:
     from online.evaluation.replay import Replay, Report
@@ -82,6 +83,13 @@ def serve(
         learner,
         lambda: typer.echo(f"\n  online {__version__} is ready: {shown}   (Ctrl-C stops it)\n"),
     )
+
+
+def load(config: Path | None, **flags: Any) -> Settings:
+    try:
+        return load_settings(config, **flags)
+    except ValueError as error:
+        raise SetupError(str(error)) from None
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from online.errors import SetupError
-
 Kind = Literal["ranker", "classifier", "river"]
 Device = Literal["auto", "cpu", "cuda"]
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -85,7 +83,7 @@ class Settings(Frozen):
 def load(config: Path | None, **flags: Any) -> Settings:
     """The settings of `config` (default: ./online.toml where it exists) with the flags that were given over them.
 
-    Raises SetupError that names the key and what is wrong with it.
+    Raises ValueError that names the key and what is wrong with it.
     """
     path = config or Path("online.toml")
     table: dict[str, Any] = {}
@@ -93,14 +91,14 @@ def load(config: Path | None, **flags: Any) -> Settings:
         try:
             table = tomllib.loads(path.read_text())
         except FileNotFoundError:
-            raise SetupError(f"there is no config file at {path}") from None
+            raise ValueError(f"there is no config file at {path}") from None
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise SetupError(f"{path} cannot be read: {error}") from None
+            raise ValueError(f"{path} cannot be read: {error}") from None
     table.update({key: value for key, value in flags.items() if value is not None})
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
-        raise SetupError(f"{path}: {describe(error)}") from None
+        raise ValueError(f"{path}: {describe(error)}") from None
 
 
 def describe(error: ValidationError) -> str:

@@ -41,6 +41,8 @@ class Gate:
     def _wrong(answer: Answer, probe: tuple[bytes, str | None]) -> str | None:
         if not all(np.isfinite(candidate.score) for candidate in answer.candidates):
             return "it answers with scores that are not finite"
+        if answer.abstained and not answer.candidates:
+            return "it has no finite answer to an input it has learned"
         if probe[1] is not None and answer.choice != probe[1]:
             return f"a question that was taught {probe[1]!r} would get {answer.choice!r}"
         return None

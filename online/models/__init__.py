@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import count
 from typing import Any, Literal, Protocol, cast
 
 import numpy as np
@@ -61,7 +62,7 @@ class Answer:
 class Part:
     """A named piece of state: tensors that are written to one file. serving: needed to predict.
 
-    revision: equal revisions of one part mean equal tensors, so its file need not be written again.
+    revision: from `new_revision`; equal revisions mean equal tensors, so the file need not be written again.
     """
 
     tensors: Tensors
@@ -71,6 +72,7 @@ class Part:
 
 
 State = Mapping[str, Part]
+new_revision = count(1).__next__  # never the same twice in a process, whichever model object asks
 
 
 class BadExample(ValueError):

@@ -199,17 +199,12 @@ class Columns:
             {self._key(name, value) for row in rows for name, value in row.items()} - self._places.keys()
         ):
             values = [value for row in rows for key, value in row.items() if isinstance(value, float) and key == name]
-            self._append(self._new_column(name, values, scale))
+            self._append(number_column(name, values, scale) if values else Column(name, number=False))
 
     def admit_vectors(self, values_BN: NDArray[np.float64], scale: float | None) -> None:
         """The columns of vectors: numbers named 0..N-1."""
         for place in range(len(self.columns), values_BN.shape[1]):
-            self._append(self._new_column(str(place), values_BN[:, place].tolist(), scale))
-
-    def _new_column(self, name: str, values: Sequence[float], scale: float | None) -> Column:
-        if not values:
-            return Column(name, False)
-        return Column.declared(name, scale) if scale else Column.fitted(name, values)
+            self._append(number_column(str(place), values_BN[:, place].tolist(), scale))
 
     def _key(self, name: str, value: Value) -> str:
         key = name if isinstance(value, float) else f"{name}={value}"
@@ -251,6 +246,10 @@ class Columns:
         """Names this mapping: equal for equal columns, whatever order they came in."""
         known = sorted((column.name, column.number, column.exponent, column.centre) for column in self.columns)
         return hashlib.sha256(json.dumps([known, self.bumps]).encode()).hexdigest()[:12]
+
+
+def number_column(name: str, values: Sequence[float], scale: float | None) -> Column:
+    return Column.declared(name, scale) if scale else Column.fitted(name, values)
 
 
 def bump(q: int, knot: int) -> int:

@@ -16,7 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, Tensors, packed, take, unpacked
+from online.models import (
+    Answer,
+    BadExample,
+    Candidate,
+    Example,
+    Options,
+    Part,
+    State,
+    Tensors,
+    new_revision,
+    packed,
+    take,
+    unpacked,
+)
 from online.models.encoder import TEXT_WIDTH, TextEncoder
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
 
@@ -75,7 +88,6 @@ class Exemplars:
         self.chunks: dict[int, dict[int, Exemplar]] = {}
         self.revisions: dict[int, int] = {}
         self.count = 0
-        self._changes = 0
 
     def add(self, exemplar: Exemplar) -> None:
         self.chunks.setdefault(exemplar.offset // CHUNK, {})[exemplar.offset] = exemplar
@@ -94,8 +106,7 @@ class Exemplars:
         return gone
 
     def _touch(self, chunk: int) -> None:
-        self._changes += 1
-        self.revisions[chunk] = self._changes
+        self.revisions[chunk] = new_revision()
 
     def all(self) -> list[Exemplar]:
         return [self.chunks[chunk][offset] for chunk in sorted(self.chunks) for offset in sorted(self.chunks[chunk])]

@@ -14,7 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, packed, take, unpacked
+from online.models import (
+    Answer,
+    BadExample,
+    Candidate,
+    Example,
+    Options,
+    Part,
+    State,
+    new_revision,
+    packed,
+    take,
+    unpacked,
+)
 from online.models.encoder import parse_row
 
 PROBES = 8
@@ -35,7 +47,7 @@ class River:
         self.estimator = build(self.options["estimator"], self.options["params"], self.options["scale"])
         self.recent: list[bytes] = []
         self.labels: set[str] = set()
-        self.revision = 0
+        self.revision = new_revision()
 
     def feature_epoch(self) -> str:
         return "table"
@@ -44,7 +56,10 @@ class River:
         return [self._answer(features(data)) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
-        chances = self.estimator.predict_proba_one(row) if self.labels else {}
+        try:
+            chances = self.estimator.predict_proba_one(row) if self.labels else {}
+        except ArithmeticError:  # numbers beyond what its formulas can hold: no answer, for this row alone
+            return Answer(None, (), abstained=True)
         ranked = sorted(((str(label), float(p)) for label, p in chances.items()), key=lambda pair: (-pair[1], pair[0]))
         if not ranked:
             return Answer(None, ())
@@ -56,7 +71,7 @@ class River:
             self.estimator.learn_one(row, example.label)
             self.labels.add(example.label)
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
-        self.revision += 1
+        self.revision = new_revision()
 
     def _checked(self, example: Example) -> dict[str, Any]:
         if example.kind != "label" and not (example.kind == "reward" and example.reward >= 0.5):
@@ -101,7 +116,7 @@ class River:
 
 def build(name: str, params: dict[str, Any], scale: bool) -> Any:
     """The river classifier at `name`, e.g. "forest.ARFClassifier". Raises ValueError that says what is wrong."""
-    from river import base, preprocessing
+    from river import base, multiclass, preprocessing
 
     module, _, attribute = name.rpartition(".")
     try:
@@ -114,6 +129,8 @@ def build(name: str, params: dict[str, Any], scale: bool) -> Any:
         estimator = made(**params)
     except TypeError as error:
         raise ValueError(f"river's {name} does not take these params: {error}") from None
+    if not estimator._multiclass:  # knows yes and no alone: one of it per label
+        estimator = multiclass.OneVsRestClassifier(estimator)
     return preprocessing.StandardScaler() | estimator if scale else estimator
 
 

@@ -1,0 +1,133 @@
+"""One suite over every stream: SQLite, Postgres, Redis Streams."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from online.doorbell import Doorbell
+from online.schemas import Entry, Event, Target
+from online.store import Store
+from online.stream import RedisStream, SqlStream, Stream, relay
+
+Opener = Callable[[str], Stream]
+
+
+def sql_stream(store: Store, model: str, folder: Path) -> SqlStream:
+    return SqlStream(store.durable_writer, store.reader, model, Doorbell(folder / "bells" / model))
+
+
+@pytest.fixture(params=["sqlite", "postgres", "redis"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
+    """Opens the stream of a model; the same model twice gives two ends of one stream."""
+    if request.param == "redis":
+        namespace, url = f"test-{uuid.uuid4().hex}", request.getfixturevalue("redis_url")
+        yield lambda model: RedisStream(url, model, namespace)
+        admin = RedisStream(url, "", namespace).redis
+        for key in admin.scan_iter(f"{namespace}:*"):
+            admin.delete(key)
+        return
+    url = (
+        f"sqlite:///{tmp_path / 'online.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    store = Store(url)
+    yield lambda model: sql_stream(store, model, tmp_path)
+    store.close()
+
+
+def event(id: str, **more: Any) -> Event:
+    return Event(id, "label", features=b"\x00\xff" + id.encode(), label="yes", **more)
+
+
+def test_an_empty_stream_has_head_zero_and_nothing_to_read(opened: Opener) -> None:
+    stream = opened("m")
+    assert stream.head() == 0
+    assert stream.read(0, 10) == []
+
+
+def test_offsets_count_from_one_without_gaps(opened: Opener) -> None:
+    stream = opened("m")
+    assert [stream.append(event(f"e{n}")) for n in range(5)] == [1, 2, 3, 4, 5]
+    assert stream.head() == 5
+
+
+def test_appending_a_known_id_changes_nothing(opened: Opener) -> None:
+    stream = opened("m")
+    first = stream.append(event("a"))
+    stream.append(event("b"))
+    assert stream.append(event("a", text="something else")) == first
+    assert [entry.event for entry in stream.read(0, 10)] == [event("a"), event("b")]
+
+
+def test_reading_starts_after_the_offset_and_keeps_order_and_count(opened: Opener) -> None:
+    stream = opened("m")
+    for n in range(10):
+        stream.append(event(f"e{n}"))
+    assert [entry.offset for entry in stream.read(3, 4)] == [4, 5, 6, 7]
+    assert stream.read(10, 4) == []
+
+
+def test_an_event_comes_back_as_it_went_in(opened: Opener) -> None:
+    stream = opened("m")
+    taken = Event("x", "correction", b"\x80\x00\x7f", "r1", "Grüße 👍", 0.25, "r0")
+    back = Event("x#retraction", "retraction", b"\x80\x00\x7f", target=Target(1, taken))
+    stream.append(taken)
+    stream.append(back)
+    assert stream.read(0, 10) == [Entry(1, taken), Entry(2, back)]
+
+
+def test_models_do_not_see_each_other(opened: Opener) -> None:
+    one, other = opened("one"), opened("other")
+    one.append(event("a"))
+    assert other.head() == 0
+    assert other.append(event("a")) == 1
+
+
+def test_a_blocked_reader_wakes_for_an_append(opened: Opener) -> None:
+    reader, writer = opened("m"), opened("m")
+    got: list[Entry] = []
+    thread = threading.Thread(target=lambda: got.extend(reader.read(0, 10, block_ms=20_000)))
+    thread.start()
+    writer.append(event("late"))
+    thread.join(10)
+    assert [entry.event.id for entry in got] == ["late"]
+
+
+def test_a_blocked_reader_comes_back_empty_after_its_time(opened: Opener) -> None:
+    assert opened("m").read(0, 10, block_ms=30) == []
+
+
+def test_concurrent_appends_lose_nothing_and_number_every_event_once(opened: Opener) -> None:
+    ends = [opened("m") for _ in range(4)]
+
+    def append_all(number: int) -> None:
+        for n in range(25):
+            ends[number].append(event(f"{number}-{n}"))
+            ends[number].append(event(f"shared-{n}"))
+
+    threads = [threading.Thread(target=append_all, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = ends[0].read(0, 1_000)
+    assert [entry.offset for entry in entries] == list(range(1, 126))
+    assert len({entry.event.id for entry in entries}) == 125
+
+
+def test_a_redis_that_lost_everything_is_filled_again_with_the_same_stream(tmp_path: Path, redis_url: str) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    truth, copy = sql_stream(store, "m", tmp_path), RedisStream(redis_url, "m", f"test-{uuid.uuid4().hex}")
+    for n in range(30):
+        truth.append(event(f"e{n}"))
+    assert relay(truth, copy, count=7) == 30
+    assert relay(truth, copy) == 0
+    copy.redis.delete(copy.key, copy.ids)
+    truth.append(event("after the loss"))
+    assert relay(truth, copy) == 31
+    assert copy.read(0, 100) == truth.read(0, 100)
+    copy.redis.delete(copy.key, copy.ids)
+    store.close()

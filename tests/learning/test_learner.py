@@ -1,0 +1,260 @@
+"""The learner's loop on a real store and real snapshots: what it learns, sets aside, refuses and resumes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from online.learning.gate import Gate
+from online.learning.learner import Learner, Pupil
+from online.models import Example, Options, create
+from online.schemas import Entry, Event, Target
+from online.settings import ModelSettings, Settings
+from online.store import add_feedback, feedback_of, refused_offsets
+from online.workspace import Workspace
+
+VECTOR: Options = {"input": "vector", "size": 3, "scale": 4.0}
+
+
+def vector_event(id: str, label: str, seed: int) -> Event:
+    centre = {"a": -1.0, "b": 1.0}.get(label, 0.0)
+    values = np.random.default_rng(seed).normal(centre, 0.5, 3)
+    return Event(id, "label", values.tobytes(), label, choice="a")
+
+
+def events(count: int, start: int = 0) -> list[Event]:
+    return [vector_event(f"e{n}", "ab"[n % 2], n) for n in range(start, start + count)]
+
+
+def text_features(seed: int) -> bytes:
+    vector = np.random.default_rng(seed).normal(size=384)
+    return np.clip(np.rint(512 * vector / np.linalg.norm(vector)), -127, 127).astype(np.int8).tobytes()
+
+
+class Scene:
+    """A workspace with one model, and a learner that is driven step by step."""
+
+    def __init__(self, folder: Path, kind: str = "classifier", options: Options = VECTOR) -> None:
+        spec = ModelSettings.model_validate({"name": "m", "kind": kind, "options": options})
+        self.workspace = Workspace(Settings(state=folder / "state", models=(spec,)))
+        self.kind, self.options = kind, self.workspace.options(spec)
+        self.stream, self.snapshots = self.workspace.sql_stream("m"), self.workspace.snapshots("m")
+        self.learner = self.started()
+
+    def started(self, **more: Any) -> Learner:
+        """A learner as a new process would make it."""
+        store = self.workspace.store
+        settings = {"publish_every_ms": 0.0, "durable_every_s": 1e-9, **more}
+        made = Learner(self.kind, self.options, self.snapshots, self.stream, store, **settings)
+        made.resume()
+        return made
+
+    def learn(self, *happened: Event) -> None:
+        for event in happened:
+            self.stream.append(event)
+        while self.learner.pupil.learned_until < self.stream.head():
+            self.learner.step()
+
+    def live_until(self) -> int:
+        live = self.snapshots.live()
+        assert live is not None
+        return self.snapshots.manifest(live.version).learned_until
+
+    def fingerprint_without(self, *gone: str) -> str:
+        """Of a model that never saw the events named in `gone`, nor any retraction."""
+        model = create(self.kind, self.options)
+        for entry in self.stream.read(0, 10_000):
+            event = entry.event
+            if event.kind != "retraction" and event.id not in gone:
+                model.learn([Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)])
+        return model.fingerprint()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path)
+    yield made
+    made.workspace.store.close()
+
+
+def retraction(stream: Any, offset: int) -> Event:
+    target = stream.read(offset - 1, 1)[0]
+    return Event(
+        f"{target.event.id}#retraction", "retraction", target.event.features, target=Target(offset, target.event)
+    )
+
+
+def test_a_new_learner_publishes_a_first_version_that_has_learned_nothing(scene: Scene) -> None:
+    assert scene.snapshots.versions() == [1]
+    assert scene.live_until() == 0
+
+
+def test_what_is_appended_is_learned_published_and_live(scene: Scene) -> None:
+    scene.learn(*events(10))
+    assert scene.live_until() == 10
+    assert scene.snapshots.manifests()[0].state_sha256 == scene.fingerprint_without()
+
+
+def test_the_manifest_counts_what_was_answered_right(scene: Scene) -> None:
+    scene.learn(*events(10))
+    assert scene.snapshots.manifests()[0].metrics == {"events": 10, "rated": 10, "right": 5}
+
+
+@pytest.mark.parametrize("kind", ["classifier", "river"])
+def test_a_learner_that_dies_between_durable_snapshots_ends_where_it_would_have(tmp_path: Path, kind: str) -> None:
+    options = VECTOR if kind == "classifier" else {}
+    scene = Scene(tmp_path, kind, options)
+    make = events if kind == "classifier" else table_events
+    scene.learner = scene.started(durable_every_s=1e9)
+    scene.learn(*make(20))
+    scene.learner = scene.started(durable_every_s=1e9)
+    assert scene.learner.pupil.learned_until == 20  # the first publication is always durable
+    scene.learn(*make(1, 20))
+    scene.learn(*make(14, 21))
+    published = scene.snapshots.manifests()[0].version
+    scene.learner = scene.started()
+    assert scene.learner.pupil.learned_until == 21
+    scene.learn(*make(5, 35))
+    assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without()
+    assert scene.snapshots.manifests()[0].version > published
+    assert scene.live_until() == 40
+    scene.workspace.store.close()
+
+
+def test_a_restarted_learner_never_makes_an_older_state_live(scene: Scene) -> None:
+    scene.learner = scene.started(durable_every_s=1e9)
+    scene.learn(*events(20))
+    scene.learn(*events(20, 20))
+    restarted = scene.started(batch=5)
+    while restarted.pupil.learned_until < 40:
+        restarted.step()
+        assert scene.live_until() == 40
+
+
+def test_an_event_that_cannot_be_learned_is_set_aside_with_its_reason_and_learning_goes_on(scene: Scene) -> None:
+    row = {"model": "m", "id": "bad", "offset": 6, "content": "{}", "created_at": "t", "status": "accepted"}
+    scene.workspace.store.submit(lambda c: add_feedback(c, [row])).result()
+    scene.learn(*events(5), Event("bad", "label", b"too short", "a"), *events(5, 5))
+    fate = scene.workspace.store.read(lambda c: feedback_of(c, "m", ["bad"]))["bad"]
+    assert fate.status == "refused" and "9 bytes where 24 are expected" in fate.refusal
+    assert scene.live_until() == 11
+    assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without("bad")
+
+
+def test_a_restarted_learner_remembers_what_was_set_aside(scene: Scene) -> None:
+    scene.learn(*events(3), Event("bad", "label", b"", "a"))
+    assert list(scene.started().pupil.refused) == [4]
+
+
+def table_events(count: int, start: int = 0) -> list[Event]:
+    rows = np.random.default_rng(start).normal(size=(count, 2))
+    return [
+        Event(f"t{start + n}", "label", f'{{"x":{x!r},"y":{y!r}}}'.encode(), "ab"[x > 0])
+        for n, (x, y) in enumerate(rows.tolist())
+    ]
+
+
+def test_an_event_that_makes_the_model_answer_nonsense_is_found_and_set_aside(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "river", {})
+    poison = Event("poison", "label", b'{"x":1e308,"y":-1e308}', "b")
+    scene.learn(*table_events(30), poison, *table_events(30, 30))
+    refused = scene.workspace.store.read(lambda c: refused_offsets(c, "m"))
+    assert list(refused) == [31]
+    assert "finite" in refused[31] or "predict" in refused[31] or "Error" in refused[31]
+    assert scene.live_until() == 61
+    assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without("poison")
+    scene.workspace.store.close()
+
+
+@pytest.mark.parametrize("kind", ["classifier", "river"])
+def test_taking_one_back_leaves_the_state_of_never_having_seen_it(tmp_path: Path, kind: str) -> None:
+    scene = Scene(tmp_path, kind, VECTOR if kind == "classifier" else {})
+    make = events if kind == "classifier" else table_events
+    happened = make(20)
+    scene.learn(*happened)
+    scene.learn(retraction(scene.stream, 7))
+    scene.learn(*make(5, 20))
+    assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without(happened[6].id)
+    scene.workspace.store.close()
+
+
+def test_taking_back_what_was_never_learned_changes_nothing(scene: Scene) -> None:
+    scene.learn(*events(4), Event("bad", "label", b"", "a"))
+    before = scene.learner.pupil.model.fingerprint()
+    scene.learn(retraction(scene.stream, 5))
+    assert scene.learner.pupil.model.fingerprint() == before
+
+
+def test_after_a_roll_back_only_something_newly_learned_goes_live(scene: Scene) -> None:
+    scene.learn(*events(5))
+    old = scene.snapshots.manifests()[0].version
+    scene.learn(*events(5, 5))
+    scene.snapshots.roll_back(old)
+    scene.learner = scene.started()
+    scene.learner.step()
+    assert scene.live_until() == 5
+    scene.learn(*events(1, 10))
+    assert scene.live_until() == 11
+
+
+def test_other_options_start_over_from_the_log(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.learn(*events(12))
+    scene.workspace.store.close()
+    changed = Scene(tmp_path, options={**VECTOR, "shrinkage": 3.0})
+    changed.learn(*events(1, 12))
+    assert changed.live_until() == 13
+    assert changed.learner.pupil.model.fingerprint() == changed.fingerprint_without()
+    changed.workspace.store.close()
+
+
+def test_old_versions_are_pruned_while_learning(scene: Scene) -> None:
+    for n in range(70):
+        scene.learn(*events(1, n))
+    assert len(scene.snapshots.versions()) <= 2 * 20 + 32
+
+
+def test_entries_cut_differently_end_in_the_same_state() -> None:
+    entries = [Entry(n + 1, event) for n, event in enumerate(events(300))]
+    ends = []
+    for cut in (1, 7, 300):
+        pupil = Pupil("classifier", {"input": "vector", "size": 3}, "cpu", lambda until: [])
+        for start in range(0, 300, cut):
+            pupil.apply(entries[start : start + cut])
+        ends.append(pupil.model.fingerprint())
+    assert len(set(ends)) == 1
+
+
+def taught_ranker() -> Any:
+    ranker = create("ranker", {})
+    ranker.learn([Example(n, "reply", text_features(n), f"r{n}", f"reply {n}") for n in (1, 2)])
+    ranker.learn([Example(3, "correction", text_features(30), "r1")])
+    return ranker
+
+
+def test_the_gate_lets_a_sound_candidate_pass() -> None:
+    ranker = taught_ranker()
+    assert Gate("ranker", {}).refusal(ranker.state(serving_only=True), ranker.probes()) is None
+
+
+def test_the_gate_refuses_numbers_that_are_not_finite() -> None:
+    ranker = taught_ranker()
+    state = ranker.state(serving_only=True)
+    state["weights"].tensors["bias"][0] = np.nan
+    assert Gate("ranker", {}).refusal(state, []) == "weights.bias holds numbers that are not finite"
+
+
+def test_the_gate_refuses_what_cannot_predict() -> None:
+    ranker = taught_ranker()
+    state = dict(ranker.state(serving_only=True))
+    del state["weights"]
+    assert "cannot predict" in str(Gate("ranker", {}).refusal(state, ranker.probes()))
+
+
+def test_the_gate_refuses_a_candidate_that_breaks_a_taught_pair() -> None:
+    ranker = taught_ranker()
+    state = ranker.state(serving_only=True)
+    state["exemplars-0"].tensors["reply"][:] = 1
+    assert Gate("ranker", {}).refusal(state, ranker.probes()) == "a question that was taught 'r1' would get 'r2'"

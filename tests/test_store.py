@@ -1,0 +1,138 @@
+"""The store: group commit, isolation of one work from another, the questions."""
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+
+from online import store
+from online.errors import BadInput, SetupError, Unavailable
+from online.store import Store
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = (
+        f"sqlite:///{tmp_path / 'online.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    made = Store(url)
+    yield made
+    made.close()
+
+
+def prediction(id: str) -> dict[str, Any]:
+    row = {
+        "id": id,
+        "model": "m",
+        "version": 3,
+        "learned_until": 7,
+        "user": None,
+        "input": '"hello"',
+        "features": b"\x01",
+    }
+    return {**row, "choice": "a", "propensity": 1.0, "candidates": "[]", "created_at": store.now()}
+
+
+def feedback(id: str, offset: int) -> dict[str, Any]:
+    row = store.FeedbackRow(
+        model="m", id=id, offset=offset, content="{}", prediction_id=None, input=None, user=None, created_at=store.now()
+    )
+    return row.model_dump()
+
+
+def test_predictions_come_back_by_id_and_model(opened: Store) -> None:
+    opened.submit(lambda connection: store.add_predictions(connection, [prediction("p1"), prediction("p2")])).result()
+    found = opened.read(lambda connection: store.predictions_of(connection, "m", ["p1", "nobody"]))
+    assert list(found) == ["p1"]
+    assert (found["p1"].version, found["p1"].features) == (3, b"\x01")
+    assert opened.read(lambda connection: store.predictions_of(connection, "other", ["p1"])) == {}
+
+
+def test_one_failing_work_leaves_no_trace_and_does_not_disturb_the_others(opened: Store) -> None:
+    def spoiled(connection: Connection) -> None:
+        store.add_predictions(connection, [prediction("half")])
+        raise BadInput("changed my mind")
+
+    works = [opened.submit(lambda c, n=n: store.add_predictions(c, [prediction(f"p{n}")])) for n in range(20)]
+    bad = opened.submit(spoiled)
+    works += [opened.submit(lambda c, n=n: store.add_predictions(c, [prediction(f"q{n}")])) for n in range(20)]
+    with pytest.raises(BadInput, match="changed my mind"):
+        bad.result()
+    for work in works:
+        work.result()
+    ids = ["half", *(f"p{n}" for n in range(20)), *(f"q{n}" for n in range(20))]
+    assert sorted(opened.read(lambda c: store.predictions_of(c, "m", ids))) == sorted(ids[1:])
+
+
+def test_the_first_version_that_knows_a_feedback_is_written_as_its_fate(opened: Store) -> None:
+    opened.submit(lambda c: store.add_feedback(c, [feedback("a", 1), feedback("b", 2), feedback("c", 3)])).result()
+    opened.submit(lambda c: store.mark_spans(c, "m", [(0, 2, 5, "t5"), (2, 3, 6, "t6")])).result()
+    opened.submit(lambda c: store.mark_spans(c, "m", [(0, 3, 9, "t9")])).result()
+    rows = opened.read(lambda c: store.feedback_of(c, "m", ["a", "b", "c"]))
+    assert {id: (row.status, row.version) for id, row in rows.items()} == {
+        "a": ("learned", 5),
+        "b": ("learned", 5),
+        "c": ("learned", 6),
+    }
+
+
+def test_what_was_refused_stays_refused(opened: Store) -> None:
+    opened.submit(lambda c: store.add_feedback(c, [feedback("a", 1)])).result()
+    opened.submit(lambda c: store.mark_refused(c, "m", 1, "too odd")).result()
+    opened.submit(lambda c: store.mark_refused(c, "m", 1, "too odd")).result()
+    opened.submit(lambda c: store.mark_spans(c, "m", [(0, 2, 5, "t5")])).result()
+    row = opened.read(lambda c: store.feedback_of(c, "m", ["a"]))["a"]
+    assert (row.status, row.refusal) == ("refused", "too odd")
+    assert opened.read(lambda c: store.refused_offsets(c, "m")) == {1: "too odd"}
+
+
+def test_replies_are_found_by_text_whatever_its_case_and_spaces(opened: Store) -> None:
+    opened.submit(lambda c: store.add_reply(c, "m", "r1", "We open at nine.", 1)).result()
+    found = opened.read(lambda c: store.reply_with_text(c, "m", "  we OPEN at   nine. "))
+    assert found is not None and found.id == "r1"
+    assert opened.read(lambda c: store.reply_with_text(c, "m", "We close at nine.")) is None
+
+
+def test_a_transaction_that_cannot_commit_answers_everyone_with_the_reason(tmp_path: Path) -> None:
+    made = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    full = made.submit(lambda c: c.execute(text("PRAGMA max_page_count = 1")), durable=True)
+    full.result()
+    big = {**prediction("big"), "input": "x" * 1_000_000}
+    with pytest.raises(Unavailable, match="full"):
+        made.submit(lambda c: store.add_predictions(c, [big]), durable=True).result()
+    assert made.read(lambda c: store.predictions_of(c, "m", ["big"])) == {}
+    made.close()
+
+
+def test_feedback_commits_are_fsynced_and_the_log_is_a_wal(tmp_path: Path) -> None:
+    made = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    with made.durable_writer.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    with made.writer.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 1  # NORMAL
+    made.close()
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "online.db").write_text("this is no database, and long enough to be looked at as one" * 100)
+    with pytest.raises(SetupError, match="cannot be opened"):
+        Store(f"sqlite:///{tmp_path / 'online.db'}")
+
+
+def test_a_password_is_never_shown() -> None:
+    with pytest.raises(SetupError) as caught:
+        Store("postgresql+psycopg://somebody:hunter2@127.0.0.1:1/none")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
+    made = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    works = [made.submit(lambda c, n=n: store.add_predictions(c, [prediction(f"p{n}")])) for n in range(50)]
+    made.close()
+    assert all(work.done() for work in works)
+    count = sqlite3.connect(tmp_path / "online.db").execute("SELECT count(*) FROM prediction").fetchone()[0]
+    assert count == 50
