@@ -28,6 +28,7 @@ log = logging.getLogger("online.learner")
 
 IDLE_MS = 250.0  # the longest the loop waits before it looks whether it should stop
 PRUNE_EVERY = 32  # publications
+MAX_CULPRITS = 8
 RETRY_S = 0.5  # after the stream or the disk did not answer
 
 
@@ -273,16 +274,27 @@ class Learner:
     # poison
 
     def _isolate(self, until: int, gated: bool = False) -> None:
-        """From the last durable state, learn one by one, and set aside whatever breaks the model."""
-        while True:
+        """From the last durable state, learn one by one, and set aside whatever breaks the model.
+
+        After MAX_CULPRITS the fault is taken to lie deeper: nothing more is blamed, and what is live stays live.
+        """
+        for _ in range(MAX_CULPRITS):
             events, rated, right = self.events, self.rated, self.right
             self.resume()
             self.events, self.rated, self.right = events, rated, right
             culprit = self._first_culprit(until, gated)
             if culprit is None:
-                self.tried_until = until if gated else self.tried_until
-                return
+                break
             self.pupil.set_aside(*culprit)
+        else:
+            fact(log, "beyond repair", logging.ERROR, model=self.snapshots.model, after=self.durable_until, until=until)
+            self._pass_over(until)
+        self.tried_until = until if gated else self.tried_until
+
+    def _pass_over(self, until: int) -> None:
+        """Go on behind a span that cannot be learned, from the last good state."""
+        self.resume()
+        self.pupil.learned_until = until
 
     def _first_culprit(self, until: int, gated: bool) -> tuple[int, str] | None:
         while self.pupil.learned_until < until:

@@ -30,6 +30,7 @@ from online.models import (
 from online.models.encoder import parse_row
 
 PROBES = 8
+LARGEST = 1e100
 OPTIONS: dict[str, Any] = {
     "estimator": "linear_model.SoftmaxRegression",  # its place inside river
     "params": {},  # its keyword arguments
@@ -81,9 +82,13 @@ class River:
         if not example.label:
             raise BadExample("there is no label to learn: the answer it refers to had none")
         try:
-            return features(example.features)
+            row = features(example.features)
         except (ValueError, AttributeError):
             raise BadExample("features that are not a JSON object") from None
+        huge = next((name for name, value in row.items() if abs(value) > LARGEST), None)
+        if huge is not None:
+            raise BadExample(f"{huge} is {row[huge]:g}: beyond {LARGEST:g} a running variance overflows, for good")
+        return row
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         raise NotImplementedError("a river model cannot subtract: subtracts is False")

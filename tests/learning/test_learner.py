@@ -9,7 +9,7 @@ import pytest
 
 from online.learning.gate import Gate
 from online.learning.learner import Learner, Pupil
-from online.models import Example, Options, create
+from online.models import KINDS, Example, Options, create
 from online.schemas import Entry, Event, Target
 from online.settings import ModelSettings, Settings
 from online.store import add_feedback, feedback_of, refused_offsets
@@ -156,13 +156,17 @@ def table_events(count: int, start: int = 0) -> list[Event]:
     ]
 
 
-def test_an_event_that_makes_the_model_answer_nonsense_is_found_and_set_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("label", ["explode", "nan"])
+def test_an_event_that_breaks_the_model_is_found_and_set_aside(
+    tmp_path: Path, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "river", "tests.learning.brittle:Brittle")
     scene = Scene(tmp_path, "river", {})
-    poison = Event("poison", "label", b'{"x":1e308,"y":-1e308}', "b")
+    poison = Event("poison", "label", b"{}", label)
     scene.learn(*table_events(30), poison, *table_events(30, 30))
     refused = scene.workspace.store.read(lambda c: refused_offsets(c, "m"))
     assert list(refused) == [31]
-    assert "finite" in refused[31] or "predict" in refused[31] or "Error" in refused[31]
+    assert ("RuntimeError: exploded" if label == "explode" else "not finite") in refused[31]
     assert scene.live_until() == 61
     assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without("poison")
     scene.workspace.store.close()

@@ -1,0 +1,43 @@
+"""A model that breaks: it counts labels, explodes half-way through one and answers NaN ever after another."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from online.models import Answer, Candidate, Example, Options, Part, State, packed, unpacked
+
+
+class Brittle:
+    subtracts = False
+
+    def __init__(self, options: Options, device: str = "cpu") -> None:
+        self.learned: list[str] = []
+
+    def feature_epoch(self) -> str:
+        return "none"
+
+    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+        score = float("nan") if "nan" in self.learned else 0.5
+        return [Answer("a", (Candidate("a", score),), score) for _ in inputs]
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        for example in examples:
+            self.learned.append(example.label)
+            if example.label == "explode":
+                raise RuntimeError("exploded")
+
+    def unlearn(self, examples: Sequence[Example]) -> None:
+        raise NotImplementedError
+
+    def state(self, serving_only: bool = False) -> State:
+        return {"all": Part({"learned": packed(self.learned), "none": np.zeros(1)}, serving=True)}
+
+    def restore(self, state: State) -> None:
+        self.learned = unpacked(state["all"].tensors["learned"])
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(repr(self.learned).encode()).hexdigest()
+
+    def probes(self) -> list[tuple[bytes, str | None]]:
+        return [(b"", None)]
