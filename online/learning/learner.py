@@ -278,23 +278,18 @@ class Learner:
 
         After MAX_CULPRITS the fault is taken to lie deeper: nothing more is blamed, and what is live stays live.
         """
-        for _ in range(MAX_CULPRITS):
+        for found in range(MAX_CULPRITS):
             events, rated, right = self.events, self.rated, self.right
             self.resume()
             self.events, self.rated, self.right = events, rated, right
             culprit = self._first_culprit(until, gated)
             if culprit is None:
-                break
+                self.tried_until = until if gated and not found else self.tried_until
+                return
             self.pupil.set_aside(*culprit)
-        else:
-            fact(log, "beyond repair", logging.ERROR, model=self.snapshots.model, after=self.durable_until, until=until)
-            self._pass_over(until)
-        self.tried_until = until if gated else self.tried_until
-
-    def _pass_over(self, until: int) -> None:
-        """Go on behind a span that cannot be learned, from the last good state."""
+        fact(log, "beyond repair", logging.ERROR, model=self.snapshots.model, after=self.durable_until, until=until)
         self.resume()
-        self.pupil.learned_until = until
+        self.pupil.learned_until = self.tried_until = until
 
     def _first_culprit(self, until: int, gated: bool) -> tuple[int, str] | None:
         while self.pupil.learned_until < until:
