@@ -167,6 +167,7 @@ def test_an_event_that_breaks_the_model_is_found_and_set_aside(
     refused = scene.workspace.store.read(lambda c: refused_offsets(c, "m"))
     assert list(refused) == [31]
     assert ("RuntimeError: exploded" if label == "explode" else "not finite") in refused[31]
+    scene.learner.step()  # the next turn of the loop publishes what is left
     assert scene.live_until() == 61
     assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without("poison")
     scene.workspace.store.close()
