@@ -240,7 +240,7 @@ class Columns:
         if not self.bumps:
             return q_BN.astype(np.int8)
         layers = [q_BN, *(np.maximum(127 * (96 - np.abs(q_BN - knot)) // 96, 0) for knot in self.KNOTS)]
-        return np.stack(layers, 2).reshape(len(values_BN), -1).astype(np.int8)
+        return np.stack(layers, 2).reshape(len(values_BN), self.width).astype(np.int8)
 
     def epoch(self) -> str:
         """Names this mapping: equal for equal columns, whatever order they came in."""

@@ -52,18 +52,36 @@ OPTIONS: dict[str, Any] = {
 
 @dataclass(slots=True)
 class Reply:
-    """One of the repertoire. changes: offset -> whether it was restored (True) or retired (False) there."""
+    """One of the repertoire. All that was said about it is kept by offset, so that any of it can be taken back.
+
+    wordings: offset -> (text, its features); changes: offset -> whether it was restored (True) or retired (False).
+    """
 
     id: str
-    text: str
-    features: bytes
-    offset: int
+    wordings: dict[int, tuple[str, bytes]]
     changes: dict[int, bool]
-    gone: bool = False  # the event that brought it was taken back
+
+    @property
+    def gone(self) -> bool:
+        return not self.wordings
+
+    @property
+    def wording(self) -> tuple[str, bytes]:
+        return self.wordings[max(self.wordings)] if self.wordings else ("", bytes(TEXT_WIDTH))
 
     @property
     def active(self) -> bool:
-        return not self.gone and (not self.changes or self.changes[max(self.changes)])
+        changes = dict.fromkeys(self.wordings, True) | self.changes
+        return not self.gone and changes[max(changes)]
+
+    def memory(self) -> list[Any]:
+        """As JSON; `recalled` is its inverse."""
+        wordings = [[at, text, features.hex()] for at, (text, features) in self.wordings.items()]
+        return [self.id, wordings, list(self.changes.items())]
+
+    @classmethod
+    def recalled(cls, id: str, wordings: list[Any], changes: list[Any]) -> "Reply":
+        return cls(id, {at: (text, bytes.fromhex(features)) for at, text, features in wordings}, dict(changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +238,7 @@ class Ranker:
         chances_R = softmax(np.where(allowed_R, scores_R / SOFTMAX_SCALE, -np.inf))
         order = np.argsort(-chances_R, kind="stable")[: self.options["candidates"]]
         candidates = tuple(
-            Candidate(self.replies[r].id, float(chances_R[r]), self.replies[r].text) for r in order if allowed_R[r]
+            Candidate(self.replies[r].id, float(chances_R[r]), self.replies[r].wording[0]) for r in order if allowed_R[r]
         )
         best = int(order[0])
         if not settled and self._familiarity(best, near_R, cosine_E, neighbours) < self.options["abstain_below"]:
@@ -236,7 +254,7 @@ class Ranker:
 
     def _solved(self) -> tuple[LinearWeights, NDArray[np.int8], Neighbours]:
         if self._served is None:
-            described_RD = features_of([reply.features for reply in self.replies])
+            described_RD = features_of([reply.wording[1] for reply in self.replies])
             weights = solve_slda(self.statistics, self.options["shrinkage"], priors=False, described=described_RD)
             weights.active[:] = [reply.active for reply in self.replies]
             self._served = weights, described_RD, Neighbours.of(list(self.exemplars.parts().values()))
@@ -248,7 +266,7 @@ class Ranker:
         self._check_all(examples)
         self._served = None
         positives = [example for example in examples if self._apply(example)]
-        self._count(positives, times=1)
+        self._count(positives)
 
     def _apply(self, example: Example) -> bool:
         """Everything but the sums; True for what belongs into them."""
@@ -267,13 +285,10 @@ class Ranker:
         return exemplar.reward > 0
 
     def _add_reply(self, example: Example) -> None:
-        known = self.statistics.index(example.label)
-        reply = Reply(example.label, example.text, example.features, example.offset, {})
-        if known is None:
-            self.statistics.add_label(example.label)
-            self.replies.append(reply)
-        else:
-            self.replies[known] = reply
+        place = self.statistics.add_label(example.label)
+        if place == len(self.replies):
+            self.replies.append(Reply(example.label, {}, {}))
+        self.replies[place].wordings[example.offset] = example.text, example.features
 
     def _evict(self) -> None:
         oldest = self.exemplars.oldest()
@@ -287,19 +302,33 @@ class Ranker:
             place = self.statistics.index(example.label)
             assert place is not None, "what is taken back was learned"
             if example.kind == "reply":
-                self.replies[place].gone = True
+                self.replies[place].wordings.pop(example.offset, None)
+                self._forget_before(place, min(self.replies[place].wordings, default=None))
             elif example.kind in ("retire", "restore"):
-                self.replies[place].changes.pop(example.offset)
+                self.replies[place].changes.pop(example.offset, None)
             else:
-                gone = self.exemplars.remove(example.offset)
-                assert gone is not None, "without evictions every exemplar is here"
-                self._sum_digest(gone, -1)
-                self._count([example] if gone.reward > 0 else [], times=-1)
+                self._forget(example.offset)
 
-    def _count(self, examples: Sequence[Example], times: int) -> None:
+    def _forget_before(self, place: int, first: int | None) -> None:
+        """Drop what was said about a reply before it was there: without its first wording it would have been refused."""
+        reply = self.replies[place]
+        reply.changes = {at: active for at, active in reply.changes.items() if first is not None and at > first}
+        for exemplar in self.exemplars.all():
+            if exemplar.reply == place and (first is None or exemplar.offset < first):
+                self._forget(exemplar.offset)
+
+    def _forget(self, offset: int) -> None:
+        """Without evictions every exemplar is here, but for those that left with their reply."""
+        gone = self.exemplars.remove(offset)
+        if gone is not None:
+            self._sum_digest(gone, -1)
+            if gone.reward > 0:
+                self.statistics.add(features_of([gone.features]), [gone.reply], times=-1)
+
+    def _count(self, examples: Sequence[Example]) -> None:
         if examples:
             classes = [self.statistics.add_label(example.label) for example in examples]
-            self.statistics.add(features_of([example.features for example in examples]), classes, times=times)
+            self.statistics.add(features_of([example.features for example in examples]), classes)
 
     def _sum_digest(self, exemplar: Exemplar, times: int) -> None:
         own = exemplar.digest(self.replies[exemplar.reply].id)
@@ -323,24 +352,25 @@ class Ranker:
         seen = hashlib.sha256(self.statistics.digest())
         seen.update(self.exemplars_digest.to_bytes(32, "little"))
         for reply in sorted((reply for reply in self.replies if not reply.gone), key=lambda reply: reply.id):
-            seen.update(repr((reply.id, reply.text, reply.features, sorted(reply.changes.items()))).encode())
+            seen.update(repr((reply.id, sorted(reply.wordings.items()), sorted(reply.changes.items()))).encode())
         return seen.hexdigest()
 
     def probes(self) -> list[tuple[bytes, str | None]]:
-        """The newest taught questions, each with the reply last taught for it and not forbidden since."""
-        said: dict[bytes, dict[int, Exemplar]] = {}
-        for exemplar in self.exemplars.all():
-            said.setdefault(exemplar.features, {})[exemplar.reply] = exemplar
-        taught = sorted(filter(None, map(self._settled, said.values())), key=lambda exemplar: -exemplar.offset)
-        return [(exemplar.features, self.replies[exemplar.reply].id) for exemplar in taught[:PROBES]]
+        """The newest taught questions, each with the reply last settled on for it and not forbidden since."""
+        taught = dict.fromkeys(exemplar.features for exemplar in reversed(self.exemplars.all()) if exemplar.taught)
+        questions = list(taught)[:PROBES]
+        _, _, neighbours = self._solved()
+        cosines_QE = neighbours.cosines(unit_rows(features_of(questions)))
+        settled = [self._settled(cosine_E, neighbours) for cosine_E in cosines_QE]
+        return [(asked, reply) for asked, reply in zip(questions, settled, strict=True) if reply is not None]
 
-    def _settled(self, last: dict[int, Exemplar]) -> Exemplar | None:
-        wins = [e for e in last.values() if e.taught and e.reward > 0 and self.replies[e.reply].active]
-        return max(wins, key=lambda exemplar: exemplar.offset, default=None)
+    def _settled(self, cosine_E: NDArray[np.float32], neighbours: Neighbours) -> str | None:
+        agreed, _ = last_words(cosine_E, neighbours)
+        return next((self.replies[reply].id for reply in agreed if self.replies[reply].active), None)
 
     def state(self, serving_only: bool = False) -> State:
         weights, described_RD, _ = self._solved()
-        meta = packed([[reply.id, reply.text] for reply in self.replies])
+        meta = packed([[reply.id, reply.wording[0]] for reply in self.replies])
         solved = {
             "matrix": weights.matrix,
             "bias": weights.bias,
@@ -350,10 +380,7 @@ class Ranker:
         }
         parts = {"weights": Part(solved, serving=True), **self.exemplars.parts()}
         if not serving_only:
-            memory = {
-                "replies": [[r.offset, list(r.changes.items()), r.gone] for r in self.replies],
-                "evicted": self.evicted,
-            }
+            memory = {"replies": [reply.memory() for reply in self.replies], "evicted": self.evicted}
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": packed(memory)}, serving=False)
         return parts
 
@@ -362,7 +389,7 @@ class Ranker:
         described_RD = solved["described"]
         names = unpacked(solved["meta"])
         self.replies = [
-            Reply(id, text, row.tobytes(), 0, {}) for (id, text), row in zip(names, described_RD, strict=True)
+            Reply(id, {0: (text, row.tobytes())}, {}) for (id, text), row in zip(names, described_RD, strict=True)
         ]
         chunks = [state[name] for name in sorted(state, key=chunk_number) if name.startswith("exemplars-")]
         self._served = (
@@ -377,8 +404,8 @@ class Ranker:
         self.statistics = ExactStatistics.restored([reply.id for reply in self.replies], tensors, self.device)
         memory = unpacked(tensors["memory"])
         self.evicted = memory["evicted"]
-        for reply, (offset, changes, gone) in zip(self.replies, memory["replies"], strict=True):
-            reply.offset, reply.changes, reply.gone = offset, dict(changes), gone
+        self.replies = [Reply.recalled(*reply) for reply in memory["replies"]]
+        self.exemplars, self.exemplars_digest = Exemplars(), 0
         for part in chunks:
             for exemplar in exemplars_of(part):
                 self.exemplars.add(exemplar)

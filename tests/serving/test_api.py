@@ -1,0 +1,308 @@
+"""The HTTP door on a real service: what it answers, and what it refuses without changing anything."""
+
+import json
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support import Service, until
+
+
+def predict(service: Service, model: str, instances: Any, **more: Any) -> dict[str, Any]:
+    response = service.http.post(f"/v1/models/{model}:predict", json={"instances": instances, **more})
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def give(service: Service, model: str, **item: Any) -> dict[str, Any]:
+    response = service.http.post(f"/v1/models/{model}:feedback", json={"feedback": [item]})
+    assert response.status_code == 202, response.text
+    receipt: dict[str, Any] = response.json()["receipts"][0]
+    return receipt
+
+
+# predict
+
+
+def test_a_ranker_answers_with_a_reply_and_what_else_it_could_have_said(service: Service) -> None:
+    service.wait_learned("chat", 1)
+    answer = predict(service, "chat", ["When do you open?"])
+    first = answer["predictions"][0]
+    assert first["reply"]["text"] == "We open at nine." and first["abstained"] is False
+    assert 0 <= first["score"] <= 1 and first["propensity"] == 1.0
+    assert first["candidates"][0]["id"] == first["reply"]["id"] == "hours"
+    assert len(answer["prediction_ids"]) == 1 and answer["model_version"].isdigit()
+
+
+def test_a_ranker_abstains_far_from_what_it_knows(service: Service) -> None:
+    answer = predict(service, "chat", ["qwertz zxcvb 12345 asdfgh"])["predictions"][0]
+    assert answer["reply"] is None and answer["abstained"] is True
+
+
+def test_a_classifier_answers_null_before_it_has_seen_a_label(service: Service) -> None:
+    assert predict(service, "txt", ["anything"])["predictions"] == [{"label": None, "probabilities": {}}]
+
+
+def test_many_instances_are_answered_in_order_by_one_version(service: Service) -> None:
+    texts = ["When do you open?", "Can I print here?", "When do you open?"]
+    answer = predict(service, "chat", texts)
+    ids = [each["reply"]["id"] for each in answer["predictions"]]
+    assert ids == ["hours", "print", "hours"] and len(set(answer["prediction_ids"])) == 3
+
+
+def test_every_answer_carries_its_version_and_offset(service: Service) -> None:
+    for path in ("/v1/models/chat", "/v1/models/chat/versions", "/v1/models/chat/replies", "/v1/models/chat/feedback/x"):
+        headers = service.http.get(path).headers
+        assert headers["X-Model-Version"].isdigit() and headers["X-Learned-Until"].isdigit(), path
+
+
+def test_a_dry_run_leaves_nothing_to_give_feedback_to(service: Service) -> None:
+    assert predict(service, "chat", ["When do you open?"], record=False)["prediction_ids"] == []
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/x-www-form-urlencoded", "nonsense"])
+def test_any_content_type_is_read_as_json(service: Service, content_type: str | None) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    response = service.http.post("/v1/models/chat:predict", content=b'{"instances": ["hello"]}', headers=headers)
+    assert response.status_code == 200
+
+
+# feedback
+
+
+def test_a_label_is_learned_and_read_back_at_once(service: Service) -> None:
+    give(service, "vec", input=[1, 1, 1, 1], label="up")
+    receipt = give(service, "vec", input=[-1, -1, -1, -1], label="down")
+    answer = predict(service, "vec", [[1, 1, 1, 1], [-1, -1, -1, -1]], min_offset=receipt["offset"])
+    assert [each["label"] for each in answer["predictions"]] == ["up", "down"]
+    assert answer["learned_until"] >= receipt["offset"]
+    assert sum(answer["predictions"][0]["probabilities"].values()) == pytest.approx(1)
+
+
+def test_the_same_id_again_has_no_second_effect(service: Service) -> None:
+    item = {"id": uuid.uuid4().hex, "input": [0, 0, 0, 1], "label": "up"}
+    first, again = give(service, "vec", **item), give(service, "vec", **item)
+    assert first == again
+
+
+def test_the_same_id_for_something_else_is_a_conflict(service: Service) -> None:
+    id = uuid.uuid4().hex
+    give(service, "vec", id=id, input=[0, 0, 0, 1], label="up")
+    again = {"feedback": [{"id": id, "input": [0, 0, 0, 1], "label": "down"}]}
+    response = service.http.post("/v1/models/vec:feedback", json=again)
+    assert response.status_code == 409 and "used before" in response.json()["error"]
+
+
+def test_its_fate_is_told_with_the_version_that_learned_it(service: Service) -> None:
+    receipt = give(service, "vec", input=[1, 0, 0, 1], label="up")
+    service.wait_learned("vec", receipt["offset"])
+    fate = service.http.get(f"/v1/models/vec/feedback/{receipt['id']}").json()
+    assert fate["status"] == "learned" and fate["version"].isdigit() and fate["freshness_ms"] > 0
+
+
+def test_an_event_the_model_cannot_learn_is_refused_with_the_reason_and_the_next_one_is_learned(service: Service) -> None:
+    asked = predict(service, "rv", [{"x": 1}])["prediction_ids"][0]
+    bad = give(service, "rv", input={"x": 1e200}, label="a")
+    good = give(service, "rv", prediction_id=asked, label="a")
+    service.wait_learned("rv", good["offset"])
+    fate = service.http.get(f"/v1/models/rv/feedback/{bad['id']}").json()
+    assert fate["status"] == "refused" and "overflows" in fate["reason"]
+
+
+def test_what_is_taken_back_is_unlearned_exactly(service: Service) -> None:
+    give(service, "tab", input={"colour": "red", "size": 3}, label="apple")
+    before = service.wait_learned("tab", give(service, "tab", input={"colour": "yellow"}, label="banana")["offset"])
+    state_before = state_of(service, "tab", before["learned_until"])
+    receipt = give(service, "tab", input={"colour": "red"}, label="cherry")
+    taken_back = service.http.delete(f"/v1/models/tab/feedback/{receipt['id']}")
+    assert taken_back.status_code == 202 and taken_back.json()["status"] == "retracted"
+    again = service.http.delete(f"/v1/models/tab/feedback/{receipt['id']}").json()
+    assert again == taken_back.json()
+    service.wait_learned("tab", again["offset"])
+    assert state_of(service, "tab", again["offset"]) == state_before
+    fate = service.http.get(f"/v1/models/tab/feedback/{receipt['id']}").json()
+    assert fate["status"] == "retracted" and fate["version"].isdigit()
+
+
+def state_of(service: Service, model: str, offset: int) -> str:
+    def found() -> str | None:
+        return next((v["state_sha256"] for v in service.versions(model) if v["learned_until"] == offset), None)
+
+    return str(until(found, what=f"a version of {model} at {offset}"))
+
+
+# the repertoire
+
+
+def test_a_new_reply_is_given_and_a_retired_one_is_not(service: Service) -> None:
+    new = {"text": "The cafe sells soup.", "examples": ["Do you sell soup?", "Is there a cafe?"]}
+    added = service.http.post("/v1/models/chat/replies", json=new).json()
+    answer = predict(service, "chat", ["Do you sell soup?"], min_offset=added["offset"])["predictions"][0]
+    assert answer["reply"]["text"] == "The cafe sells soup."
+    retired = service.http.delete(f"/v1/models/chat/replies/{added['id']}").json()
+    answer = predict(service, "chat", ["Do you sell soup?"], min_offset=retired["offset"])["predictions"][0]
+    assert added["id"] not in [candidate["id"] for candidate in answer["candidates"]]
+    listed = {reply["id"]: reply["active"] for reply in service.http.get("/v1/models/chat/replies").json()["replies"]}
+    assert listed[added["id"]] is False and listed["hours"] is True
+    back = service.http.post("/v1/models/chat/replies", json={"text": "the CAFE sells soup."}).json()
+    assert back["id"] == added["id"]
+    answer = predict(service, "chat", ["Do you sell soup?"], min_offset=back["offset"])["predictions"][0]
+    assert answer["reply"]["id"] == added["id"]
+
+
+def test_a_taught_reply_that_is_taken_back_is_gone(service: Service) -> None:
+    question = "Where do I park my spaceship?"
+    asked = predict(service, "chat", [question])
+    receipt = give(service, "chat", prediction_id=asked["prediction_ids"][0], correction="On the roof, please.")
+    taught = predict(service, "chat", [question], min_offset=receipt["offset"])["predictions"][0]
+    assert taught["reply"]["text"] == "On the roof, please."
+    undone = service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}").json()
+    after = predict(service, "chat", [question], min_offset=undone["offset"])["predictions"][0]
+    assert after["reply"] == asked["predictions"][0]["reply"]
+    assert "On the roof, please." not in [r["text"] for r in service.http.get("/v1/models/chat/replies").json()["replies"]]
+
+
+# status and health
+
+
+def test_status_has_the_shape_of_tensorflow_serving(service: Service) -> None:
+    status = service.http.get("/v1/models/chat").json()
+    state = status["model_version_status"][0]
+    assert state["state"] == "AVAILABLE" and state["status"] == {"error_code": "OK", "error_message": ""}
+    assert isinstance(state["version"], str) and status["ready"] is True
+
+
+def test_models_are_listed_for_every_kind_of_client(service: Service) -> None:
+    listed = service.http.get("/v1/models").json()
+    assert listed["object"] == "list" and "chat" in listed["models"]
+    assert {"id": "chat", "object": "model", "owned_by": "online", "kind": "ranker"} in listed["data"]
+
+
+def test_health_readiness_and_metrics_answer(service: Service) -> None:
+    assert service.http.get("/healthz").json() == {"live": True}
+    ready = service.http.get("/readyz").json()
+    assert ready["ready"] is True and ready["learner"]["state"] == "running" and "chat" in ready["models"]
+    text = service.http.get("/metrics").text
+    for name in ("online_predictions_total", "online_prediction_seconds_bucket", "online_freshness_seconds_count"):
+        assert name in text
+    assert 'online_live_version{model="chat"}' in text
+
+
+def test_versions_tell_what_each_has_learned(service: Service) -> None:
+    newest = service.versions("chat")[0]
+    keys = {"version", "parent", "learned_until", "created_at", "state_sha256", "weights_sha256", "metrics", "live"}
+    assert keys <= set(newest) and any(version["live"] for version in service.versions("chat"))
+
+
+def test_the_served_hash_is_the_published_hash(service: Service) -> None:
+    def same() -> bool:
+        served = service.http.get("/v1/models/vec").json()
+        live = next(version for version in service.versions("vec") if version["live"])
+        return bool(served["weights_sha256"] == live["weights_sha256"])
+
+    until(same, what="the served hash equal to the published one")
+
+
+def test_events_begin_with_the_status_and_tell_what_is_published(service: Service) -> None:
+    events = service.client("vec").events(timeout_s=20)
+    name, data = next(events)
+    assert name == "status" and data["learner"]["state"] == "running"
+    receipt = give(service, "vec", input=[1, 0, 1, 1], label="up")
+    name, data = next(event for event in events if event[0] == "published" and event[1]["learned_until"] >= receipt["offset"])
+    assert data["version"].isdigit() and data["freshness_ms"] > 0
+
+
+def test_the_documentation_needs_no_other_host(service: Service) -> None:
+    page = service.http.get("/docs").text
+    assert "http://" not in page and "https://" not in page
+    assert service.http.get("/openapi.json").json()["info"]["title"] == "online"
+
+
+# what is refused
+
+PREDICT, FEEDBACK = "/v1/models/vec:predict", "/v1/models/vec:feedback"
+DEEP = "[" * 100_000 + "]" * 100_000
+INPUT = [0.0, 0.0, 0.0, 0.0]
+
+BAD = {
+    "an unknown model": ("/v1/models/nobody:predict", '{"instances": [1]}', 404, "no model 'nobody'"),
+    "an unknown prediction": (FEEDBACK, {"feedback": [{"prediction_id": "nope", "label": "a"}]}, 404, "no prediction 'nope'"),
+    "reward and label": (FEEDBACK, {"feedback": [{"prediction_id": "x", "reward": 1, "label": "a"}]}, 400, "reward and label"),
+    "nothing said": (FEEDBACK, {"feedback": [{"prediction_id": "x"}]}, 400, "none of them"),
+    "prediction and input": (FEEDBACK, {"feedback": [{"prediction_id": "x", "input": INPUT, "label": "a"}]}, 400, "either"),
+    "neither prediction nor input": (FEEDBACK, {"feedback": [{"label": "a"}]}, 400, "either"),
+    "a reward above one": (FEEDBACK, {"feedback": [{"prediction_id": "x", "reward": 1.5}]}, 400, "less than or equal to 1"),
+    "a reward below zero": (FEEDBACK, {"feedback": [{"prediction_id": "x", "reward": -1}]}, 400, "greater than or equal to 0"),
+    "a reward that is no number": (FEEDBACK, '{"feedback": [{"prediction_id": "x", "reward": NaN}]}', 400, "finite number"),
+    "a correction for a classifier": (FEEDBACK, {"feedback": [{"input": INPUT, "correction": "a"}]}, 400, "send a label"),
+    "a key nobody knows": (FEEDBACK, {"feedback": [{"input": INPUT, "label": "a", "lable": "b"}]}, 400, "lable"),
+    "NaN in a vector": (PREDICT, '{"instances": [[0, NaN, 0, 0]]}', 400, "must be finite"),
+    "infinity in a vector": (PREDICT, '{"instances": [[0, 0, Infinity, 0]]}', 400, "must be finite"),
+    "no instances": (PREDICT, {"instances": []}, 400, "instances"),
+    "instances missing": (PREDICT, {}, 400, "instances"),
+    "no feedback": (FEEDBACK, {"feedback": []}, 400, "feedback"),
+    "too short a vector": (PREDICT, {"instances": [INPUT, [0]]}, 400, "instance 1 has 1 numbers; this model takes 4"),
+    "a text for a vector": (PREDICT, {"instances": ["hello"]}, 400, "instance 0 must be a list"),
+    "a boolean in a vector": (PREDICT, {"instances": [[0, True, 0, 0]]}, 400, "at 1 it has true"),
+    "a number beyond a float": (PREDICT, '{"instances": [[0, 0, 0, 1' + "0" * 400 + "]]}", 400, "too large"),
+    "a 10 MB text": ("/v1/models/chat:predict", json.dumps({"instances": ["x" * 10_000_000]}), 413, "max_body_bytes"),
+    "a long text": ("/v1/models/chat:predict", {"instances": ["x" * 9_000]}, 400, "9000 characters"),
+    "an empty text": ("/v1/models/chat:predict", {"instances": ["  "]}, 400, "instance 0 must be a text"),
+    "100,000-deep JSON": (PREDICT, '{"instances": ' + DEEP + "}", 400, "recursion limit"),
+    "not JSON": (PREDICT, "hello", 400, "Invalid JSON"),
+    "an empty body": (PREDICT, "", 400, "Invalid JSON"),
+    "bytes that are no text": (PREDICT, b'{"instances": ["\xff\xfe"]}', 400, "Invalid JSON"),
+    "too many instances": (PREDICT, {"instances": [INPUT] * 2_000}, 413, "max_instances"),
+    "a label of 10,000 characters": (FEEDBACK, {"feedback": [{"input": INPUT, "label": "x" * 10_000}]}, 400, "10000 characters"),
+    "an empty label": (FEEDBACK, {"feedback": [{"input": INPUT, "label": ""}]}, 400, "0 characters"),
+    "a negative offset": (PREDICT, {"instances": [INPUT], "min_offset": -1}, 400, "min_offset"),
+    "a version that is no number": ("/v1/models/vec:rollback", {"version": "../../etc"}, 400, "must be a number"),
+    "a version that is not there": ("/v1/models/vec:rollback", {"version": 99999}, 404, "no version 99999"),
+    "a reply without a text": ("/v1/models/chat/replies", {"text": "  "}, 400, "needs a text"),
+    "replies of a classifier": ("/v1/models/vec/replies", {"text": "hello"}, 400, "only a ranker has replies"),
+    "an unknown reply as label": (
+        "/v1/models/chat:feedback",
+        {"feedback": [{"input": "hi", "label": "nobody"}]},
+        404,
+        "no reply 'nobody'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_a_clear_error_and_changes_nothing(service: Service, case: str) -> None:
+    path, body, status, words = BAD[case]
+    heads = {name: service.http.get(f"/v1/models/{name}").json()["head"] for name in ("chat", "vec")}
+    content = body if isinstance(body, (str, bytes)) else json.dumps(body)
+    response = service.http.post(path, content=content)
+    assert response.status_code == status, response.text
+    assert list(response.json()) == ["error"] and words in response.json()["error"]
+    assert len(response.json()["error"]) < 2_000 and "Traceback" not in response.text
+    assert {name: service.http.get(f"/v1/models/{name}").json()["head"] for name in heads} == heads
+
+
+def test_one_bad_item_refuses_the_whole_request(service: Service) -> None:
+    head = service.http.get("/v1/models/vec").json()["head"]
+    items = [{"input": INPUT, "label": "up"}, {"prediction_id": "nope", "label": "up"}]
+    response = service.http.post(FEEDBACK, json={"feedback": items})
+    assert response.status_code == 404 and response.json()["error"].startswith("feedback 1")
+    assert service.http.get("/v1/models/vec").json()["head"] == head
+
+
+def test_an_offset_that_is_not_learned_in_time_is_said(service: Service) -> None:
+    response = service.http.post(PREDICT, json={"instances": [INPUT], "min_offset": 10**9, "timeout_ms": 20})
+    assert response.status_code == 504 and "not learned after" in response.json()["error"]
+
+
+def test_an_unknown_path_and_method_are_errors_of_ours(service: Service) -> None:
+    assert service.http.get("/v1/nothing/here").json() == {"error": "GET /v1/nothing/here: Not Found"}
+    assert service.http.put("/v1/models").status_code == 405
+
+
+def test_a_caller_that_goes_away_disturbs_nobody(service: Service) -> None:
+    with pytest.raises(httpx.TimeoutException):
+        httpx.post(f"{service.url}/v1/models/vec:predict", json={"instances": [INPUT], "min_offset": 10**9}, timeout=0.05)
+    assert predict(service, "vec", [INPUT])["predictions"]
