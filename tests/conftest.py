@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,25 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running = Service(folder / "state", config(folder))
     yield running
     running.stop()
+
+
+Start = Callable[..., Service]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts services on the test's own state folder: start(models, setting=value, ...). All are gone afterwards."""
+    running: list[Service] = []
+
+    def started(models: str = MODELS, flags: tuple[str, ...] = (), **settings: str | int | float) -> Service:
+        running.append(Service(tmp_path / "state", config(tmp_path, models, **settings), *flags))
+        return running[-1]
+
+    yield started
+    for service in running:
+        if service.process.poll() is None:
+            service.process.kill()
+            service.process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -34,8 +34,6 @@ OPTIONS: dict[str, Any] = {
 
 
 class Classifier:
-    subtracts = True
-
     def __init__(self, options: Options, device: str = "cpu") -> None:
         self.options = take(options, OPTIONS)
         self.input: str = self.options["input"]
@@ -49,6 +47,14 @@ class Classifier:
         self.statistics = ExactStatistics(self._width(), device)
         self.recent: list[bytes] = []
         self._weights: LinearWeights | None = None
+
+    @property
+    def subtracts(self) -> bool:
+        """Not once examples decide how others are seen: by the scales fitted to them, by a table's last free column."""
+        if self.input == "text" or self.warm is not None:
+            return True
+        full = self.input == "table" and len(self.columns.columns) >= self.options["max_features"]
+        return bool(self.options["scale"]) and not full
 
     # what it knows about its input
 
@@ -74,7 +80,7 @@ class Classifier:
 
     def _admit(self, columns: Columns, inputs: Sequence[bytes]) -> None:
         scale = self.options["scale"] or None
-        if self.input == "vector":
+        if self.input == "vector" and inputs:
             columns.admit_vectors(self._vectors(inputs), scale)
         elif self.input == "table":
             columns.admit([parse_row(data) for data in inputs], scale)
@@ -128,6 +134,8 @@ class Classifier:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._weights = None
+        erased = {example.features for example in examples}
+        self.recent = [features for features in self.recent if features not in erased]
         if self.warm is None:
             self._count(examples, times=-1)
         else:
@@ -145,6 +153,8 @@ class Classifier:
         for example in examples:  # one by one: a new column's scale must not depend on where a batch was cut
             self._admit(self.columns, [example.features])
         self.statistics.widen(self._width())
+        for example in examples:  # in this order, wherever a batch was cut
+            self.statistics.add_label(example.label)
         for negative in (False, True):
             chosen = [example for example in examples if (example.reward < 0.5) == negative]
             if chosen:
@@ -156,7 +166,8 @@ class Classifier:
     def _check_all(self, examples: Sequence[Example]) -> None:
         for example in examples:
             self._check(example)
-        labels = {example.label for example in (*examples, *(self.warm or ()))} | set(self.statistics.labels)
+        known = self.statistics.labels if self.warm is None else [example.label for example in self.warm]
+        labels = {*known, *(example.label for example in examples)}
         if len(labels) > self.options["max_labels"]:
             raise BadExample(f"more than {self.options['max_labels']} labels (option max_labels)")
 
@@ -182,7 +193,7 @@ class Classifier:
     # state
 
     def fingerprint(self) -> str:
-        seen = hashlib.sha256(self.feature_epoch().encode())
+        seen = hashlib.sha256(TextEncoder.epoch.encode() if self.input == "text" else self.input.encode())
         if self.warm is None:
             seen.update(self.statistics.digest(None if self.input == "text" else self.columns.names))
         else:

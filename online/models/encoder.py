@@ -111,7 +111,10 @@ class VectorEncoder:
 
 
 class TableEncoder:
-    """A dict of numbers, texts and booleans -> canonical JSON bytes. Missing values (null) are left out."""
+    """A dict of numbers, texts and booleans -> canonical JSON bytes. Missing values (null) are left out.
+
+    A list is a dict of its places.
+    """
 
     epoch = "table"
 
@@ -119,6 +122,8 @@ class TableEncoder:
         return [self._row(instance, place) for place, instance in enumerate(instances)]
 
     def _row(self, instance: Any, place: int) -> bytes:
+        if isinstance(instance, list):
+            instance = {str(at): value for at, value in enumerate(instance)}
         if not isinstance(instance, dict):
             raise ValueError(f"instance {place} must be an object of features, not {shown(instance)}")
         row = {str(name): self._value(value, place, name) for name, value in instance.items() if value is not None}
@@ -161,7 +166,7 @@ class Column:
         median = ordered[len(ordered) // 2]
         spreads = sorted(abs(value - median) for value in ordered)
         spread = spreads[min(len(spreads) - 1, int(0.95 * len(spreads)))] or spreads[-1] or abs(median) or 1.0
-        exponent = max(-900, min(900, math.floor(math.log2(64 / spread))))
+        exponent = math.floor(math.log2(64 / min(max(spread, 2.0**-890), 2.0**900)))  # a float64 holds 64 / spread
         return cls(name, True, exponent, round(math.ldexp(median, exponent)))
 
     @classmethod
@@ -179,7 +184,7 @@ class Columns:
         self.bumps, self.limit = bumps, limit
         self.columns: list[Column] = []
         self._places: dict[str, tuple[int, Column]] = {}
-        self.names: list[str] = []  # one per feature, for the digest
+        self.names: list[str] = []  # one per feature, with its scale, for the digest
         for column in columns:
             self._append(column)
 
@@ -187,7 +192,7 @@ class Columns:
         self.columns.append(column)
         self._places[column.name] = (len(self.names), column)
         parts = ["", *(f"~{knot}" for knot in self.KNOTS)] if column.number and self.bumps else [""]
-        self.names += [f"{column.name}{part}" for part in parts]
+        self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
 
     @property
     def width(self) -> int:
@@ -195,29 +200,34 @@ class Columns:
 
     def admit(self, rows: Sequence[Row], scale: float | None) -> None:
         """Append the names in `rows` that are new: numbers with the declared scale or one fitted to these rows."""
-        for name in sorted(
-            {self._key(name, value) for row in rows for name, value in row.items()} - self._places.keys()
-        ):
-            values = [value for row in rows for key, value in row.items() if isinstance(value, float) and key == name]
-            self._append(number_column(name, values, scale) if values else Column(name, number=False))
+        found: dict[str, list[float]] = {}
+        for row in rows:
+            for name, value in row.items():
+                found.setdefault(named(name, value), []).extend([value] if isinstance(value, float) else [])
+        for name in sorted(found.keys() - self._places.keys()):
+            key = self._key(name)
+            if key == name:
+                self._append(number_column(name, found[name], scale) if found[name] else Column(name, number=False))
+            elif key not in self._places:
+                self._append(Column(key, number=False))
 
     def admit_vectors(self, values_BN: NDArray[np.float64], scale: float | None) -> None:
         """The columns of vectors: numbers named 0..N-1."""
         for place in range(len(self.columns), values_BN.shape[1]):
             self._append(number_column(str(place), values_BN[:, place].tolist(), scale))
 
-    def _key(self, name: str, value: Value) -> str:
-        key = name if isinstance(value, float) else f"{name}={value}"
-        if key in self._places or len(self.columns) < self.limit:
-            return key
-        return f"overflow-{zlib.crc32(key.encode()) % OVERFLOW_COLUMNS}="
+    def _key(self, name: str) -> str:
+        """The column of a name: its own, or past the limit one that it shares."""
+        if name in self._places or len(self.columns) < self.limit:
+            return name
+        return f"overflow-{zlib.crc32(name.encode()) % OVERFLOW_COLUMNS}="
 
     def features(self, rows: Sequence[Row]) -> NDArray[np.int8]:
         """int8 [B, D]. Names it does not know and missing values are zeros."""
         out = np.zeros((len(rows), self.width), np.int8)
         for place, row in enumerate(rows):
             for name, value in row.items():
-                known = self._places.get(self._key(name, value))
+                known = self._places.get(self._key(named(name, value)))
                 if known is not None:
                     self._set(out[place], *known, value)
         return out
@@ -246,6 +256,11 @@ class Columns:
         """Names this mapping: equal for equal columns, whatever order they came in."""
         known = sorted((column.name, column.number, column.exponent, column.centre) for column in self.columns)
         return hashlib.sha256(json.dumps([known, self.bumps]).encode()).hexdigest()[:12]
+
+
+def named(name: str, value: Value) -> str:
+    """What a column for it is called: every value of a category has its own."""
+    return name if isinstance(value, float) else f"{name}={value}"
 
 
 def number_column(name: str, values: Sequence[float], scale: float | None) -> Column:

@@ -84,7 +84,8 @@ class ExactStatistics:
         self.gram[: other.width, : other.width] += other.gram.to(self.device)
 
     def tensors(self) -> dict[str, NDArray[np.int64]]:
-        return {name: getattr(self, name).cpu().numpy() for name in ("counts", "sums", "gram")}
+        """Copies: what was given out stays as it was when learning goes on."""
+        return {name: getattr(self, name).cpu().numpy().copy() for name in ("counts", "sums", "gram")}
 
     @classmethod
     def restored(

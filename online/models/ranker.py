@@ -66,8 +66,12 @@ class Reply:
         return not self.wordings
 
     @property
-    def wording(self) -> tuple[str, bytes]:
-        return self.wordings[max(self.wordings)] if self.wordings else ("", bytes(TEXT_WIDTH))
+    def text(self) -> str:
+        return "" if self.gone else self.wordings[max(self.wordings)][0]
+
+    @property
+    def features(self) -> bytes:
+        return bytes(TEXT_WIDTH) if self.gone else self.wordings[max(self.wordings)][1]
 
     @property
     def active(self) -> bool:
@@ -238,7 +242,7 @@ class Ranker:
         chances_R = softmax(np.where(allowed_R, scores_R / SOFTMAX_SCALE, -np.inf))
         order = np.argsort(-chances_R, kind="stable")[: self.options["candidates"]]
         candidates = tuple(
-            Candidate(self.replies[r].id, float(chances_R[r]), self.replies[r].wording[0]) for r in order if allowed_R[r]
+            Candidate(self.replies[r].id, float(chances_R[r]), self.replies[r].text) for r in order if allowed_R[r]
         )
         best = int(order[0])
         if not settled and self._familiarity(best, near_R, cosine_E, neighbours) < self.options["abstain_below"]:
@@ -254,7 +258,7 @@ class Ranker:
 
     def _solved(self) -> tuple[LinearWeights, NDArray[np.int8], Neighbours]:
         if self._served is None:
-            described_RD = features_of([reply.wording[1] for reply in self.replies])
+            described_RD = features_of([reply.features for reply in self.replies])
             weights = solve_slda(self.statistics, self.options["shrinkage"], priors=False, described=described_RD)
             weights.active[:] = [reply.active for reply in self.replies]
             self._served = weights, described_RD, Neighbours.of(list(self.exemplars.parts().values()))
@@ -310,7 +314,7 @@ class Ranker:
                 self._forget(example.offset)
 
     def _forget_before(self, place: int, first: int | None) -> None:
-        """Drop what was said about a reply before it was there: without its first wording it would have been refused."""
+        """Drop what was said about a reply before its first wording: it would have been refused."""
         reply = self.replies[place]
         reply.changes = {at: active for at, active in reply.changes.items() if first is not None and at > first}
         for exemplar in self.exemplars.all():
@@ -370,7 +374,7 @@ class Ranker:
 
     def state(self, serving_only: bool = False) -> State:
         weights, described_RD, _ = self._solved()
-        meta = packed([[reply.id, reply.wording[0]] for reply in self.replies])
+        meta = packed([[reply.id, reply.text] for reply in self.replies])
         solved = {
             "matrix": weights.matrix,
             "bias": weights.bias,

@@ -7,6 +7,7 @@ a file somebody else wrote is refused before a byte of it is unpickled, and no c
 import hashlib
 import hmac
 import importlib
+import inspect
 import pickle
 from collections.abc import Iterable, Sequence
 from types import BuiltinFunctionType, FunctionType
@@ -61,7 +62,9 @@ class River:
             chances = self.estimator.predict_proba_one(row) if self.labels else {}
         except ArithmeticError:  # numbers beyond what its formulas can hold: no answer, for this row alone
             return Answer(None, (), abstained=True)
-        ranked = sorted(((str(label), float(p)) for label, p in chances.items()), key=lambda pair: (-pair[1], pair[0]))
+        # river sums over sets, in another order in every process: the last digits must not decide
+        rounded = ((str(label), round(float(p), 12)) for label, p in chances.items())
+        ranked = sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
         if not ranked:
             return Answer(None, ())
         return Answer(ranked[0][0], tuple(Candidate(label, p) for label, p in ranked), ranked[0][1])
@@ -114,6 +117,7 @@ class River:
             raise ValueError("this river state was not written by this installation: its signature does not match")
         self.estimator = pickle.loads(data)
         self.labels, self.recent = set(meta["labels"]), [bytes.fromhex(r) for r in meta["recent"]]
+        self.revision = new_revision()
 
     def _sign(self, data: bytes) -> str:
         return hmac.new(self.key, data, hashlib.sha256).hexdigest()
@@ -130,8 +134,9 @@ def build(name: str, params: dict[str, Any], scale: bool) -> Any:
         raise ValueError(f"river has no {name!r}; give a place inside river such as 'forest.ARFClassifier'") from None
     if not (isinstance(made, type) and issubclass(made, base.Classifier)):
         raise ValueError(f"river's {name} is not a classifier")
+    seeded = {"seed": 0} if "seed" in inspect.signature(made).parameters else {}  # the same log, the same forest
     try:
-        estimator = made(**params)
+        estimator = made(**seeded | params)
     except TypeError as error:
         raise ValueError(f"river's {name} does not take these params: {error}") from None
     if not estimator._multiclass:  # knows yes and no alone: one of it per label
@@ -165,9 +170,9 @@ def walk(value: Any, update: Any, inside: set[int]) -> None:
 
 def children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict) or hasattr(value, "items"):
-        return [
-            child for key, item in sorted(value.items(), key=lambda pair: repr(pair[0])) for child in (repr(key), item)
-        ]
+        unseeded = "_rng" if value.get("seed", 0) is None else None  # river's distributions: never used to learn
+        kept = sorted((pair for pair in value.items() if pair[0] != unseeded), key=lambda pair: repr(pair[0]))
+        return [child for key, item in kept for child in (repr(key), item)]
     if isinstance(value, (set, frozenset)):
         return sorted(map(repr, value))
     if isinstance(value, (list, tuple)) or hasattr(value, "popleft"):

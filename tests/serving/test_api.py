@@ -11,7 +11,9 @@ from tests.support import Service, until
 
 
 def predict(service: Service, model: str, instances: Any, **more: Any) -> dict[str, Any]:
-    response = service.http.post(f"/v1/models/{model}:predict", json={"instances": instances, **more})
+    response = service.http.post(
+        f"/v1/models/{model}:predict", json={"instances": instances, "timeout_ms": 60_000, **more}
+    )
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer
@@ -54,7 +56,12 @@ def test_many_instances_are_answered_in_order_by_one_version(service: Service) -
 
 
 def test_every_answer_carries_its_version_and_offset(service: Service) -> None:
-    for path in ("/v1/models/chat", "/v1/models/chat/versions", "/v1/models/chat/replies", "/v1/models/chat/feedback/x"):
+    for path in (
+        "/v1/models/chat",
+        "/v1/models/chat/versions",
+        "/v1/models/chat/replies",
+        "/v1/models/chat/feedback/x",
+    ):
         headers = service.http.get(path).headers
         assert headers["X-Model-Version"].isdigit() and headers["X-Learned-Until"].isdigit(), path
 
@@ -103,7 +110,9 @@ def test_its_fate_is_told_with_the_version_that_learned_it(service: Service) -> 
     assert fate["status"] == "learned" and fate["version"].isdigit() and fate["freshness_ms"] > 0
 
 
-def test_an_event_the_model_cannot_learn_is_refused_with_the_reason_and_the_next_one_is_learned(service: Service) -> None:
+def test_an_event_the_model_cannot_learn_is_refused_with_the_reason_and_the_next_one_is_learned(
+    service: Service,
+) -> None:
     asked = predict(service, "rv", [{"x": 1}])["prediction_ids"][0]
     bad = give(service, "rv", input={"x": 1e200}, label="a")
     good = give(service, "rv", prediction_id=asked, label="a")
@@ -162,7 +171,9 @@ def test_a_taught_reply_that_is_taken_back_is_gone(service: Service) -> None:
     undone = service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}").json()
     after = predict(service, "chat", [question], min_offset=undone["offset"])["predictions"][0]
     assert after["reply"] == asked["predictions"][0]["reply"]
-    assert "On the roof, please." not in [r["text"] for r in service.http.get("/v1/models/chat/replies").json()["replies"]]
+    assert "On the roof, please." not in [
+        r["text"] for r in service.http.get("/v1/models/chat/replies").json()["replies"]
+    ]
 
 
 # status and health
@@ -207,11 +218,13 @@ def test_the_served_hash_is_the_published_hash(service: Service) -> None:
 
 
 def test_events_begin_with_the_status_and_tell_what_is_published(service: Service) -> None:
-    events = service.client("vec").events(timeout_s=20)
+    events = service.client("vec").events(timeout_s=60)
     name, data = next(events)
     assert name == "status" and data["learner"]["state"] == "running"
     receipt = give(service, "vec", input=[1, 0, 1, 1], label="up")
-    name, data = next(event for event in events if event[0] == "published" and event[1]["learned_until"] >= receipt["offset"])
+    name, data = next(
+        event for event in events if event[0] == "published" and event[1]["learned_until"] >= receipt["offset"]
+    )
     assert data["version"].isdigit() and data["freshness_ms"] > 0
 
 
@@ -229,15 +242,50 @@ INPUT = [0.0, 0.0, 0.0, 0.0]
 
 BAD = {
     "an unknown model": ("/v1/models/nobody:predict", '{"instances": [1]}', 404, "no model 'nobody'"),
-    "an unknown prediction": (FEEDBACK, {"feedback": [{"prediction_id": "nope", "label": "a"}]}, 404, "no prediction 'nope'"),
-    "reward and label": (FEEDBACK, {"feedback": [{"prediction_id": "x", "reward": 1, "label": "a"}]}, 400, "reward and label"),
+    "an unknown prediction": (
+        FEEDBACK,
+        {"feedback": [{"prediction_id": "nope", "label": "a"}]},
+        404,
+        "no prediction 'nope'",
+    ),
+    "reward and label": (
+        FEEDBACK,
+        {"feedback": [{"prediction_id": "x", "reward": 1, "label": "a"}]},
+        400,
+        "reward and label",
+    ),
     "nothing said": (FEEDBACK, {"feedback": [{"prediction_id": "x"}]}, 400, "none of them"),
-    "prediction and input": (FEEDBACK, {"feedback": [{"prediction_id": "x", "input": INPUT, "label": "a"}]}, 400, "either"),
+    "prediction and input": (
+        FEEDBACK,
+        {"feedback": [{"prediction_id": "x", "input": INPUT, "label": "a"}]},
+        400,
+        "either",
+    ),
     "neither prediction nor input": (FEEDBACK, {"feedback": [{"label": "a"}]}, 400, "either"),
-    "a reward above one": (FEEDBACK, {"feedback": [{"prediction_id": "x", "reward": 1.5}]}, 400, "less than or equal to 1"),
-    "a reward below zero": (FEEDBACK, {"feedback": [{"prediction_id": "x", "reward": -1}]}, 400, "greater than or equal to 0"),
-    "a reward that is no number": (FEEDBACK, '{"feedback": [{"prediction_id": "x", "reward": NaN}]}', 400, "finite number"),
-    "a correction for a classifier": (FEEDBACK, {"feedback": [{"input": INPUT, "correction": "a"}]}, 400, "send a label"),
+    "a reward above one": (
+        FEEDBACK,
+        {"feedback": [{"prediction_id": "x", "reward": 1.5}]},
+        400,
+        "less than or equal to 1",
+    ),
+    "a reward below zero": (
+        FEEDBACK,
+        {"feedback": [{"prediction_id": "x", "reward": -1}]},
+        400,
+        "greater than or equal to 0",
+    ),
+    "a reward that is no number": (
+        FEEDBACK,
+        '{"feedback": [{"prediction_id": "x", "reward": NaN}]}',
+        400,
+        "finite number",
+    ),
+    "a correction for a classifier": (
+        FEEDBACK,
+        {"feedback": [{"input": INPUT, "correction": "a"}]},
+        400,
+        "send a label",
+    ),
     "a key nobody knows": (FEEDBACK, {"feedback": [{"input": INPUT, "label": "a", "lable": "b"}]}, 400, "lable"),
     "NaN in a vector": (PREDICT, '{"instances": [[0, NaN, 0, 0]]}', 400, "must be finite"),
     "infinity in a vector": (PREDICT, '{"instances": [[0, 0, Infinity, 0]]}', 400, "must be finite"),
@@ -256,7 +304,12 @@ BAD = {
     "an empty body": (PREDICT, "", 400, "Invalid JSON"),
     "bytes that are no text": (PREDICT, b'{"instances": ["\xff\xfe"]}', 400, "Invalid JSON"),
     "too many instances": (PREDICT, {"instances": [INPUT] * 2_000}, 413, "max_instances"),
-    "a label of 10,000 characters": (FEEDBACK, {"feedback": [{"input": INPUT, "label": "x" * 10_000}]}, 400, "10000 characters"),
+    "a label of 10,000 characters": (
+        FEEDBACK,
+        {"feedback": [{"input": INPUT, "label": "x" * 10_000}]},
+        400,
+        "10000 characters",
+    ),
     "an empty label": (FEEDBACK, {"feedback": [{"input": INPUT, "label": ""}]}, 400, "0 characters"),
     "a negative offset": (PREDICT, {"instances": [INPUT], "min_offset": -1}, 400, "min_offset"),
     "a version that is no number": ("/v1/models/vec:rollback", {"version": "../../etc"}, 400, "must be a number"),
@@ -304,5 +357,7 @@ def test_an_unknown_path_and_method_are_errors_of_ours(service: Service) -> None
 
 def test_a_caller_that_goes_away_disturbs_nobody(service: Service) -> None:
     with pytest.raises(httpx.TimeoutException):
-        httpx.post(f"{service.url}/v1/models/vec:predict", json={"instances": [INPUT], "min_offset": 10**9}, timeout=0.05)
+        httpx.post(
+            f"{service.url}/v1/models/vec:predict", json={"instances": [INPUT], "min_offset": 10**9}, timeout=0.05
+        )
     assert predict(service, "vec", [INPUT])["predictions"]

@@ -1,0 +1,584 @@
+"""One suite over every kind of model, with the options that people choose."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+
+from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpacked
+from tests.models.synthetic import (
+    TOPICS,
+    labels_only,
+    ranker_log,
+    replies,
+    row,
+    tables,
+    text,
+    texts,
+    vectors,
+)
+
+COUNT = 260  # past the classifier's warm-up of 200
+KEY = "5e" * 32
+
+
+@dataclass(frozen=True)
+class Case:
+    """examples: (count, seed) -> a log. exact: any order gives the same state, and events are subtracted.
+
+    warms_up: its first 200 examples decide scales; their order does not matter, nor that of the later ones.
+    """
+
+    name: str
+    kind: str
+    options: Options
+    examples: Callable[[int, int], list[Example]]
+    bad: Sequence[Example]
+    exact: bool = True
+    warms_up: bool = False
+
+    def model(self) -> Model:
+        return create(self.kind, self.options)
+
+    def taught(self, examples: Sequence[Example]) -> Model:
+        model = self.model()
+        model.learn(examples)
+        return model
+
+
+NO_LABEL = Example(9_000, "reward", b"", "")
+BAD_TEXTS = [
+    Example(9_001, "label", b"short", TOPICS[0]),
+    Example(9_002, "correction", text(0, 1), TOPICS[0]),
+    replace(NO_LABEL, features=text(0, 1)),
+]
+BAD_VECTORS = [
+    Example(9_001, "label", np.zeros(5).tobytes(), TOPICS[0]),
+    Example(9_002, "retire", np.zeros(6).tobytes(), TOPICS[0]),
+    replace(NO_LABEL, features=np.zeros(6).tobytes()),
+]
+BAD_TABLES = [
+    Example(9_001, "label", b"\xff\x00 no JSON", TOPICS[0]),
+    Example(9_002, "label", b"[1.0]", TOPICS[0]),
+    Example(9_003, "reply", b"{}", TOPICS[0]),
+    replace(NO_LABEL, features=b"{}"),
+]
+BAD_ROWS = [*BAD_TABLES, Example(9_004, "label", b'{"width":[1.0]}', TOPICS[0])]
+BAD_FOR_RANKERS = [
+    Example(9_001, "label", b"short", TOPICS[0]),
+    Example(9_002, "correction", text(0, 1), "a reply nobody wrote"),
+    Example(9_003, "retire", b"", "a reply nobody wrote"),
+    Example(9_004, "reply", b"short", "new", "A reply that was not encoded."),
+]
+BAD_FOR_RIVER = [*BAD_TABLES, Example(9_005, "reward", b"{}", TOPICS[0], reward=0.0)]
+
+
+def river_case(name: str, estimator: str, **params: int) -> Case:
+    options = {"estimator": estimator, "params": params, "key": KEY}
+    return Case(name, "river", options, lambda c, s: labels_only(tables(c, s)), BAD_FOR_RIVER, exact=False)
+
+
+VECTOR: Options = {"input": "vector", "size": 6}
+TABLE: Options = {"input": "table"}
+CASES = [
+    Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
+    Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
+    Case("vector", "classifier", VECTOR, vectors, BAD_VECTORS, warms_up=True),
+    Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
+    Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
+    Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
+    river_case("softmax", "linear_model.SoftmaxRegression"),
+    river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
+    river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
+]
+EXACT = [case for case in CASES if case.exact]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture(params=EXACT, ids=lambda case: case.name)
+def exact(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+def questions(case: Case) -> list[bytes]:
+    """Twenty inputs that were not learned."""
+    return [example.features for example in case.examples(COUNT, 7)[-40:] if example.features][:20]
+
+
+def in_bytes(state: State) -> dict[str, bytes]:
+    return {name: save({key: np.ascontiguousarray(t) for key, t in part.tensors.items()}) for name, part in state.items()}
+
+
+def through_files(state: State) -> State:
+    """As snapshots write it and read it back."""
+    return {name: Part(load(data), state[name].serving) for name, data in in_bytes(state).items()}
+
+
+def restored(case: Case, state: State) -> Model:
+    model = case.model()
+    model.restore(through_files(state))
+    return model
+
+
+def serving_parts(state: State) -> State:
+    return {name: part for name, part in state.items() if part.serving}
+
+
+def never_saw(case: Case, examples: Sequence[Example], gone: set[int]) -> Model:
+    """A model driven as the learner drives it, by a log in which those offsets do not occur."""
+    model = case.model()
+    for example in examples:
+        if example.offset not in gone:
+            try:
+                model.learn([example])
+            except BadExample:
+                continue
+    return model
+
+
+def shuffled(examples: Sequence[Example], seed: int) -> list[Example]:
+    return [examples[int(place)] for place in np.random.default_rng(seed).permutation(len(examples))]
+
+
+def repeated(examples: Sequence[Example], times: int) -> list[Example]:
+    return [replace(e, offset=e.offset + 10_000 * again) for again in range(1, times + 1) for e in examples]
+
+
+def test_every_registered_kind_is_in_this_suite() -> None:
+    assert {case.kind for case in CASES} == set(KINDS)
+
+
+def test_an_unknown_kind_is_refused_with_the_kinds_there_are() -> None:
+    with pytest.raises(ValueError, match="unknown model kind 'oracle'; one of ranker, classifier, river"):
+        create("oracle", {})
+
+
+def test_an_unknown_option_is_refused_by_name(case: Case) -> None:
+    with pytest.raises(ValueError, match="unknown option 'speed'"):
+        create(case.kind, {**case.options, "speed": 3})
+
+
+def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="option 'size' must be int, not '6'"):
+        create("classifier", {"input": "vector", "size": "6"})
+
+
+# predict
+
+
+@pytest.mark.parametrize("count", [30, COUNT])
+def test_predict_changes_nothing(case: Case, count: int) -> None:
+    model = case.taught(case.examples(count, 0))
+    before = model.fingerprint(), in_bytes(model.state())
+    model.predict(questions(case))
+    model.predict(questions(case))
+    assert (model.fingerprint(), in_bytes(model.state())) == before
+
+
+def test_predicting_between_two_lessons_changes_nothing_of_what_is_learned(case: Case) -> None:
+    asked, unasked = case.model(), case.model()
+    for example in case.examples(14, 0):
+        asked.predict([questions(case)[0]])
+        asked.learn([example])
+        unasked.learn([example])
+    assert asked.fingerprint() == unasked.fingerprint()
+
+
+def test_before_any_lesson_there_is_an_answer_without_a_choice(case: Case) -> None:
+    answers = case.model().predict(questions(case))
+    assert [(answer.choice, answer.candidates) for answer in answers] == [(None, ())] * len(answers)
+
+
+def test_no_questions_get_no_answers(case: Case) -> None:
+    assert case.model().predict([]) == []
+    assert case.taught(case.examples(COUNT, 0)).predict([]) == []
+
+
+def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
+    model, asked = case.taught(case.examples(COUNT, 0)), questions(case)
+    alone = [model.predict([question])[0] for question in asked]
+    together = model.predict(asked)
+    assert [answer.choice for answer in together] == [answer.choice for answer in alone]
+    assert [answer.score for answer in together] == pytest.approx([answer.score for answer in alone], abs=1e-4)
+
+
+def test_it_learns(case: Case) -> None:
+    model, later = case.taught(case.examples(COUNT, 0)), case.examples(COUNT, 1)
+    asked = [e for e in later if e.kind in ("label", "correction") and e.label in TOPICS]
+    answers = model.predict([example.features for example in asked])
+    right = sum(answer.choice == example.label for answer, example in zip(answers, asked, strict=True))
+    assert right >= 0.9 * len(asked)
+
+
+def test_candidates_come_best_first_and_their_scores_are_chances(case: Case) -> None:
+    def check(answer: Answer) -> None:
+        scores = [candidate.score for candidate in answer.candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert min(scores) >= 0 and sum(scores) <= 1 + 1e-6
+        assert answer.choice in (None, answer.candidates[0].id)
+
+    for answer in case.taught(case.examples(COUNT, 0)).predict(questions(case)):
+        check(answer)
+
+
+def test_every_probe_is_answered_as_it_must_be(case: Case) -> None:
+    model = case.taught(case.examples(COUNT, 0))
+    probes = model.probes()
+    served = restored(case, model.state(serving_only=True))
+    assert 0 < len(probes) <= 32
+    for answer, (_, must) in zip(served.predict([features for features, _ in probes]), probes, strict=True):
+        assert answer.choice is not None
+        assert must in (None, answer.choice)
+
+
+# learn
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (199,), (200,), (201,), (150, 210), (7, 8, 90, 199, 230)], ids=str)
+def test_one_by_one_equals_batches_wherever_they_are_cut(case: Case, cuts: tuple[int, ...]) -> None:
+    examples = case.examples(COUNT, 0)
+    one_by_one, batched = never_saw(case, examples, set()), case.model()
+    for start, end in zip((0, *cuts), (*cuts, len(examples)), strict=True):
+        batched.learn(examples[start:end])
+    assert batched.fingerprint() == one_by_one.fingerprint()
+    if case.exact:
+        assert in_bytes(batched.state()) == in_bytes(one_by_one.state())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_order_of_what_an_exact_head_learns_does_not_matter(exact: Case, seed: int) -> None:
+    examples = exact.examples(COUNT, 0)
+    first = {"ranker": len(replies())}.get(exact.kind, 200 if exact.warms_up else 0)
+    start = shuffled(examples[:first], seed) if exact.warms_up else examples[:first]
+    another = exact.taught([*start, *shuffled(examples[first:], seed)])
+    assert another.fingerprint() == exact.taught(examples).fingerprint()
+
+
+def test_the_order_of_a_warm_up_does_not_matter(exact: Case) -> None:
+    examples = exact.examples(150, 0)
+    first = len(replies()) if exact.kind == "ranker" else 0
+    another = exact.taught([*examples[:first], *shuffled(examples[first:], 3)])
+    assert another.fingerprint() == exact.taught(examples).fingerprint()
+
+
+def test_different_examples_leave_different_fingerprints(case: Case) -> None:
+    examples = case.examples(COUNT, 0)
+    assert case.taught(examples).fingerprint() != case.taught(examples[:-1]).fingerprint()
+    assert case.taught(examples[:50]).fingerprint() != case.taught(examples[:49]).fingerprint()
+
+
+def test_what_was_handed_in_stays_as_it_was(case: Case) -> None:
+    examples = case.examples(COUNT, 0)
+    given, asked = list(examples), questions(case)
+    case.taught(given).predict(asked)
+    assert (given, asked) == (case.examples(COUNT, 0), questions(case))
+
+
+def test_a_new_label_is_welcome_and_moves_no_old_one(case: Case) -> None:
+    examples = case.examples(COUNT, 0)
+    start = len(replies()) if case.kind == "ranker" else 0
+    asked = [e for e in examples if e.kind in ("label", "correction") and e.label in TOPICS]
+    model = case.taught(examples)
+    before = [answer.choice for answer in model.predict([e.features for e in asked])]
+    newcomers = [replace(e, offset=20_000 + e.offset) for e in case.examples(start + 60, 9)[start:]]
+    newcomers = [replace(e, label="aardvark") for e in newcomers if e.label == TOPICS[0] and e.reward > 0.5]
+    news = [Example(20_000, "reply", text(0, 5_000), "aardvark", "Hello.")] if case.kind == "ranker" else []
+    model.learn([*news, *newcomers])
+    answers = model.predict([e.features for e in asked])
+    assert all("aardvark" in [candidate.id for candidate in answer.candidates] for answer in answers[:1])
+    moved = [b for b, a in zip(before, answers, strict=True) if b != a.choice and TOPICS[0] not in (b, a.choice)]
+    assert len([b for b, a in zip(before, answers, strict=True) if a.choice not in (b, "aardvark")]) <= 0.03 * len(asked)
+    assert len(moved) <= 0.05 * len(asked)
+
+
+def test_an_index_never_changes_its_meaning(exact: Case) -> None:
+    model, seen = exact.model(), []
+    examples = exact.examples(COUNT, 0)
+    down_first = [] if exact.kind == "ranker" else [replace(examples[0], label="zebra", reward=0.0)]
+    for example in [*down_first, *examples, *([] if exact.kind == "ranker" else [replace(examples[0], label="ant")])]:
+        model.learn([example])
+        if example.offset % 20 == 1:
+            labels = indexed_labels(model)
+            assert labels[: len(seen)] == seen
+            seen = labels
+    assert len(seen) >= len(TOPICS)
+
+
+def indexed_labels(model: Model) -> list[str]:
+    meta = unpacked(model.state(serving_only=True)["weights"].tensors["meta"])
+    return [str(name) for name in meta["labels"]] if isinstance(meta, dict) else [str(id) for id, _ in meta]
+
+
+@pytest.mark.parametrize("learned", [30, COUNT])
+def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case, learned: int) -> None:
+    examples, more = case.examples(learned, 0), repeated(case.examples(20, 3)[-6:], 1)
+    for bad in case.bad:
+        model = case.taught(examples)
+        before = model.fingerprint(), in_bytes(model.state())
+        with pytest.raises(BadExample):
+            model.learn([*more[:3], bad, *more[3:]])
+        assert (model.fingerprint(), in_bytes(model.state())) == before
+        model.learn(more)
+        assert model.fingerprint() == case.taught([*examples, *more]).fingerprint()
+
+
+def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> None:
+    if exact.kind == "ranker":
+        exact = replace(exact, options={"max_exemplars": 100})
+    examples = exact.examples(COUNT, 0)
+    model = exact.taught(examples)
+    thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
+    before = room(model)
+    model.learn(repeated(thumbs, 10))
+    assert room(model) <= 1.05 * before
+
+
+def room(model: Model) -> int:
+    tensors = (tensor for part in model.state().values() for tensor in part.tensors.values())
+    return sum(tensor.nbytes for tensor in tensors)
+
+
+# state
+
+
+@pytest.mark.parametrize("count", [0, 1, 30, 200, COUNT])
+def test_a_state_survives_files(case: Case, count: int) -> None:
+    model = case.taught(case.examples(COUNT, 0)[:count])
+    again = restored(case, model.state())
+    assert again.fingerprint() == model.fingerprint()
+    assert again.feature_epoch() == model.feature_epoch()
+    assert again.subtracts == model.subtracts
+    assert again.probes() == model.probes()
+    assert again.predict(questions(case)) == model.predict(questions(case))
+
+
+@pytest.mark.parametrize("count", [1, 30, 199, 230])
+def test_learning_resumes_where_it_was_interrupted(case: Case, count: int) -> None:
+    examples = case.examples(COUNT, 0)
+    resumed = restored(case, case.taught(examples[:count]).state())
+    resumed.learn(examples[count:])
+    uninterrupted = case.taught(examples)
+    assert resumed.fingerprint() == uninterrupted.fingerprint()
+    assert resumed.predict(questions(case)) == uninterrupted.predict(questions(case))
+    if case.exact:
+        assert in_bytes(resumed.state()) == in_bytes(uninterrupted.state())
+
+
+@pytest.mark.parametrize("count", [0, 30, COUNT])
+def test_the_serving_parts_alone_predict_the_same(case: Case, count: int) -> None:
+    model = case.taught(case.examples(COUNT, 0)[:count])
+    served = restored(case, serving_parts(model.state()))
+    assert served.predict(questions(case)) == model.predict(questions(case))
+
+
+def test_a_serving_state_is_the_serving_parts_of_the_whole(case: Case) -> None:
+    model = case.taught(case.examples(COUNT, 0))
+    assert in_bytes(model.state(serving_only=True)) == in_bytes(serving_parts(model.state()))
+
+
+def test_a_restored_state_replaces_all_that_was_learned_before(case: Case) -> None:
+    first, second = case.taught(case.examples(COUNT, 0)), case.taught(case.examples(230, 1))
+    second.restore(through_files(first.state()))
+    assert second.fingerprint() == first.fingerprint()
+    assert second.predict(questions(case)) == first.predict(questions(case))
+
+
+@pytest.mark.parametrize("count", [30, COUNT])
+def test_a_state_that_was_given_out_stays_as_it_was(case: Case, count: int) -> None:
+    examples = case.examples(COUNT + 40, 0)
+    model = case.taught(examples[:count])
+    state = model.state()
+    before = in_bytes(state)
+    model.learn(examples[count:])
+    assert in_bytes(state) == before
+
+
+def test_a_state_that_was_taken_over_stays_as_it_was(case: Case) -> None:
+    examples = case.examples(COUNT, 0)
+    state = through_files(case.taught(examples[:230]).state())
+    before, model = in_bytes(state), case.model()
+    model.restore(state)
+    model.learn(examples[230:])
+    model.predict(questions(case))
+    assert in_bytes(state) == before
+
+
+def test_equal_revisions_of_a_part_mean_equal_tensors(case: Case) -> None:
+    examples, written = case.examples(COUNT, 0), {}
+    for model in (case.taught(examples[:230]), case.taught(examples[10 if case.kind == "river" else 0 : 230])):
+        for example in examples[230:]:
+            model.learn([example])
+            state = model.state()
+            for name, data in in_bytes(state).items():
+                if (revision := state[name].revision) is not None:
+                    assert written.setdefault((name, revision), data) == data
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> dict[str, list[str]]:
+    """The fingerprints of every case, made by another process whose strings hash differently."""
+    code = (
+        "import json; from tests.contracts.test_models import CASES, fingerprints;"
+        "print(json.dumps({case.name: fingerprints(case) for case in CASES}))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    made: dict[str, list[str]] = json.loads(done.stdout)
+    return made
+
+
+def fingerprints(case: Case) -> list[str]:
+    return [case.taught(case.examples(count, 0)).fingerprint() for count in (0, 30, COUNT)]
+
+
+def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, elsewhere: dict[str, list[str]]) -> None:
+    assert fingerprints(case) == elsewhere[case.name]
+
+
+# unlearn
+
+
+@pytest.mark.parametrize("count", [150, COUNT])
+def test_only_what_no_longer_subtracts_says_so(case: Case, count: int) -> None:
+    frozen = case.warms_up and count >= 200
+    assert case.taught(case.examples(count, 0)).subtracts == (case.exact and not frozen)
+
+
+@pytest.mark.parametrize("count", [150, COUNT])
+@pytest.mark.parametrize("share", [0.05, 0.4, 1.0])
+def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, count: int, share: float) -> None:
+    examples = exact.examples(count, 0)
+    model = exact.taught(examples)
+    if not model.subtracts:
+        pytest.skip("its scales were fitted to these examples: the learner replays")
+    rng = np.random.default_rng(5)
+    gone = [example for example in examples if rng.random() < share]
+    for example in gone:
+        model.unlearn([example])
+    alternative = never_saw(exact, examples, {example.offset for example in gone})
+    assert model.fingerprint() == alternative.fingerprint()
+    assert choices(model, exact) == choices(alternative, exact)
+
+
+@pytest.mark.parametrize("kind", ["label", "reward", "correction", "retire", "restore", "reply"])
+def test_each_kind_of_event_can_be_taken_back(exact: Case, kind: str) -> None:
+    examples = exact.examples(150, 0)
+    gone = [example for example in examples if example.kind == kind]
+    if not gone:
+        pytest.skip(f"a {exact.kind} learns no {kind}")
+    for taken in (gone[:1], gone[-1:], gone):
+        model = exact.taught(examples)
+        model.unlearn(taken)
+        alternative = never_saw(exact, examples, {example.offset for example in taken})
+        assert model.fingerprint() == alternative.fingerprint()
+        model.learn(taken_again := repeated(taken, 1))
+        alternative.learn(taken_again)
+        assert model.fingerprint() == alternative.fingerprint()
+
+
+def test_unlearning_reaches_a_resumed_model(exact: Case) -> None:
+    examples = exact.examples(150, 0)
+    model = restored(exact, exact.taught(examples).state())
+    model.unlearn(examples[60:90])
+    gone = {example.offset for example in examples[60:90]}
+    assert model.fingerprint() == never_saw(exact, examples, gone).fingerprint()
+
+
+def test_nothing_of_what_was_taken_back_remains_in_the_files(exact: Case) -> None:
+    examples = exact.examples(150, 0)
+    secret = secret_example(exact)
+    model = exact.taught([*examples, *secret])
+    model.unlearn(secret)
+    files = b"".join(in_bytes(model.state()).values())
+    for example in secret:
+        assert example.features not in files
+        assert example.features.hex().encode() not in files
+        assert not example.text or example.text.encode() not in files
+
+
+def secret_example(case: Case) -> list[Example]:
+    made = {"text": text(0, 9_999), "vector": np.full(6, 0.123456).tobytes(), "table": row({"width": 0.123456})}
+    features = made[str(case.options.get("input", "text"))]
+    if case.kind == "ranker":
+        return [
+            Example(900, "correction", features, TOPICS[0]),
+            Example(901, "reply", text(1, 9_999), "secret", "What nobody must know."),
+        ]
+    return [Example(900, "label", features, TOPICS[0])]
+
+
+def choices(model: Model, case: Case) -> list[str | None]:
+    return [answer.choice for answer in model.predict(questions(case))]
+
+
+# river's own
+
+
+RIVER = [case for case in CASES if case.kind == "river"]
+
+
+@pytest.fixture(params=RIVER, ids=lambda case: case.name)
+def river(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+def test_river_refuses_to_unlearn_and_stays_as_it_was(river: Case) -> None:
+    examples = river.examples(60, 0)
+    model = river.taught(examples)
+    with pytest.raises(NotImplementedError, match="cannot subtract"):
+        model.unlearn(examples[:1])
+    assert model.fingerprint() == river.taught(examples).fingerprint()
+
+
+class Trap:
+    """What unpickling must never reach."""
+
+    sprung = False
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return spring, ()
+
+
+def spring() -> None:
+    Trap.sprung = True
+
+
+def test_a_river_state_with_a_wrong_signature_is_refused_before_it_is_unpickled(river: Case) -> None:
+    import pickle
+
+    state = through_files(river.taught(river.examples(60, 0)).state())
+    poisoned = {**state["estimator"].tensors, "estimator": np.frombuffer(pickle.dumps(Trap()), np.uint8)}
+    model = river.model()
+    before = model.fingerprint()
+    with pytest.raises(ValueError, match="signature does not match"):
+        model.restore({"estimator": Part(poisoned, serving=True)})
+    assert not Trap.sprung
+    assert model.fingerprint() == before
+
+
+def test_a_river_state_signed_by_another_installation_is_refused_before_it_is_unpickled(
+    river: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pickle
+
+    state = river.taught(river.examples(60, 0)).state()
+    stranger = create("river", {**river.options, "key": "ab" * 32})
+    monkeypatch.setattr(pickle, "loads", lambda data: pytest.fail("a stranger's bytes were unpickled"))
+    with pytest.raises(ValueError, match="signature does not match"):
+        stranger.restore(through_files(state))
