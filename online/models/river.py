@@ -170,7 +170,9 @@ def walk(value: Any, update: Any, inside: set[int]) -> None:
 
 def children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict) or hasattr(value, "items"):
-        unseeded = "_rng" if value.get("seed", 0) is None else None  # river's distributions: never used to learn
+        unseeded = (
+            "_rng" if isinstance(value, dict) and value.get("seed", 0) is None else None
+        )  # river's distributions: never used to learn
         kept = sorted((pair for pair in value.items() if pair[0] != unseeded), key=lambda pair: repr(pair[0]))
         return [child for key, item in kept for child in (repr(key), item)]
     if isinstance(value, (set, frozenset)):
