@@ -108,7 +108,7 @@ class Service:
 
 def run_online(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "online", *arguments], capture_output=True, text=True, timeout=300, check=False, **more
+        [sys.executable, "-m", "online", *arguments], capture_output=True, text=True, timeout=120, check=False, **more
     )
 
 

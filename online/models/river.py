@@ -49,6 +49,7 @@ class River:
         self.estimator = build(self.options["estimator"], self.options["params"], self.options["scale"])
         self.recent: list[bytes] = []
         self.labels: set[str] = set()
+        self.names: set[str] = set()  # of the features it has learned from
         self.revision = new_revision()
 
     def feature_epoch(self) -> str:
@@ -58,9 +59,10 @@ class River:
         return [self._answer(features(data)) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
+        known = {name: value for name, value in row.items() if name in self.names}  # river adds the others to itself
         try:
-            chances = self.estimator.predict_proba_one(row) if self.labels else {}
-        except ArithmeticError:  # numbers beyond what its formulas can hold: no answer, for this row alone
+            chances = self.estimator.predict_proba_one(known) if self.labels else {}
+        except (ArithmeticError, ValueError):  # numbers its formulas do not hold for: no answer, for this row alone
             return Answer(None, (), abstained=True)
         # river sums over sets, in another order in every process: the last digits must not decide
         rounded = ((str(label), round(float(p), 12)) for label, p in chances.items())
@@ -74,6 +76,7 @@ class River:
         for example, row in zip(examples, rows, strict=True):
             self.estimator.learn_one(row, example.label)
             self.labels.add(example.label)
+            self.names.update(row)
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
         self.revision = new_revision()
 
@@ -106,7 +109,12 @@ class River:
 
     def state(self, serving_only: bool = False) -> State:
         data = pickle.dumps(self.estimator, protocol=5)
-        meta = {"labels": sorted(self.labels), "recent": [r.hex() for r in self.recent], "hmac": self._sign(data)}
+        meta = {
+            "labels": sorted(self.labels),
+            "names": sorted(self.names),
+            "recent": [r.hex() for r in self.recent],
+            "hmac": self._sign(data),
+        }
         tensors = {"estimator": np.frombuffer(data, np.uint8), "meta": packed(meta)}
         return {"estimator": Part(tensors, serving=True, revision=self.revision)}
 
@@ -116,7 +124,8 @@ class River:
         if not hmac.compare_digest(meta["hmac"], self._sign(data)):
             raise ValueError("this river state was not written by this installation: its signature does not match")
         self.estimator = pickle.loads(data)
-        self.labels, self.recent = set(meta["labels"]), [bytes.fromhex(r) for r in meta["recent"]]
+        self.labels, self.names = set(meta["labels"]), set(meta["names"])
+        self.recent = [bytes.fromhex(features) for features in meta["recent"]]
         self.revision = new_revision()
 
     def _sign(self, data: bytes) -> str:

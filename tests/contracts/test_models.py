@@ -2,21 +2,26 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load, save
 
 from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpacked
 from tests.models.synthetic import (
+    KNOWN,
+    NEWCOMER,
     TOPICS,
     labels_only,
     ranker_log,
     replies,
+    reply,
     row,
     tables,
     text,
@@ -30,7 +35,7 @@ KEY = "5e" * 32
 
 @dataclass(frozen=True)
 class Case:
-    """examples: (count, seed) -> a log. exact: any order gives the same state, and events are subtracted.
+    """log: (count, seed, topics) -> a log. exact: any order gives the same state, and events are subtracted.
 
     warms_up: its first 200 examples decide scales; their order does not matter, nor that of the later ones.
     """
@@ -38,10 +43,17 @@ class Case:
     name: str
     kind: str
     options: Options
-    examples: Callable[[int, int], list[Example]]
+    log: Callable[[int, int, range], list[Example]]
     bad: Sequence[Example]
     exact: bool = True
     warms_up: bool = False
+
+    def examples(self, count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
+        return self.log(count, seed, among)
+
+    def introduction(self) -> list[Example]:
+        """What must be learned before anything else can be."""
+        return replies() if self.kind == "ranker" else []
 
     def model(self) -> Model:
         return create(self.kind, self.options)
@@ -81,7 +93,7 @@ BAD_FOR_RIVER = [*BAD_TABLES, Example(9_005, "reward", b"{}", TOPICS[0], reward=
 
 def river_case(name: str, estimator: str, **params: int) -> Case:
     options = {"estimator": estimator, "params": params, "key": KEY}
-    return Case(name, "river", options, lambda c, s: labels_only(tables(c, s)), BAD_FOR_RIVER, exact=False)
+    return Case(name, "river", options, lambda *log: labels_only(tables(*log)), BAD_FOR_RIVER, exact=False)
 
 
 VECTOR: Options = {"input": "vector", "size": 6}
@@ -98,6 +110,15 @@ CASES = [
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
 ]
 EXACT = [case for case in CASES if case.exact]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """These matrices are small: on a busy machine a second thread costs ten times what it brings."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case.name)
@@ -118,7 +139,9 @@ def questions(case: Case) -> list[bytes]:
 
 
 def in_bytes(state: State) -> dict[str, bytes]:
-    return {name: save({key: np.ascontiguousarray(t) for key, t in part.tensors.items()}) for name, part in state.items()}
+    return {
+        name: save({key: np.ascontiguousarray(t) for key, t in part.tensors.items()}) for name, part in state.items()
+    }
 
 
 def through_files(state: State) -> State:
@@ -180,7 +203,7 @@ def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("count", [30, COUNT])
 def test_predict_changes_nothing(case: Case, count: int) -> None:
-    model = case.taught(case.examples(count, 0))
+    model = case.taught(case.examples(count))
     before = model.fingerprint(), in_bytes(model.state())
     model.predict(questions(case))
     model.predict(questions(case))
@@ -189,7 +212,7 @@ def test_predict_changes_nothing(case: Case, count: int) -> None:
 
 def test_predicting_between_two_lessons_changes_nothing_of_what_is_learned(case: Case) -> None:
     asked, unasked = case.model(), case.model()
-    for example in case.examples(14, 0):
+    for example in case.examples(14):
         asked.predict([questions(case)[0]])
         asked.learn([example])
         unasked.learn([example])
@@ -203,11 +226,11 @@ def test_before_any_lesson_there_is_an_answer_without_a_choice(case: Case) -> No
 
 def test_no_questions_get_no_answers(case: Case) -> None:
     assert case.model().predict([]) == []
-    assert case.taught(case.examples(COUNT, 0)).predict([]) == []
+    assert case.taught(case.examples(COUNT)).predict([]) == []
 
 
 def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
-    model, asked = case.taught(case.examples(COUNT, 0)), questions(case)
+    model, asked = case.taught(case.examples(COUNT)), questions(case)
     alone = [model.predict([question])[0] for question in asked]
     together = model.predict(asked)
     assert [answer.choice for answer in together] == [answer.choice for answer in alone]
@@ -215,7 +238,7 @@ def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
 
 
 def test_it_learns(case: Case) -> None:
-    model, later = case.taught(case.examples(COUNT, 0)), case.examples(COUNT, 1)
+    model, later = case.taught(case.examples(COUNT)), case.examples(COUNT, 1)
     asked = [e for e in later if e.kind in ("label", "correction") and e.label in TOPICS]
     answers = model.predict([example.features for example in asked])
     right = sum(answer.choice == example.label for answer, example in zip(answers, asked, strict=True))
@@ -229,12 +252,12 @@ def test_candidates_come_best_first_and_their_scores_are_chances(case: Case) -> 
         assert min(scores) >= 0 and sum(scores) <= 1 + 1e-6
         assert answer.choice in (None, answer.candidates[0].id)
 
-    for answer in case.taught(case.examples(COUNT, 0)).predict(questions(case)):
+    for answer in case.taught(case.examples(COUNT)).predict(questions(case)):
         check(answer)
 
 
 def test_every_probe_is_answered_as_it_must_be(case: Case) -> None:
-    model = case.taught(case.examples(COUNT, 0))
+    model = case.taught(case.examples(COUNT))
     probes = model.probes()
     served = restored(case, model.state(serving_only=True))
     assert 0 < len(probes) <= 32
@@ -248,7 +271,7 @@ def test_every_probe_is_answered_as_it_must_be(case: Case) -> None:
 
 @pytest.mark.parametrize("cuts", [(), (1,), (199,), (200,), (201,), (150, 210), (7, 8, 90, 199, 230)], ids=str)
 def test_one_by_one_equals_batches_wherever_they_are_cut(case: Case, cuts: tuple[int, ...]) -> None:
-    examples = case.examples(COUNT, 0)
+    examples = case.examples(COUNT)
     one_by_one, batched = never_saw(case, examples, set()), case.model()
     for start, end in zip((0, *cuts), (*cuts, len(examples)), strict=True):
         batched.learn(examples[start:end])
@@ -259,61 +282,68 @@ def test_one_by_one_equals_batches_wherever_they_are_cut(case: Case, cuts: tuple
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_order_of_what_an_exact_head_learns_does_not_matter(exact: Case, seed: int) -> None:
-    examples = exact.examples(COUNT, 0)
-    first = {"ranker": len(replies())}.get(exact.kind, 200 if exact.warms_up else 0)
+    examples = exact.examples(COUNT)
+    first = 200 if exact.warms_up else len(exact.introduction())
     start = shuffled(examples[:first], seed) if exact.warms_up else examples[:first]
     another = exact.taught([*start, *shuffled(examples[first:], seed)])
     assert another.fingerprint() == exact.taught(examples).fingerprint()
 
 
 def test_the_order_of_a_warm_up_does_not_matter(exact: Case) -> None:
-    examples = exact.examples(150, 0)
-    first = len(replies()) if exact.kind == "ranker" else 0
+    examples = exact.examples(150)
+    first = len(exact.introduction())
     another = exact.taught([*examples[:first], *shuffled(examples[first:], 3)])
     assert another.fingerprint() == exact.taught(examples).fingerprint()
 
 
 def test_different_examples_leave_different_fingerprints(case: Case) -> None:
-    examples = case.examples(COUNT, 0)
+    examples = case.examples(COUNT)
     assert case.taught(examples).fingerprint() != case.taught(examples[:-1]).fingerprint()
     assert case.taught(examples[:50]).fingerprint() != case.taught(examples[:49]).fingerprint()
 
 
 def test_what_was_handed_in_stays_as_it_was(case: Case) -> None:
-    examples = case.examples(COUNT, 0)
+    examples = case.examples(COUNT)
     given, asked = list(examples), questions(case)
     case.taught(given).predict(asked)
-    assert (given, asked) == (case.examples(COUNT, 0), questions(case))
+    assert (given, asked) == (case.examples(COUNT), questions(case))
 
 
-def test_a_new_label_is_welcome_and_moves_no_old_one(case: Case) -> None:
-    examples = case.examples(COUNT, 0)
-    start = len(replies()) if case.kind == "ranker" else 0
-    asked = [e for e in examples if e.kind in ("label", "correction") and e.label in TOPICS]
-    model = case.taught(examples)
-    before = [answer.choice for answer in model.predict([e.features for e in asked])]
-    newcomers = [replace(e, offset=20_000 + e.offset) for e in case.examples(start + 60, 9)[start:]]
-    newcomers = [replace(e, label="aardvark") for e in newcomers if e.label == TOPICS[0] and e.reward > 0.5]
-    news = [Example(20_000, "reply", text(0, 5_000), "aardvark", "Hello.")] if case.kind == "ranker" else []
-    model.learn([*news, *newcomers])
-    answers = model.predict([e.features for e in asked])
-    assert all("aardvark" in [candidate.id for candidate in answer.candidates] for answer in answers[:1])
-    moved = [b for b, a in zip(before, answers, strict=True) if b != a.choice and TOPICS[0] not in (b, a.choice)]
-    assert len([b for b, a in zip(before, answers, strict=True) if a.choice not in (b, "aardvark")]) <= 0.03 * len(asked)
-    assert len(moved) <= 0.05 * len(asked)
+def newcomers(case: Case) -> list[Example]:
+    """A label that sorts before all others, and what belongs to it."""
+    start = len(case.introduction())
+    learned = [e for e in case.examples(start + 60, 9, range(4, 5))[start:] if e.label == NEWCOMER]
+    return [*([reply(4, 0, NEWCOMER)] if start else []), *learned]
+
+
+def test_a_new_label_is_welcome(case: Case) -> None:
+    model = case.taught(case.examples(COUNT))
+    model.learn(repeated(newcomers(case), 1))
+    later = [e.features for e in case.examples(COUNT, 4, range(4, 5)) if e.label == NEWCOMER][-40:]
+    answers = model.predict(later)
+    assert sum(answer.choice == NEWCOMER for answer in answers) >= 0.9 * len(later)
+
+
+def test_a_new_label_moves_no_old_one(exact: Case) -> None:
+    model = exact.taught(exact.examples(COUNT))
+    asked = [e.features for e in exact.examples(COUNT, 1) if e.label in TOPICS and len(e.features)]
+    before = [answer.choice for answer in model.predict(asked)]
+    model.learn(repeated(newcomers(exact), 1))
+    after = [answer.choice for answer in model.predict(asked)]
+    assert sum(b == a for b, a in zip(before, after, strict=True)) >= 0.95 * len(asked)
 
 
 def test_an_index_never_changes_its_meaning(exact: Case) -> None:
-    model, seen = exact.model(), []
-    examples = exact.examples(COUNT, 0)
-    down_first = [] if exact.kind == "ranker" else [replace(examples[0], label="zebra", reward=0.0)]
-    for example in [*down_first, *examples, *([] if exact.kind == "ranker" else [replace(examples[0], label="ant")])]:
-        model.learn([example])
-        if example.offset % 20 == 1:
-            labels = indexed_labels(model)
-            assert labels[: len(seen)] == seen
-            seen = labels
-    assert len(seen) >= len(TOPICS)
+    model, before = exact.model(), list[str]()
+    examples = [*exact.examples(COUNT), *repeated(newcomers(exact), 1)]
+    if exact.kind == "classifier":  # the first that is ever heard of a label may be that it is wrong
+        examples.insert(0, replace(examples[0], offset=0, label="zebra", reward=0.0))
+    for start in range(0, len(examples), 3):
+        model.learn(examples[start : start + 3])
+        labels = indexed_labels(model)
+        assert labels[: len(before)] == before
+        before = labels
+    assert {*TOPICS, NEWCOMER} <= set(before)
 
 
 def indexed_labels(model: Model) -> list[str]:
@@ -323,21 +353,21 @@ def indexed_labels(model: Model) -> list[str]:
 
 @pytest.mark.parametrize("learned", [30, COUNT])
 def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case, learned: int) -> None:
-    examples, more = case.examples(learned, 0), repeated(case.examples(20, 3)[-6:], 1)
+    examples, more = case.examples(learned), repeated(case.examples(20, 3)[-6:], 1)
+    model = case.taught(examples)
+    before = model.fingerprint(), in_bytes(model.state())
     for bad in case.bad:
-        model = case.taught(examples)
-        before = model.fingerprint(), in_bytes(model.state())
         with pytest.raises(BadExample):
             model.learn([*more[:3], bad, *more[3:]])
         assert (model.fingerprint(), in_bytes(model.state())) == before
-        model.learn(more)
-        assert model.fingerprint() == case.taught([*examples, *more]).fingerprint()
+    model.learn(more)
+    assert model.fingerprint() == case.taught([*examples, *more]).fingerprint()
 
 
 def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> None:
     if exact.kind == "ranker":
         exact = replace(exact, options={"max_exemplars": 100})
-    examples = exact.examples(COUNT, 0)
+    examples = exact.examples(COUNT)
     model = exact.taught(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
     before = room(model)
@@ -355,7 +385,7 @@ def room(model: Model) -> int:
 
 @pytest.mark.parametrize("count", [0, 1, 30, 200, COUNT])
 def test_a_state_survives_files(case: Case, count: int) -> None:
-    model = case.taught(case.examples(COUNT, 0)[:count])
+    model = case.taught(case.examples(COUNT)[:count])
     again = restored(case, model.state())
     assert again.fingerprint() == model.fingerprint()
     assert again.feature_epoch() == model.feature_epoch()
@@ -366,7 +396,7 @@ def test_a_state_survives_files(case: Case, count: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 30, 199, 230])
 def test_learning_resumes_where_it_was_interrupted(case: Case, count: int) -> None:
-    examples = case.examples(COUNT, 0)
+    examples = case.examples(COUNT)
     resumed = restored(case, case.taught(examples[:count]).state())
     resumed.learn(examples[count:])
     uninterrupted = case.taught(examples)
@@ -378,18 +408,18 @@ def test_learning_resumes_where_it_was_interrupted(case: Case, count: int) -> No
 
 @pytest.mark.parametrize("count", [0, 30, COUNT])
 def test_the_serving_parts_alone_predict_the_same(case: Case, count: int) -> None:
-    model = case.taught(case.examples(COUNT, 0)[:count])
+    model = case.taught(case.examples(COUNT)[:count])
     served = restored(case, serving_parts(model.state()))
     assert served.predict(questions(case)) == model.predict(questions(case))
 
 
 def test_a_serving_state_is_the_serving_parts_of_the_whole(case: Case) -> None:
-    model = case.taught(case.examples(COUNT, 0))
+    model = case.taught(case.examples(COUNT))
     assert in_bytes(model.state(serving_only=True)) == in_bytes(serving_parts(model.state()))
 
 
 def test_a_restored_state_replaces_all_that_was_learned_before(case: Case) -> None:
-    first, second = case.taught(case.examples(COUNT, 0)), case.taught(case.examples(230, 1))
+    first, second = case.taught(case.examples(COUNT)), case.taught(case.examples(230, 1))
     second.restore(through_files(first.state()))
     assert second.fingerprint() == first.fingerprint()
     assert second.predict(questions(case)) == first.predict(questions(case))
@@ -397,7 +427,7 @@ def test_a_restored_state_replaces_all_that_was_learned_before(case: Case) -> No
 
 @pytest.mark.parametrize("count", [30, COUNT])
 def test_a_state_that_was_given_out_stays_as_it_was(case: Case, count: int) -> None:
-    examples = case.examples(COUNT + 40, 0)
+    examples = case.examples(COUNT + 40)
     model = case.taught(examples[:count])
     state = model.state()
     before = in_bytes(state)
@@ -406,7 +436,7 @@ def test_a_state_that_was_given_out_stays_as_it_was(case: Case, count: int) -> N
 
 
 def test_a_state_that_was_taken_over_stays_as_it_was(case: Case) -> None:
-    examples = case.examples(COUNT, 0)
+    examples = case.examples(COUNT)
     state = through_files(case.taught(examples[:230]).state())
     before, model = in_bytes(state), case.model()
     model.restore(state)
@@ -416,9 +446,10 @@ def test_a_state_that_was_taken_over_stays_as_it_was(case: Case) -> None:
 
 
 def test_equal_revisions_of_a_part_mean_equal_tensors(case: Case) -> None:
-    examples, written = case.examples(COUNT, 0), {}
-    for model in (case.taught(examples[:230]), case.taught(examples[10 if case.kind == "river" else 0 : 230])):
-        for example in examples[230:]:
+    examples, written = case.examples(60), dict[tuple[str, int], bytes]()
+    for skipped in (6, 7):  # two models of one process, as after a retraction that needs a replay
+        model = case.taught([*case.introduction(), *examples[skipped:40]])
+        for example in examples[40:]:
             model.learn([example])
             state = model.state()
             for name, data in in_bytes(state).items():
@@ -443,7 +474,7 @@ def elsewhere() -> dict[str, list[str]]:
 
 
 def fingerprints(case: Case) -> list[str]:
-    return [case.taught(case.examples(count, 0)).fingerprint() for count in (0, 30, COUNT)]
+    return [case.taught(case.examples(count)).fingerprint() for count in (0, 30, COUNT)]
 
 
 def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, elsewhere: dict[str, list[str]]) -> None:
@@ -456,16 +487,13 @@ def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, elsew
 @pytest.mark.parametrize("count", [150, COUNT])
 def test_only_what_no_longer_subtracts_says_so(case: Case, count: int) -> None:
     frozen = case.warms_up and count >= 200
-    assert case.taught(case.examples(count, 0)).subtracts == (case.exact and not frozen)
+    assert case.taught(case.examples(count)).subtracts == (case.exact and not frozen)
 
 
-@pytest.mark.parametrize("count", [150, COUNT])
 @pytest.mark.parametrize("share", [0.05, 0.4, 1.0])
-def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, count: int, share: float) -> None:
-    examples = exact.examples(count, 0)
+def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, share: float) -> None:
+    examples = exact.examples(150 if exact.warms_up else COUNT)
     model = exact.taught(examples)
-    if not model.subtracts:
-        pytest.skip("its scales were fitted to these examples: the learner replays")
     rng = np.random.default_rng(5)
     gone = [example for example in examples if rng.random() < share]
     for example in gone:
@@ -475,24 +503,27 @@ def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, count:
     assert choices(model, exact) == choices(alternative, exact)
 
 
-@pytest.mark.parametrize("kind", ["label", "reward", "correction", "retire", "restore", "reply"])
+LEARNS = {"classifier": ("label", "reward"), "ranker": ("label", "reward", "correction", "retire", "restore", "reply")}
+
+
+@pytest.mark.parametrize(
+    ("exact", "kind"), [pytest.param(c, kind, id=f"{c.name}-{kind}") for c in EXACT for kind in LEARNS[c.kind]]
+)
 def test_each_kind_of_event_can_be_taken_back(exact: Case, kind: str) -> None:
-    examples = exact.examples(150, 0)
+    examples = exact.examples(150)
     gone = [example for example in examples if example.kind == kind]
-    if not gone:
-        pytest.skip(f"a {exact.kind} learns no {kind}")
     for taken in (gone[:1], gone[-1:], gone):
         model = exact.taught(examples)
         model.unlearn(taken)
         alternative = never_saw(exact, examples, {example.offset for example in taken})
         assert model.fingerprint() == alternative.fingerprint()
-        model.learn(taken_again := repeated(taken, 1))
-        alternative.learn(taken_again)
+        model.learn(again := [*repeated(exact.introduction(), 2), *repeated(taken, 3)])
+        alternative.learn(again)
         assert model.fingerprint() == alternative.fingerprint()
 
 
 def test_unlearning_reaches_a_resumed_model(exact: Case) -> None:
-    examples = exact.examples(150, 0)
+    examples = exact.examples(150)
     model = restored(exact, exact.taught(examples).state())
     model.unlearn(examples[60:90])
     gone = {example.offset for example in examples[60:90]}
@@ -500,7 +531,7 @@ def test_unlearning_reaches_a_resumed_model(exact: Case) -> None:
 
 
 def test_nothing_of_what_was_taken_back_remains_in_the_files(exact: Case) -> None:
-    examples = exact.examples(150, 0)
+    examples = exact.examples(150)
     secret = secret_example(exact)
     model = exact.taught([*examples, *secret])
     model.unlearn(secret)
@@ -539,7 +570,7 @@ def river(request: pytest.FixtureRequest) -> Case:
 
 
 def test_river_refuses_to_unlearn_and_stays_as_it_was(river: Case) -> None:
-    examples = river.examples(60, 0)
+    examples = river.examples(60)
     model = river.taught(examples)
     with pytest.raises(NotImplementedError, match="cannot subtract"):
         model.unlearn(examples[:1])
@@ -560,9 +591,7 @@ def spring() -> None:
 
 
 def test_a_river_state_with_a_wrong_signature_is_refused_before_it_is_unpickled(river: Case) -> None:
-    import pickle
-
-    state = through_files(river.taught(river.examples(60, 0)).state())
+    state = through_files(river.taught(river.examples(60)).state())
     poisoned = {**state["estimator"].tensors, "estimator": np.frombuffer(pickle.dumps(Trap()), np.uint8)}
     model = river.model()
     before = model.fingerprint()
@@ -575,9 +604,7 @@ def test_a_river_state_with_a_wrong_signature_is_refused_before_it_is_unpickled(
 def test_a_river_state_signed_by_another_installation_is_refused_before_it_is_unpickled(
     river: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pickle
-
-    state = river.taught(river.examples(60, 0)).state()
+    state = river.taught(river.examples(60)).state()
     stranger = create("river", {**river.options, "key": "ab" * 32})
     monkeypatch.setattr(pickle, "loads", lambda data: pytest.fail("a stranger's bytes were unpickled"))
     with pytest.raises(ValueError, match="signature does not match"):

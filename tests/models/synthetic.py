@@ -10,6 +10,9 @@ from online.models import Example, Kind
 from online.models.encoder import TEXT_SCALE, TEXT_WIDTH
 
 TOPICS = ("mango", "melon", "nut", "olive")
+NEWCOMER = "aardvark"  # a fifth topic, whose name sorts before the others
+NAMES = (*TOPICS, NEWCOMER)
+KNOWN = range(len(TOPICS))
 
 
 def unit(seed: int) -> NDArray[np.float64]:
@@ -27,23 +30,23 @@ def text(topic: int, variant: int = 0, spread: float = 0.7) -> bytes:
     return as_features(unit(topic) + (spread * unit(1_000 + 97 * topic + 10_007 * variant) if variant else 0))
 
 
-def texts(count: int, seed: int = 0) -> list[Example]:
+def texts(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
     rng = np.random.default_rng(seed)
-    topics = rng.integers(0, len(TOPICS), count)
+    topics = rng.integers(among.start, among.stop, count)
     return judged([text(int(topic), n + 1) for n, topic in enumerate(topics)], topics, rng)
 
 
-def vectors(count: int, seed: int = 0, size: int = 6) -> list[Example]:
+def vectors(count: int, seed: int = 0, among: range = KNOWN, size: int = 6) -> list[Example]:
     rng = np.random.default_rng(seed)
-    topics = rng.integers(0, len(TOPICS), count)
-    values = 1.5 * np.eye(len(TOPICS), size)[topics] + rng.normal(0, 0.4, (count, size))
+    topics = rng.integers(among.start, among.stop, count)
+    values = 1.5 * np.eye(len(NAMES), size)[topics] + rng.normal(0, 0.4, (count, size))
     return judged([row.tobytes() for row in values], topics, rng)
 
 
-def tables(count: int, seed: int = 0) -> list[Example]:
+def tables(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
     """Three numbers, of which one is often missing, and categories, of which one is rare."""
     rng = np.random.default_rng(seed)
-    topics = rng.integers(0, len(TOPICS), count)
+    topics = rng.integers(among.start, among.stop, count)
     return judged([row(table_row(int(topic), n, rng)) for n, topic in enumerate(topics)], topics, rng)
 
 
@@ -67,7 +70,7 @@ def judged(features: Sequence[bytes], topics: NDArray[np.int64], rng: np.random.
     made = []
     for place, (data, topic) in enumerate(zip(features, topics.tolist(), strict=True)):
         down = place % 10 == 5
-        answer = TOPICS[(topic + (int(rng.integers(1, 4)) if down else 0)) % len(TOPICS)]
+        answer = TOPICS[(topic + int(rng.integers(1, 4))) % len(TOPICS)] if down else NAMES[topic]
         kind: Kind = "reward" if place % 5 == 0 else "label"
         made.append(Example(place + 1, kind, data, answer, reward=0.0 if down else 1.0))
     return made
@@ -78,25 +81,25 @@ def labels_only(examples: Sequence[Example]) -> list[Example]:
     return [example for example in examples if example.reward >= 0.5]
 
 
-def replies(count: int = len(TOPICS) + 1) -> list[Example]:
-    """A reply per topic at offsets 1, 2, ..., and one about something else."""
-    return [
-        Example(topic + 1, "reply", text(topic, spread=0), [*TOPICS, "other"][topic], f"All about {topic}.")
-        for topic in range(count)
-    ]
+def reply(topic: int, offset: int, name: str) -> Example:
+    return Example(offset, "reply", text(topic), name, f"All about {name}.")
 
 
-def ranker_log(count: int, seed: int = 0) -> list[Example]:
+def replies() -> list[Example]:
+    """A reply per topic at offsets 1, 2, ..., and one about something that nobody asks."""
+    return [reply(topic, place, name) for place, (topic, name) in enumerate([*enumerate(TOPICS), (9, "other")], 1)]
+
+
+def ranker_log(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
     """Replies, then labels, corrections and thumbs about them, with a retirement and a restoration now and then."""
     rng = np.random.default_rng(seed)
+    kinds: list[Kind] = ["label", "correction", "reward", "reward"]
     made = replies()
     for place in range(len(made), count):
-        topic = int(rng.integers(0, len(TOPICS)))
-        kind: Kind = ("label", "correction", "reward", "reward")[place % 4]  # type: ignore[assignment]
-        down = place % 4 == 3
-        answer = TOPICS[(topic + (1 if down else 0)) % len(TOPICS)]
+        topic = int(rng.integers(among.start, among.stop))
+        kind, down = kinds[place % 4], place % 4 == 3
+        answer = TOPICS[(topic + 1) % len(TOPICS)] if down else NAMES[topic]
+        made.append(Example(place + 1, kind, text(topic, place), answer, reward=0.1 if down else 1.0))
         if place % 40 in (20, 30):
-            kind, answer, down = ("retire" if place % 40 == 20 else "restore"), "other", False
-        data = b"" if kind in ("retire", "restore") else text(topic, place)
-        made.append(Example(place + 1, kind, data, answer, reward=0.1 if down else 1.0))
+            made[-1] = Example(place + 1, "retire" if place % 40 == 20 else "restore", b"", "other")
     return made

@@ -1,0 +1,88 @@
+"""Replay: the bars on public streams, every kind of source, and what is refused."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from online.errors import BadInput
+from online.evaluation.replay import Replay
+from online.evaluation.sources import open_source
+from tests.support import replay_json, run_online
+
+KEYS = {"examples", "accuracy", "no_change_accuracy", "majority_accuracy", "examples_per_second", "state_sha256"}
+
+
+@pytest.mark.parametrize(("name", "examples", "bar"), [("ImageSegments", 2_310, 0.85), ("Phishing", 1_250, 0.88)])
+def test_the_classifier_beats_its_bar_on_rivers_streams(name: str, examples: int, bar: float) -> None:
+    report = replay_json(f"river:{name}", "--model", "classifier")
+    assert set(report) == KEYS and report["examples"] == examples
+    assert report["accuracy"] > bar > report["no_change_accuracy"]
+
+
+def replayed(path: Path, kind: str = "classifier", label: str | None = None) -> Replay:
+    replay = Replay(open_source(str(path), label), kind, {})
+    replay.run(lambda number: None)
+    return replay
+
+
+ROWS = [({"size": n % 5, "colour": "red" if n % 2 else "blue"}, "odd" if n % 2 else "even") for n in range(60)]
+
+
+def test_plain_jsonl_csv_and_gzip_of_the_same_rows_give_the_same_state(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS)
+    table = "size,colour,parity\n" + "\n".join(f"{row['size']},{row['colour']},{label}" for row, label in ROWS)
+    (tmp_path / "a.jsonl").write_text(lines)
+    (tmp_path / "b.csv").write_text(table)
+    (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    ends = [replayed(tmp_path / "a.jsonl"), replayed(tmp_path / "b.csv", label="parity"), replayed(tmp_path / "c.jsonl.gz")]
+    assert len({replay.report().state_sha256 for replay in ends}) == 1
+    assert ends[0].report().accuracy == ends[1].report().accuracy
+    assert ends[0].report().examples == 60
+
+
+def test_no_change_and_majority_are_what_they_say(tmp_path: Path) -> None:
+    labels = ["a", "a", "b", "a", "a"]
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": [1.0], "label": label}) for label in labels))
+    report = replayed(tmp_path / "log.jsonl").report()
+    assert report.no_change_accuracy == 2 / 5  # the 2nd and the 5th
+    assert report.majority_accuracy == 3 / 5  # the 2nd, 4th and 5th
+
+
+def test_river_models_replay_the_same_sources(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
+    assert replayed(tmp_path / "log.jsonl", "river").report().examples == 60
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "line 1 is not JSON"),
+        ("not json", "line 1 is not JSON"),
+        ("[1]", "line 1 is not a JSON object"),
+        ('{"label": "a"}', "expected"),
+        ('{"input": [1], "label": "a"}\n{"input": [1]}', "line 2"),
+        ('{"input": [1], "label": "a"}\n{"input": [1, 2], "label": "a"}', "has 2 numbers; this model takes 1"),
+        ('{"input": [1], "label": "a"}\n{"input": [NaN], "label": "a"}', "finite"),
+    ],
+)
+def test_a_line_that_cannot_be_replayed_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "log.jsonl").write_text(text)
+    with pytest.raises(BadInput, match=words.replace("(", r"\(")):
+        replayed(tmp_path / "log.jsonl")
+
+
+def test_a_csv_wants_to_know_its_label(tmp_path: Path) -> None:
+    (tmp_path / "b.csv").write_text("x,y\n1,a\n")
+    with pytest.raises(BadInput, match="--label COLUMN"):
+        open_source(str(tmp_path / "b.csv"), None)
+    with pytest.raises(BadInput, match="has no column 'z'; it has x, y"):
+        open_source(str(tmp_path / "b.csv"), "z")
+
+
+def test_the_table_for_people_shows_the_baselines() -> None:
+    done = run_online("replay", "river:Phishing", "--model", "river")
+    assert done.returncode == 0
+    for words in ("this model", "no change", "majority", "1,250 examples"):
+        assert words in done.stdout

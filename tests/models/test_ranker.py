@@ -1,0 +1,266 @@
+"""What a repertoire learns from being taught, from thumbs, and from what is retired."""
+
+import numpy as np
+import pytest
+
+from online.models import Answer, BadExample, Example, Kind
+from online.models.ranker import Ranker
+from tests.models.synthetic import TOPICS, as_features, ranker_log, replies, reply, text, unit
+
+
+class Scene:
+    """A ranker that knows a reply per topic and a few questions about each, and what happens to it next."""
+
+    def __init__(self, **options: int) -> None:
+        self.ranker = Ranker(options)
+        self.offset = 0
+        for example in replies():
+            self.tell("reply", example.features, example.label, text=example.text)
+        for topic, label in enumerate(TOPICS):
+            for variant in range(1, 5):
+                self.tell("label", text(topic, variant), label)
+
+    def tell(self, kind: Kind, features: bytes, label: str, reward: float = 1.0, text: str = "") -> Example:
+        self.offset += 1
+        example = Example(self.offset, kind, features, label, text, reward)
+        self.ranker.learn([example])
+        return example
+
+    def ask(self, question: bytes) -> Answer:
+        return self.ranker.predict([question])[0]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+MANGO = text(0, 77)  # a question about TOPICS[0] that was not learned
+
+
+def test_a_question_gets_the_reply_of_its_neighbours(scene: Scene) -> None:
+    answer = scene.ask(MANGO)
+    assert answer.choice == "mango"
+    assert answer.candidates[0].text == "All about mango."
+
+
+def test_a_reply_is_found_by_its_own_text_alone() -> None:
+    scene = Scene()
+    scene.tell("reply", text(7), "new", text="Seven.")
+    assert scene.ask(text(7, 1)).choice == "new"
+
+
+def test_a_taught_question_gets_the_taught_reply_at_once(scene: Scene) -> None:
+    scene.tell("correction", MANGO, "olive")
+    assert scene.ask(MANGO).choice == "olive"
+
+
+def test_teaching_one_question_leaves_the_others_alone(scene: Scene) -> None:
+    scene.tell("correction", MANGO, "olive")
+    assert [scene.ask(text(0, variant)).choice for variant in range(1, 5)] == ["mango"] * 4
+
+
+def test_the_newest_teaching_wins(scene: Scene) -> None:
+    for label in ("olive", "nut", "olive", "melon"):
+        scene.tell("correction", MANGO, label)
+        assert scene.ask(MANGO).choice == label
+
+
+def test_the_newest_teaching_wins_in_whatever_order_it_is_learned() -> None:
+    scene, other = Scene(), Scene()
+    taught = [Example(100 + n, "correction", MANGO, label) for n, label in enumerate(("olive", "nut", "melon"))]
+    scene.ranker.learn(taught)
+    other.ranker.learn(taught[::-1])
+    assert scene.ask(MANGO).choice == other.ask(MANGO).choice == "melon"
+
+
+def test_one_thumb_down_forbids_the_reply_for_that_very_question(scene: Scene) -> None:
+    scene.tell("reward", MANGO, "mango", reward=0.0)
+    answer = scene.ask(MANGO)
+    assert "mango" not in [answer.choice, *(candidate.id for candidate in answer.candidates)]
+
+
+def test_a_forbidden_reply_may_still_be_given_to_others(scene: Scene) -> None:
+    scene.tell("reward", MANGO, "mango", reward=0.0)
+    assert scene.ask(text(0, 1)).choice == "mango"
+
+
+@pytest.mark.parametrize("kind", ["reward", "correction", "label"])
+def test_whoever_contradicts_a_thumb_down_lifts_it(scene: Scene, kind: Kind) -> None:
+    scene.tell("reward", MANGO, "mango", reward=0.0)
+    scene.tell(kind, MANGO, "mango")
+    assert scene.ask(MANGO).choice == "mango"
+
+
+def test_a_thumb_down_on_what_was_taught_takes_the_teaching_back(scene: Scene) -> None:
+    scene.tell("correction", MANGO, "olive")
+    scene.tell("reward", MANGO, "olive", reward=0.0)
+    assert scene.ask(MANGO).choice != "olive"
+
+
+def test_a_thumb_up_for_another_reply_does_not_undo_a_teaching(scene: Scene) -> None:
+    scene.tell("correction", MANGO, "olive")
+    scene.tell("reward", MANGO, "mango")
+    assert scene.ask(MANGO).choice == "olive"
+
+
+def test_when_every_reply_is_forbidden_it_abstains(scene: Scene) -> None:
+    for label in (*TOPICS, "other"):
+        scene.tell("reward", MANGO, label, reward=0.0)
+    answer = scene.ask(MANGO)
+    assert (answer.choice, answer.abstained) == (None, True)
+
+
+def test_a_question_far_from_everything_is_not_answered(scene: Scene) -> None:
+    answer = scene.ask(text(50))
+    assert (answer.choice, answer.abstained) == (None, True)
+    assert answer.candidates
+
+
+def test_a_far_question_is_answered_once_it_was_taught(scene: Scene) -> None:
+    scene.tell("correction", text(50), "nut")
+    assert scene.ask(text(50)).choice == "nut"
+    assert scene.ask(text(50, 1)).choice == "nut"
+
+
+def test_a_retired_reply_is_never_given(scene: Scene) -> None:
+    scene.tell("correction", MANGO, "mango")
+    scene.tell("retire", b"", "mango")
+    answers = [scene.ask(question) for question in (MANGO, text(0), text(0, 1))]
+    assert all("mango" not in [candidate.id for candidate in answer.candidates] for answer in answers)
+
+
+def test_a_retired_reply_comes_back_as_it_was_when_it_is_restored(scene: Scene) -> None:
+    before = scene.ask(MANGO)
+    scene.tell("retire", b"", "mango")
+    scene.tell("restore", b"", "mango")
+    assert scene.ask(MANGO) == before
+
+
+def test_what_is_taught_about_a_retired_reply_waits_for_its_return(scene: Scene) -> None:
+    scene.tell("retire", b"", "olive")
+    scene.tell("correction", MANGO, "olive")
+    assert scene.ask(MANGO).choice == "mango"
+    scene.tell("restore", b"", "olive")
+    assert scene.ask(MANGO).choice == "olive"
+
+
+def test_a_new_reply_is_used_for_the_neighbours_of_what_it_was_taught_for(scene: Scene) -> None:
+    scene.tell("reply", text(60), "r9", text="Ask at the desk.")
+    for variant in (101, 102, 103):
+        scene.tell("correction", text(8, variant), "r9")
+    assert [scene.ask(text(8, variant)).choice for variant in range(1, 6)] == ["r9"] * 5
+
+
+def test_a_new_wording_replaces_the_old_one_and_can_be_taken_back(scene: Scene) -> None:
+    before = scene.ask(MANGO)
+    again = scene.tell("reply", text(0), "mango", text="Mangoes, in short.")
+    assert scene.ask(MANGO).candidates[0].text == "Mangoes, in short."
+    scene.ranker.unlearn([again])
+    assert scene.ask(MANGO) == before
+
+
+def test_a_reply_that_was_taken_back_cannot_be_learned_about(scene: Scene) -> None:
+    scene.ranker.unlearn([scene.tell("reply", text(60), "r9", text="Ask at the desk.")])
+    with pytest.raises(BadExample, match="there is no reply 'r9'"):
+        scene.tell("label", MANGO, "r9")
+
+
+def test_taking_back_a_retirement_brings_the_reply_back(scene: Scene) -> None:
+    retirement = scene.tell("retire", b"", "mango")
+    scene.ranker.unlearn([retirement])
+    assert scene.ask(MANGO).choice == "mango"
+
+
+def test_neighbours_that_agree_outvote_one_liar(scene: Scene) -> None:
+    for variant in range(10, 15):
+        scene.tell("reward", text(0, variant), "mango")
+    scene.tell("reward", text(0, 20), "mango", reward=0.0)
+    assert scene.ask(MANGO).choice == "mango"
+
+
+def test_the_probes_name_the_reply_that_was_taught_last(scene: Scene) -> None:
+    scene.tell("correction", MANGO, "olive")
+    scene.tell("correction", text(1, 50), "nut")
+    scene.tell("correction", MANGO, "melon")
+    assert dict(scene.ranker.probes()) == {MANGO: "melon", text(1, 50): "nut"}
+
+
+@pytest.mark.parametrize("kind", ["reward", "retire"])
+def test_a_teaching_that_no_longer_holds_is_no_probe(scene: Scene, kind: Kind) -> None:
+    scene.tell("correction", MANGO, "olive")
+    scene.tell(kind, MANGO if kind == "reward" else b"", "olive", reward=0.0)
+    assert dict(scene.ranker.probes()).get(MANGO) != "olive"
+    assert_probes_hold(scene)
+
+
+def test_two_questions_that_are_nearly_one_do_not_contradict_each_other_in_the_probes(scene: Scene) -> None:
+    first, second = as_features(unit(5)), as_features(unit(5) + 0.02 * unit(6))
+    assert first != second
+    scene.tell("correction", first, "olive")
+    scene.tell("correction", second, "melon")
+    assert_probes_hold(scene)
+
+
+def test_whatever_happened_the_probes_hold() -> None:
+    scene = Scene()
+    rng = np.random.default_rng(3)
+    questions = [text(topic, variant) for topic in range(4) for variant in (1, 2, 30)]
+    for _ in range(120):
+        kind: Kind = rng.choice(np.array(["correction", "reward", "retire", "restore"]), p=[0.4, 0.4, 0.1, 0.1]).item()
+        asked = b"" if kind in ("retire", "restore") else questions[int(rng.integers(len(questions)))]
+        scene.tell(kind, asked, TOPICS[int(rng.integers(4))], reward=float(rng.integers(2)))
+        assert_probes_hold(scene)
+
+
+def assert_probes_hold(scene: Scene) -> None:
+    probes = scene.ranker.probes()
+    assert len(probes) <= 32
+    for question, must in probes:
+        assert must is not None
+        assert scene.ask(question).choice == must
+
+
+# room
+
+
+def test_no_more_exemplars_are_kept_than_there_is_room_for_and_the_newest_stay() -> None:
+    scene = Scene(max_exemplars=40)
+    for variant in range(100, 200):
+        scene.tell("reward", text(variant % 4, variant), TOPICS[variant % 4])
+    kept = [exemplar.offset for exemplar in scene.ranker.exemplars.all()]
+    assert kept == list(range(scene.offset - 39, scene.offset + 1))
+
+
+def test_what_was_taught_outlives_thumbs() -> None:
+    scene = Scene(max_exemplars=40)
+    scene.tell("correction", text(50), "nut")
+    for variant in range(100, 200):
+        scene.tell("reward", text(variant % 4, variant), TOPICS[variant % 4])
+    assert scene.ask(text(50)).choice == "nut"
+
+
+def test_once_an_exemplar_was_given_up_only_a_replay_can_unlearn() -> None:
+    scene = Scene(max_exemplars=17)
+    assert scene.ranker.subtracts
+    scene.tell("reward", text(0, 200), "mango")
+    scene.tell("reward", text(0, 201), "mango")
+    assert not scene.ranker.subtracts
+
+
+def test_no_more_replies_are_taken_than_there_is_room_for() -> None:
+    scene = Scene(max_replies=6)
+    scene.tell("reply", text(60), "sixth", text="Six.")
+    with pytest.raises(BadExample, match=r"more than 6 replies \(option max_replies\)"):
+        scene.tell("reply", text(61), "seventh", text="Seven.")
+
+
+def test_a_chunk_of_exemplars_that_is_full_keeps_its_revision() -> None:
+    ranker = Ranker({})
+    ranker.learn(ranker_log(600))
+    before = ranker.state()
+    ranker.learn([reply(60 + n, 601 + n, f"r{n}") for n in range(3)])
+    ranker.learn([Example(610, "label", text(0, 999), "mango")])
+    after = ranker.state()
+    assert after["exemplars-0"].revision == before["exemplars-0"].revision
+    assert after["exemplars-2"].revision != before["exemplars-2"].revision
