@@ -109,7 +109,7 @@ def main() -> int:
         shown = [asdict(each) for each in found]
         print_json({"benchmark": "latency", "target_p50_ms": TARGET_P50_MS, "rows": shown, "complaints": complaints})
     else:
-        columns = "what|recorded|requests|failed|p50 ms|p99 ms|max ms|p50 target 6 ms".split("|")
+        columns = ("what", "recorded", "requests", "failed", "p50 ms", "p99 ms", "max ms", "p50 target 6 ms")
         table("latency: one connection, one question after the other", columns, map(row, found))
         print(*complaints, sep="\n")
     return 0

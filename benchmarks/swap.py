@@ -25,6 +25,7 @@ from benchmarks.service import VEC, Service, running
 from benchmarks.wire import Connection, Pool, Reply, at, get, label, open_loop, predict
 
 RATIO_TARGET = 1.2
+PROCESSES = ("server", "learner", "others")
 GAP_TARGET_MS = 100.0
 COPIES = 8
 CONNECTIONS = 4
@@ -169,21 +170,23 @@ def summed_up(windows: Sequence[Window]) -> dict[str, Any]:
 def row(window: Window) -> list[object]:
     found = inspect(window.replies)
     gap = sum(found.gaps_ms) / len(found.gaps_ms) if found.gaps_ms else "-"
-    cpu = [f"{window.cpu[name]:.0%}" for name in ("server", "learner", "others")]
+    cpu = [f"{window.cpu[name]:.0%}" for name in PROCESSES]
     kind = "publishing" if window.publishing else "quiet"
     return [kind, len(window.replies), window.failed, found.versions, gap, window.p50_ms, window.p99_ms, *cpu]
 
 
 def print_table(windows: Sequence[Window], told: dict[str, Any]) -> None:
-    columns = "window|requests|failed|versions seen|mean gap ms|p50 ms|p99 ms|server|learner|others".split("|")
+    columns = ["window", "requests", "failed", "versions seen", "mean gap ms", "p50 ms", "p99 ms", *PROCESSES]
     table("swap: 8 copies of one probe a request (processor shares of one core)", columns, map(row, windows))
+    compared = told["hashes_equal"] + told["hashes_unequal"]
+    hashes = verdict(told["hashes_unequal"], 0) if compared else "not measured"
     rows = [
         ("failed requests", told["failed"], "0", verdict(told["failed"], 0)),
         ("answers whose copies differ", told["split_answers"], "0", verdict(told["split_answers"], 0)),
         ("answers unlike their version's first", told["unsteady_answers"], "0", verdict(told["unsteady_answers"], 0)),
         ("largest such difference", f"{told['largest_difference']:.1e}", "0", "-"),
-        ("served hash not the published one", told["hashes_unequal"], "0", verdict(told["hashes_unequal"], 0)),
-        ("hashes compared (not comparable)", f"{told['hashes_equal']} ({told['hashes_not_comparable']})", "-", "-"),
+        ("served hash not the published one", told["hashes_unequal"], "0", hashes),
+        ("hashes compared (not comparable)", f"{compared} ({told['hashes_not_comparable']})", "-", "-"),
         ("mean gap between versions, ms", told["mean_gap_ms"], "100", verdict(told["mean_gap_ms"], GAP_TARGET_MS)),
         ("longest gap, ms", told["max_gap_ms"], "100", verdict(told["max_gap_ms"], GAP_TARGET_MS)),
         ("p99 publishing / quiet", told["p99_ratio"], "1.2", verdict(told["p99_ratio"], RATIO_TARGET)),

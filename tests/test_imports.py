@@ -66,7 +66,9 @@ def import_in_a_new_process(code: str) -> str:
 
 
 def test_models_need_no_web_packages() -> None:
-    code = "import sys, online.models.exact, online.models.classifier, online.models.ranker; print(' '.join(sys.modules))"
+    code = (
+        "import sys, online.models.exact, online.models.classifier, online.models.ranker; print(' '.join(sys.modules))"
+    )
     loaded = set(import_in_a_new_process(code).split())
     assert not loaded & {"fastapi", "pydantic", "sqlalchemy", "sqlmodel", "redis", "httpx", "uvicorn", "river"}
 

@@ -42,7 +42,9 @@ def browser() -> Iterator[Browser]:
 
 
 def opened(browser: Browser, url: str, width: int = 1200, scheme: str = "light") -> Page:
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark" if scheme == "dark" else "light")
+    page = browser.new_page(
+        viewport={"width": width, "height": 800}, color_scheme="dark" if scheme == "dark" else "light"
+    )
     page.set_default_timeout(SLOW_MS)
     page.goto(url)
     return page
@@ -66,7 +68,9 @@ def version_of(page: Page) -> int:
     return int("".join(letter for letter in caption if letter.isdigit()))
 
 
-def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_words(browser: Browser, start: Start) -> None:
+def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_words(
+    browser: Browser, start: Start
+) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
     page = opened(browser, service.url)
@@ -118,7 +122,9 @@ def test_by_keyboard_alone_on_a_narrow_dark_screen(browser: Browser, start: Star
     assert overflow == 0, "nothing is cut off at 360 px"
 
 
-def test_a_second_browser_sees_the_learning_and_the_banner_says_when_it_is_paused(browser: Browser, start: Start) -> None:
+def test_a_second_browser_sees_the_learning_and_the_banner_says_when_it_is_paused(
+    browser: Browser, start: Start
+) -> None:
     service = start(CHAT, restart_max_s=5.0)
     service.wait_learned("chat", 1)
     watching = opened(browser, service.url)

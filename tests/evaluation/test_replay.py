@@ -36,7 +36,11 @@ def test_plain_jsonl_csv_and_gzip_of_the_same_rows_give_the_same_state(tmp_path:
     (tmp_path / "a.jsonl").write_text(lines)
     (tmp_path / "b.csv").write_text(table)
     (tmp_path / "c.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
-    ends = [replayed(tmp_path / "a.jsonl"), replayed(tmp_path / "b.csv", label="parity"), replayed(tmp_path / "c.jsonl.gz")]
+    ends = [
+        replayed(tmp_path / "a.jsonl"),
+        replayed(tmp_path / "b.csv", label="parity"),
+        replayed(tmp_path / "c.jsonl.gz"),
+    ]
     assert len({replay.report().state_sha256 for replay in ends}) == 1
     assert ends[0].report().accuracy == ends[1].report().accuracy
     assert ends[0].report().examples == 60

@@ -158,6 +158,10 @@ def test_a_boolean_is_a_category_and_not_a_number() -> None:
     assert TableEncoder().encode([{"open": True, "full": False}]) == [b'{"full":"False","open":"True"}']
 
 
+def test_a_list_is_a_row_named_by_its_places() -> None:
+    assert TableEncoder().encode([[1.5, "x", None]]) == [b'{"0":1.5,"1":"x"}']
+
+
 def test_an_empty_row_is_a_row() -> None:
     assert TableEncoder().encode([{}]) == [b"{}"]
 
@@ -171,7 +175,7 @@ def test_an_empty_row_is_a_row() -> None:
         ({"a": {"b": 1}}, 'instance 1 has a dict as "a"'),
         ({"a": 10**400}, 'instance 1 has 1000.* as "a"'),
         ({"a": "x" * 1_001}, 'instance 1 has "xxx.* as "a"'),
-        ([1.0], "instance 1 must be an object of features, not a list"),
+        ([1.0, [2.0]], 'instance 1 has a list as "1"'),
         ("text", 'instance 1 must be an object of features, not "text"'),
         (None, "instance 1 must be an object of features, not null"),
     ],

@@ -1,0 +1,30 @@
+# syntax=docker/dockerfile:1
+
+# 1. the page
+FROM node:22-slim AS page
+WORKDIR /src/frontend
+COPY frontend/package.json frontend/package-lock.json frontend/.npmrc ./
+RUN npm ci --no-fund --no-audit
+COPY frontend ./
+RUN npm run build
+
+# 2. the service
+FROM python:3.12-slim
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1 XDG_CACHE_HOME=/home/online/.cache
+RUN useradd --create-home --uid 10001 online && mkdir /state && chown online /state
+WORKDIR /src
+# torch first, so that nothing else chooses another one; --build-arg TORCH_INDEX=https://... takes another build of it
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN pip install "torch>=2.9,<2.14" --index-url "$TORCH_INDEX" --extra-index-url https://pypi.org/simple
+COPY pyproject.toml README.md ./
+COPY online ./online
+COPY data ./data
+COPY --from=page /src/online/serving/static ./online/serving/static
+RUN pip install ".[postgres]"
+USER online
+VOLUME /state
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
+ENTRYPOINT ["online"]
+CMD ["serve", "--host", "0.0.0.0", "--state", "/state"]
