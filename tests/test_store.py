@@ -1,7 +1,7 @@
 """The store: group commit, isolation of one work from another, the questions."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,21 @@ def prediction(id: str) -> dict[str, Any]:
     return {**row, "choice": "a", "propensity": 1.0, "candidates": "[]", "created_at": store.now()}
 
 
+def adding(id: str) -> Callable[[Connection], None]:
+    return lambda connection: store.add_predictions(connection, [prediction(id)])
+
+
 def feedback(id: str, offset: int) -> dict[str, Any]:
     row = store.FeedbackRow(
-        model="m", id=id, offset=offset, content="{}", prediction_id=None, input=None, user=None, created_at=store.now()
+        model="m",
+        id=id,
+        offset=offset,
+        content="{}",
+        prediction_id=None,
+        input=None,
+        user=None,
+        created_at=store.now(),
+        retracted_offset=None,
     )
     return row.model_dump()
 
@@ -56,9 +68,9 @@ def test_one_failing_work_leaves_no_trace_and_does_not_disturb_the_others(opened
         store.add_predictions(connection, [prediction("half")])
         raise BadInput("changed my mind")
 
-    works = [opened.submit(lambda c, n=n: store.add_predictions(c, [prediction(f"p{n}")])) for n in range(20)]
+    works = [opened.submit(adding(f"p{n}")) for n in range(20)]
     bad = opened.submit(spoiled)
-    works += [opened.submit(lambda c, n=n: store.add_predictions(c, [prediction(f"q{n}")])) for n in range(20)]
+    works += [opened.submit(adding(f"q{n}")) for n in range(20)]
     with pytest.raises(BadInput, match="changed my mind"):
         bad.result()
     for work in works:
@@ -131,7 +143,7 @@ def test_a_password_is_never_shown() -> None:
 
 def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
     made = Store(f"sqlite:///{tmp_path / 'online.db'}")
-    works = [made.submit(lambda c, n=n: store.add_predictions(c, [prediction(f"p{n}")])) for n in range(50)]
+    works = [made.submit(adding(f"p{n}")) for n in range(50)]
     made.close()
     assert all(work.done() for work in works)
     count = sqlite3.connect(tmp_path / "online.db").execute("SELECT count(*) FROM prediction").fetchone()[0]

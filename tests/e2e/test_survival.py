@@ -79,10 +79,10 @@ def test_a_learner_killed_twenty_times_ends_in_the_state_of_one_that_was_not(sta
     stream, asking = items(EVENTS), Asking(service.url)
     kill_at = set(random.Random(1).sample(range(0, len(stream), REQUEST), KILLS))
     killed: list[int] = []
-    for start in range(0, len(stream), REQUEST):
-        response = service.http.post("/v1/models/vec:feedback", json={"feedback": stream[start : start + REQUEST]})
+    for first in range(0, len(stream), REQUEST):
+        response = service.http.post("/v1/models/vec:feedback", json={"feedback": stream[first : first + REQUEST]})
         assert response.status_code == 202, response.text
-        if start in kill_at:
+        if first in kill_at:
             killed.append(kill_another(service, killed))
     status = service.wait_learned("vec", EVENTS)
     asking.stop()
