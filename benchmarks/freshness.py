@@ -6,6 +6,9 @@
 
 Feedback carries its own input, so that each event is one request. The prober is an ordinary caller: it predicts
 (recorded) on one connection and asks again when it is answered; what it sees lags the swap by up to one answer.
+Where fewer events are taken a second than are sent, or an acknowledgement takes long, the service is overloaded and
+its freshness flatters it: what waits to be acknowledged does not count yet.
+
 With --probe waiting it asks with min_offset for the next version instead, and costs the service next to nothing.
 """
 
@@ -50,6 +53,7 @@ class Result:
     answers: int
     failed: int
     never_learned: int
+    taken_per_s: float  # acknowledged, from the first request to the last acknowledgement
     acknowledged_p50_ms: float
     p50_ms: float
     p99_ms: float
@@ -137,6 +141,7 @@ def summed_up(load: Load, beside: str, replies: Sequence[Reply], prober: Prober,
         answers=len(prober.seen),
         failed=len(replies) - len(acknowledged) + prober.failed,
         never_learned=len(acknowledged) - len(fresh),
+        taken_per_s=len(acknowledged) / (max(r.answered_at for r in replies) - min(r.asked_at for r in replies)),
         acknowledged_p50_ms=percentile([reply.elapsed_ms for reply in replies if reply.ok], 50),
         p50_ms=percentile(fresh, 50),
         p99_ms=percentile(fresh, 99),
@@ -195,7 +200,7 @@ async def teach(connection: Connection, model: str, events: Sequence[tuple[list[
     await learned(connection, model, events[0][0])
 
 
-COLUMNS = "model|beside|events/s|events|versions|answers|failed|never learned|ack p50 ms|p50 ms|p99 ms|max ms"
+COLUMNS = "model|beside|events/s|taken/s|events|versions|answers|failed|never learned|ack p50 ms|p50 ms|p99 ms|max ms"
 
 
 def row(result: Result) -> list[object]:
@@ -203,7 +208,7 @@ def row(result: Result) -> list[object]:
     p50 = f"{result.p50_ms:.1f} ({verdict(result.p50_ms, TARGETS_MS['p50'], ' ms')})"
     p99 = f"{result.p99_ms:.1f} ({verdict(result.p99_ms, TARGETS_MS['p99'], ' ms')})"
     timed = [result.acknowledged_p50_ms, p50, p99, result.max_ms]
-    return [result.model, result.beside, f"{result.rate:g}", *counts, *timed]
+    return [result.model, result.beside, f"{result.rate:g}", f"{result.taken_per_s:.0f}", *counts, *timed]
 
 
 def print_table(phases: Sequence[Phase]) -> None:

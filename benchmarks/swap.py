@@ -38,6 +38,7 @@ class Window:
     publishing: bool
     replies: list[Reply] = field(default_factory=list)
     feedback: list[Reply] = field(default_factory=list)
+    samples: list[Reply] = field(default_factory=list)
     hashes: list[bool | None] = field(default_factory=list)  # served equals published; None: swapped in between
     cpu: dict[str, float] = field(default_factory=dict)
 
@@ -51,7 +52,7 @@ class Window:
 
     @property
     def failed(self) -> int:
-        return sum(not reply.ok for reply in (*self.replies, *self.feedback))
+        return sum(not reply.ok for reply in (*self.replies, *self.feedback, *self.samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ async def sample_hashes(connection: Connection, window: Window, until: float) ->
         await at(time.perf_counter() + SAMPLE_EVERY_S)
         served = await connection.ask(get("/v1/models/vec"))
         listed = await connection.ask(get("/v1/models/vec/versions"))
-        window.hashes.append(served.ok and listed.ok and equal_hashes(served.json(), listed.json()["versions"]))
+        window.samples += [served, listed]
+        if served.ok and listed.ok:
+            window.hashes.append(equal_hashes(served.json(), listed.json()["versions"]))
 
 
 def equal_hashes(served: Any, versions: Sequence[Any]) -> bool | None:

@@ -1,8 +1,11 @@
 """The command line: serve (the default), learn, replay, log export, versions, rollback, openapi."""
 
 import json
+import os
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional
@@ -16,6 +19,7 @@ from online.settings import load as load_settings
 
 if TYPE_CHECKING:
     from online.evaluation.replay import Replay, Report
+    from online.snapshots import Snapshots
     from online.workspace import Workspace
 
 app = typer.Typer(
@@ -117,15 +121,31 @@ def learn(
     supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     """Run the learner alone, for services started with --no-learner on the same state."""
-    from online.learning.process import run
     from online.observability import configure
+    from online.workspace import Workspace
 
     configure()
     if supervised:
         settings = Settings.model_validate_json(sys.stdin.readline())
+        stop_with_parent()
     else:
         settings = load(config, state=state, store=store, stream=stream, device=device)
-    raise typer.Exit(run(settings, supervised))
+    workspace = Workspace(settings)
+    lock = workspace.lock_learner(wait=supervised)  # before torch is imported: a second service may wait here for long
+    from online.learning.process import run
+
+    raise typer.Exit(run(workspace, lock))
+
+
+def stop_with_parent() -> None:
+    """End this process when the supervisor is gone, however: it holds the other end of our standard input."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @app.command()
@@ -253,7 +273,7 @@ def versions(
     from online.snapshots import as_shown
 
     settings = load(config, state=state)
-    snapshots = open_existing(settings).snapshots(chosen(settings, model))
+    snapshots = existing_snapshots(settings, chosen(settings, model))
     live = snapshots.live()
     listed = [
         as_shown(manifest, live is not None and manifest.version == live.version) for manifest in snapshots.manifests()
@@ -275,8 +295,13 @@ def rollback(
     config: ConfigFlag = None,
 ) -> None:
     """Make an older version live. Learning goes on, and publishes from the next event on."""
+    from online.models import recipe
+
     settings = load(config, state=state)
-    manifest = open_existing(settings).snapshots(chosen(settings, model)).roll_back(version)
+    name = chosen(settings, model)
+    spec = settings.model(name)
+    assert spec is not None, "chosen() gives a name that is configured"
+    manifest = existing_snapshots(settings, name).roll_back(version, recipe(spec.kind, spec.options))
     typer.echo(f"{manifest.model} answers from version {manifest.version}, learned until {manifest.learned_until}")
 
 
@@ -293,11 +318,22 @@ def openapi() -> None:
         made.state.parts.workspace.store.close()
 
 
+def existing_snapshots(settings: Settings, model: str) -> "Snapshots":
+    from online.workspace import snapshots_in
+
+    check_state(settings)
+    return snapshots_in(settings, model)
+
+
+def check_state(settings: Settings) -> None:
+    if not settings.state.exists():
+        raise SetupError(f"there is no state folder {settings.state}; say where it is with --state")
+
+
 def open_existing(settings: Settings) -> "Workspace":
     from online.workspace import Workspace
 
-    if not settings.state.exists():
-        raise SetupError(f"there is no state folder {settings.state}; say where it is with --state")
+    check_state(settings)
     return Workspace(settings)
 
 

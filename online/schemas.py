@@ -4,11 +4,23 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction"]
 Fate = Literal["accepted", "learned", "refused", "retracted"]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+
+
+def usable_in_a_path(id: str) -> str:
+    if id in (".", ".."):
+        raise ValueError("'.' and '..' are no ids")
+    return id
+
+
+# no '#', which marks the ids of events that feedback brings with it, and no '/', which would end it in a path
+ID = r"^[^#/\x00-\x1f\x7f]+$"
+Id = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=ID), AfterValidator(usable_in_a_path)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres stores no NUL
 
 
 class Wire(BaseModel):
@@ -24,7 +36,7 @@ class PredictRequest(Wire):
     instances: list[Any] = Field(min_length=1)
     min_offset: int | None = Field(None, ge=0, description="answer only with a version that has learned this offset")
     timeout_ms: int = Field(2_000, ge=0, le=60_000, description="how long min_offset may wait, in ms")
-    user: Id | None = None
+    user: Name | None = None
     record: bool = Field(True, description="false: a dry run that leaves no row and takes no feedback")
 
 
@@ -66,14 +78,14 @@ class FeedbackItem(Wire):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: Id | None = Field(None, description="your idempotency key; the same id again has no second effect")
-    prediction_id: Id | None = None
+    prediction_id: Name | None = None
     input: Any = Field(None, description="instead of a prediction_id")
     reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    label: str | None = None
-    correction: str | None = Field(
+    label: Text | None = None
+    correction: Text | None = Field(
         None, description="the text of the reply it should have given; new text is a new reply"
     )
-    user: Id | None = None
+    user: Name | None = None
     reason: str | None = Field(None, max_length=200)
     comment: str | None = Field(None, max_length=2_000)
 
@@ -102,8 +114,8 @@ class FeedbackFate(Receipt):
 
 
 class NewReply(Wire):
-    text: str
-    examples: list[str] = Field(default_factory=list, max_length=100)
+    text: Text
+    examples: list[Text] = Field(default_factory=list, max_length=100)
     id: Id | None = None
 
 

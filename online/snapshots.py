@@ -9,11 +9,13 @@ state and are what learning resumes from. held_until: after a roll back, only a 
 offset goes live by itself.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from typing import Any
 from safetensors.numpy import load, save
 
 from online.doorbell import Doorbell
-from online.errors import CorruptSnapshot, NotFound, Unavailable
+from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
 from online.models import Part, State
 
 FORMAT = 1
@@ -86,13 +88,26 @@ class Snapshots:
 
     def live(self) -> Live | None:
         try:
-            return Live(**json.loads((self.folder / "LIVE").read_bytes()))
+            told = json.loads((self.folder / "LIVE").read_bytes())
+            live = Live(told["version"], told["held_until"])
+            if type(live.version) is not int or type(live.held_until) is not int:
+                raise TypeError("version and held_until are numbers")
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
-            raise CorruptSnapshot(
-                f"the LIVE file of {self.model} is damaged: roll back to a version of your choice"
-            ) from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptSnapshot(f"the LIVE file of {self.model} is damaged") from error
+        return live
+
+    def live_until(self, recipe: str) -> int:
+        """Only a version that has learned more than this goes live by itself; -1 where nothing usable is live."""
+        try:
+            live = self.live()
+            if live is None:
+                return -1
+            manifest = self.manifest(live.version)
+            return max(live.held_until, manifest.learned_until) if manifest.recipe == recipe else -1
+        except (NotFound, CorruptSnapshot):
+            return -1
 
     def versions(self) -> list[int]:
         """Every complete version, oldest first."""
@@ -103,7 +118,7 @@ class Snapshots:
             return Manifest.parse((self.folder / str(version) / "manifest.json").read_bytes())
         except FileNotFoundError:
             raise NotFound(f"{self.model} has no version {version}") from None
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptSnapshot(f"the manifest of {self.model} version {version} is damaged") from error
 
     def manifests(self) -> list[Manifest]:
@@ -144,21 +159,23 @@ class Snapshots:
             raise CorruptSnapshot(f"{self.model} version {version}: the file {name} does not match its sha256")
         return Part(load(data), file.serving)
 
-    def newest_durable(self, recipe: str) -> Loaded | None:
-        """Where learning resumes: the newest whole version of this recipe; damaged ones are passed over."""
+    def durable(self, recipe: str) -> Iterator[Loaded]:
+        """Where learning may resume: the whole versions of this recipe, newest first; damaged ones are passed over."""
         for version in reversed(self.versions()):
             try:
                 manifest = self.manifest(version)
-                if manifest.durable and manifest.recipe == recipe:
-                    return self.load(version, serving_only=False)
+                loaded = (
+                    self.load(version, serving_only=False) if manifest.durable and manifest.recipe == recipe else None
+                )
             except (CorruptSnapshot, NotFound):
                 continue
-        return None
+            if loaded is not None:
+                yield loaded
 
     # publishing
 
-    def publish(self, state: State, manifest: Manifest, live: bool = True) -> Manifest:
-        """Write a version aside, rename it into place and, if `live`, point LIVE at it.
+    def publish(self, state: State, manifest: Manifest) -> Manifest:
+        """Write a version aside, rename it into place, and point LIVE at it where it knows more than what is live.
 
         Raises Unavailable when the disk does not take it; then nothing has changed.
         """
@@ -174,8 +191,9 @@ class Snapshots:
             aside.rename(self.folder / str(manifest.version))
             if manifest.durable:
                 sync_folder(self.folder)
-            if live:
-                self._point(Live(manifest.version), manifest.durable)
+            with self._locked():
+                if manifest.learned_until > self.live_until(manifest.recipe):
+                    self._point(Live(manifest.version), manifest.durable)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise Unavailable(
@@ -203,9 +221,16 @@ class Snapshots:
     def _linked(self, version: int, name: str, path: Path) -> bool:
         try:
             os.link(self.folder / str(version) / f"{name}.safetensors", path)
-        except FileNotFoundError:
-            return False  # pruned meanwhile
+        except OSError:
+            return False  # pruned meanwhile, or a file system without hard links
         return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One at a time, in all processes, decides what LIVE points at or removes what it could point at."""
+        with open(self.folder / ".lock", "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _point(self, live: Live, durable: bool) -> None:
         aside = self.folder / f".LIVE.{os.getpid()}"
@@ -214,31 +239,40 @@ class Snapshots:
         if durable:
             sync_folder(self.folder)
 
-    def roll_back(self, version: int) -> Manifest:
-        """Make an older version live, verified first. Later versions are kept; what is learned next goes live."""
-        loaded = self.load(version)
-        newest = max((manifest.learned_until for manifest in self.manifests()), default=0)
-        self._point(Live(version, held_until=newest), durable=True)
+    def roll_back(self, version: int, recipe: str) -> Manifest:
+        """Make an older version live, verified first. Later versions are kept; what is learned next goes live.
+
+        Raises Conflict for a version that another kind or other options made.
+        """
+        with self._locked():
+            loaded = self.load(version)
+            if loaded.manifest.recipe != recipe:
+                raise Conflict(f"version {version} of {self.model} was made by another kind or by other options")
+            newest = max((manifest.learned_until for manifest in self.manifests()), default=0)
+            self._point(Live(version, held_until=newest), durable=True)
         self.bell.ring()
         return loaded.manifest
 
     def next_version(self) -> int:
-        live = self.live()
-        return 1 + max([*self.versions(), live.version if live else 0], default=0)
+        return 1 + max([*self.versions(), self._live_version()])
+
+    def _live_version(self) -> int:
+        try:
+            live = self.live()
+        except CorruptSnapshot:
+            return 0
+        return live.version if live else 0
 
     def prune(self) -> list[int]:
         """Drop what retention no longer holds: all but the newest, the newest durable ones and the live one."""
-        live = self.live()
         kept = self.manifests()
         durable = [manifest.version for manifest in kept if manifest.durable][: self.retain]
-        keep = {manifest.version for manifest in kept[: self.retain]} | set(durable) | {live.version if live else 0}
-        gone = [version for version in self.versions() if version not in keep]
-        for version in gone:
-            doomed = self.folder / f".{version}.gone"
-            try:
-                (self.folder / str(version)).rename(doomed)  # readers see a whole version or none
-            except FileNotFoundError:
-                continue
+        keep = {manifest.version for manifest in kept[: self.retain]} | set(durable)
+        with self._locked():
+            gone = [version for version in self.versions() if version not in keep | {self._live_version()}]
+            for version in gone:  # renamed first: readers see a whole version or none
+                (self.folder / str(version)).rename(self.folder / f".{version}.gone")
+        for doomed in self.folder.glob(".*.gone"):  # also what a killed process left
             shutil.rmtree(doomed, ignore_errors=True)
         return gone
 

@@ -7,7 +7,6 @@ fsynced before their futures resolve (SQLite: synchronous=FULL); groups of predi
 Each work has a savepoint: one that fails leaves no trace and does not disturb the others.
 """
 
-import json
 import queue
 import threading
 import uuid
@@ -25,7 +24,9 @@ from online.errors import SetupError, Unavailable
 from online.stream import EVENTS, EventRow
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
+CONNECT_S, STATEMENT_S = 5, 10  # what Postgres is given before it counts as not answering
 MAX_GROUP = 512
+ADDED = "added"  # begins the ids of events by which replies are added; "#" is in no feedback's id
 
 
 class PredictionRow(SQLModel, table=True):
@@ -139,19 +140,19 @@ def mark_spans(connection: Connection, model: str, spans: Sequence[tuple[int, in
         mark_learned(connection, model, after, until, version, at)
 
 
-def mark_refused(connection: Connection, model: str, offset: int, reason: str) -> None:
+def mark_refused(connection: Connection, model: str, recipe: str, offset: int, reason: str) -> None:
+    """Remember what a recipe could not learn; another recipe may."""
     mine = (FEEDBACK.c.model == model, FEEDBACK.c.offset == offset)
     connection.execute(update(FEEDBACK).where(*mine).values(status="refused", refusal=reason))
-    key = f"refused/{model}/{offset}"
+    key = f"refused/{model}/{recipe}/{offset}"
     if connection.scalar(select(META.c.key).where(META.c.key == key)) is None:
         connection.execute(insert(META).values(key=key, value=reason))
 
 
-def refused_offsets(connection: Connection, model: str) -> dict[int, str]:
+def refused_offsets(connection: Connection, model: str, recipe: str) -> dict[int, str]:
     """Events that were set aside, whatever brought them."""
-    found = connection.execute(
-        select(META.c.key, META.c.value).where(META.c.key.startswith(f"refused/{model}/", autoescape=True))
-    )
+    prefix = f"refused/{model}/{recipe}/"
+    found = connection.execute(select(META.c.key, META.c.value).where(META.c.key.startswith(prefix, autoescape=True)))
     return {int(key.rpartition("/")[2]): reason for key, reason in found}
 
 
@@ -189,13 +190,20 @@ def set_reply_active(connection: Connection, model: str, id: str, active: bool) 
 
 
 def reply_is_used(connection: Connection, model: str, reply: str, besides: str) -> bool:
-    """Whether any feedback that still stands, but for `besides`, is about the reply."""
-    about = EVENTS.c.body.contains(json.dumps(reply), autoescape=True)
-    standing = (FEEDBACK.c.model == model, FEEDBACK.c.retracted_offset.is_(None), FEEDBACK.c.id != besides)
-    joined = select(EVENTS.c.offset).join_from(
-        EVENTS, FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id)
+    """Whether anything that still stands is about the reply: feedback other than `besides`, or somebody's own adding."""
+    query = select(EVENTS.c.id, FEEDBACK.c.id, FEEDBACK.c.retracted_offset).select_from(
+        EVENTS.outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
     )
-    return connection.execute(joined.where(*standing, about).limit(1)).first() is not None
+    about = connection.execute(query.where(EVENTS.c.model == model, EVENTS.c.label == reply))
+    given = any(feedback is not None and retracted is None and feedback != besides for _, feedback, retracted in about)
+    return given or reply_is_added(connection, model, reply)
+
+
+def reply_is_added(connection: Connection, model: str, reply: str) -> bool:
+    """Whether somebody added the reply as such, rather than by correcting an answer."""
+    added = EVENTS.c.id.startswith(f"{ADDED}:") & EVENTS.c.id.contains("#")
+    query = select(EVENTS.c.id).where(EVENTS.c.model == model, EVENTS.c.label == reply, added)
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def drop_reply(connection: Connection, model: str, id: str) -> None:
@@ -262,7 +270,7 @@ class Store:
         try:
             with self.reader.connect() as connection:
                 return run(connection)
-        except DBAPIError as error:
+        except SQLAlchemyError as error:
             raise Unavailable(f"the store does not answer: {first_line(error)}") from error
 
     def close(self) -> None:
@@ -275,7 +283,7 @@ class Store:
     def _write(self) -> None:
         while (first := self._queue.get()) is not None:
             group, last = self._group(first)
-            self._commit(group)
+            self._commit([work for work in group if work.done.set_running_or_notify_cancel()])
             if last:
                 return
 
@@ -293,6 +301,8 @@ class Store:
         return group, False
 
     def _commit(self, group: list[Work]) -> None:
+        if not group:
+            return
         chosen = self.durable_writer if any(work.durable for work in group) else self.writer
         outcomes: list[tuple[Work, Any, BaseException | None]] = []
         try:
@@ -326,7 +336,8 @@ def unavailable(error: DBAPIError) -> Unavailable:
 
 def engine(url: str, synchronous: str, begin: str) -> Engine:
     if not is_sqlite(url):
-        return create_engine(url, pool_pre_ping=True)
+        patience = {"connect_timeout": CONNECT_S, "options": f"-c statement_timeout={STATEMENT_S}s"}
+        return create_engine(url, pool_pre_ping=True, connect_args=patience if url.startswith("postgresql") else {})
     made = create_engine(url, connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S})
 
     @event.listens_for(made, "connect")
@@ -356,8 +367,8 @@ def is_sqlite(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """A URL without its password."""
-    scheme, _, rest = url.partition("://")
+    """A URL without its password, wherever it was put."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 

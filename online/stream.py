@@ -7,17 +7,20 @@ Offsets count from 1 within a model. Appending an event id that is in the log al
 """
 
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from redis import Redis
 from redis.exceptions import RedisError
 from sqlalchemy import Connection, Engine, UniqueConstraint, func, insert, select, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Field, SQLModel
 
 from online.doorbell import Doorbell
 from online.errors import Unavailable
 from online.schemas import Entry, Event
+
+T = TypeVar("T")
 
 POLL_S = 0.25  # the longest a reader on another machine waits to see what nobody rang for
 
@@ -42,6 +45,7 @@ class EventRow(SQLModel, table=True):
     model: str = Field(primary_key=True)
     offset: int = Field(primary_key=True)
     id: str
+    label: str = Field(index=True)  # what the event is about
     features: bytes
     body: str
 
@@ -61,7 +65,14 @@ def append_events(connection: Connection, model: str, events: Sequence[Event]) -
             last += 1
             known[event.id] = last
             rows.append(
-                {"model": model, "offset": last, "id": event.id, "features": event.features, "body": event.body()}
+                {
+                    "model": model,
+                    "offset": last,
+                    "id": event.id,
+                    "label": event.label,
+                    "features": event.features,
+                    "body": event.body(),
+                }
             )
     if rows:
         connection.execute(insert(EVENTS), rows)
@@ -91,8 +102,11 @@ class SqlStream:
         self._listener = bell.listen()
 
     def append(self, event: Event) -> int:
-        with self.writer.begin() as connection:
-            offset = append_events(connection, self.model, [event])[0]
+        try:
+            with self.writer.begin() as connection:
+                offset = append_events(connection, self.model, [event])[0]
+        except SQLAlchemyError as error:
+            raise Unavailable(f"the log of {self.model} took nothing: {type(error).__name__}") from error
         self.bell.ring()
         return offset
 
@@ -107,12 +121,18 @@ class SqlStream:
             self._listener.wait(min(left, POLL_S))
 
     def _read(self, after: int, count: int) -> list[Entry]:
-        with self.reader.connect() as connection:
-            return read_events(connection, self.model, after, count)
+        return self._asked(lambda connection: read_events(connection, self.model, after, count))
 
     def head(self) -> int:
-        with self.reader.connect() as connection:
-            return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == self.model)) or 0
+        query = select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == self.model)
+        return self._asked(lambda connection: connection.scalar(query)) or 0
+
+    def _asked(self, question: Callable[[Connection], T]) -> T:
+        try:
+            with self.reader.connect() as connection:
+                return question(connection)
+        except SQLAlchemyError as error:
+            raise Unavailable(f"the log of {self.model} does not answer: {type(error).__name__}") from error
 
     def close(self) -> None:
         self._listener.close()
@@ -120,7 +140,7 @@ class SqlStream:
 
 APPEND = """
 local known = redis.call('HGET', KEYS[2], ARGV[1])
-if known then return tonumber(known) end
+if known and tonumber(ARGV[4]) == 0 then return tonumber(known) end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local head = last[1] and tonumber(string.match(last[1][1], '^%d+')) or 0
 local offset = tonumber(ARGV[4])
@@ -157,6 +177,13 @@ class RedisStream:
         last = self._asked(self.redis.xrevrange, self.key, count=1)
         return offset_of(last[0][0]) if last else 0
 
+    def whole(self) -> bool:
+        """Offsets have no gaps, so a stream that lost an entry is shorter than its last offset."""
+        return bool(self._asked(self.redis.xlen, self.key) == self.head())
+
+    def clear(self) -> None:
+        self._asked(self.redis.delete, self.key, self.ids)
+
     def close(self) -> None:
         self.redis.close()
 
@@ -164,7 +191,8 @@ class RedisStream:
         try:
             return call(*args, **kwargs)
         except RedisError as error:
-            raise Unavailable(f"Redis at {self.url.rpartition('@')[2]} does not answer: {error}") from error
+            address = self.url.partition("?")[0].rpartition("@")[2].removeprefix("redis://")
+            raise Unavailable(f"Redis at {address} does not answer: {error}") from error
 
 
 def offset_of(name: bytes) -> int:
@@ -176,7 +204,9 @@ def entry_of(name: bytes, fields: dict[bytes, bytes]) -> Entry:
 
 
 def relay(source: SqlStream, copy: RedisStream, count: int = 1_000) -> int:
-    """Copy what the copy lacks; gives how many entries. A copy that lost everything is made anew."""
+    """Copy what the copy lacks; gives how many entries. A copy that lost anything is made anew."""
+    if not copy.whole():
+        copy.clear()
     copied, after = 0, copy.head()
     while entries := source.read(after, count):
         for entry in entries:

@@ -9,6 +9,7 @@
 
 import fcntl
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +17,7 @@ from typing import IO, Any
 from online.doorbell import Doorbell
 from online.errors import SetupError
 from online.settings import ModelSettings, Settings
-from online.snapshots import Snapshots
+from online.snapshots import Snapshots, write
 from online.store import Store
 from online.stream import RedisStream, SqlStream, Stream
 
@@ -40,7 +41,7 @@ class Workspace:
         path = self.state / "secret"
         if not path.exists():
             aside = self.state / f".secret.{os.getpid()}"
-            aside.write_text(secrets.token_hex(32))
+            write(aside, secrets.token_hex(32).encode(), durable=True)
             aside.chmod(0o600)
             try:
                 os.link(aside, path)  # the first of two starters wins
@@ -51,7 +52,10 @@ class Workspace:
         probe = self.state / f".probe.{os.getpid()}"
         probe.touch()
         probe.unlink()
-        return path.read_text().strip()
+        secret = path.read_text().strip()
+        if not re.fullmatch("[0-9a-f]{64}", secret):
+            raise SetupError(f"the file {self.settings.state}/secret is damaged; without it river models learn anew")
+        return secret
 
     def options(self, model: ModelSettings) -> dict[str, Any]:
         """The model's options, with the secret for those that sign their state."""
@@ -61,29 +65,38 @@ class Workspace:
         return Doorbell(self.state / "bells" / f"events-{model}")
 
     def snapshots(self, model: str) -> Snapshots:
-        bell = Doorbell(self.state / "bells" / f"snapshots-{model}")
-        return Snapshots(self.state / "snapshots" / model, model, bell, self.settings.retain)
+        return snapshots_in(self.settings, model)
 
     def sql_stream(self, model: str) -> SqlStream:
         return SqlStream(self.store.durable_writer, self.store.reader, model, self.event_bell(model))
 
     def redis_stream(self, model: str) -> RedisStream | None:
         url = self.settings.stream
-        return RedisStream(url, model, f"online:{self.store.instance}") if url else None
+        try:
+            return RedisStream(url, model, f"online:{self.store.instance}") if url else None
+        except ValueError as error:
+            raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 
     def stream(self, model: str) -> Stream:
         """What the learner reads."""
         return self.redis_stream(model) or self.sql_stream(model)
 
-    def lock_learner(self) -> IO[str]:
-        """Held while the file is open. Raises SetupError when another learner holds it."""
+    def lock_learner(self, wait: bool) -> IO[str]:
+        """Held while the file is open. Where another learner holds it: wait for its end, or raise SetupError."""
         file = open(self.state / "learner.lock", "a+")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             file.close()
             raise SetupError(f"another learner is at work on {self.settings.state}") from None
         return file
+
+
+def snapshots_in(settings: Settings, model: str) -> Snapshots:
+    """A model's snapshots, without opening the store."""
+    state = settings.state.resolve()
+    bell = Doorbell(state / "bells" / f"snapshots-{model}")
+    return Snapshots(state / "snapshots" / model, model, bell, settings.retain)
 
 
 def cache_folder() -> Path:

@@ -136,4 +136,13 @@ def test_a_repertoire_with_a_bad_line_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "online.toml").write_text(text)
     flags = ["--state", str(tmp_path / "state"), "--config", str(tmp_path / "online.toml"), "--port", "0"]
     done = run_online("serve", *flags)
-    assert done.returncode != 0 and "line 2" in done.stderr + done.stdout
+    assert done.returncode == 2 and "line 2" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_stream_that_is_no_redis_url_and_a_missing_repertoire_are_said(tmp_path: Path) -> None:
+    flags = ["--state", str(tmp_path / "state"), "--port", "0"]
+    done = run_online("serve", *flags, "--stream", "http://example.org")
+    assert done.returncode == 2 and "must be a redis:// URL" in done.stderr
+    (tmp_path / "online.toml").write_text('repertoire = "nowhere.jsonl"')
+    done = run_online("serve", *flags, "--config", str(tmp_path / "online.toml"))
+    assert done.returncode == 2 and "nowhere.jsonl cannot be read" in done.stderr

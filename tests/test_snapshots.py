@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from online.doorbell import Doorbell
-from online.errors import CorruptSnapshot, NotFound, Unavailable
+from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
 from online.models import Part
 from online.snapshots import Manifest, Snapshots
 
@@ -31,8 +31,8 @@ def state(value: float, revision: int | None = None) -> dict[str, Part]:
     }
 
 
-def publish(kept: Snapshots, version: int, durable: bool = False, live: bool = True, value: float = 1.0) -> Manifest:
-    return kept.publish(state(value, revision=1), manifest(version, version * 10, durable), live)
+def publish(kept: Snapshots, version: int, durable: bool = False, value: float = 1.0) -> Manifest:
+    return kept.publish(state(value, revision=1), manifest(version, version * 10, durable))
 
 
 def test_what_is_published_is_live_and_loads_the_same(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_changed_byte_is_refused(tmp_path: Path) -> None:
         kept.load(1)
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"version": "x"}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"version": "x"}', '{"files": null}'])
 def test_a_damaged_manifest_is_refused(tmp_path: Path, damage: str) -> None:
     kept = snapshots(tmp_path)
     publish(kept, 1)
@@ -105,16 +105,15 @@ def test_learning_resumes_from_the_newest_durable_version_that_is_whole(tmp_path
     publish(kept, 2, durable=True)
     publish(kept, 3)
     (kept.folder / "2" / "statistics.safetensors").write_bytes(b"")
-    resumed = kept.newest_durable("r")
-    assert resumed is not None and resumed.manifest.version == 1
-    assert kept.newest_durable("another recipe") is None
+    assert [loaded.manifest.version for loaded in kept.durable("r")] == [1]
+    assert list(kept.durable("another recipe")) == []
 
 
 def test_rolling_back_moves_live_and_holds_what_was_learned_since(tmp_path: Path) -> None:
     kept = snapshots(tmp_path)
     for version in (1, 2, 3):
         publish(kept, version)
-    assert kept.roll_back(1).version == 1
+    assert kept.roll_back(1, "r").version == 1
     live = kept.live()
     assert live is not None and (live.version, live.held_until) == (1, 30)
     assert kept.next_version() == 4
@@ -126,7 +125,7 @@ def test_rolling_back_to_a_damaged_version_changes_nothing(tmp_path: Path) -> No
     publish(kept, 2)
     (kept.folder / "1" / "weights.safetensors").write_bytes(b"nonsense")
     with pytest.raises(CorruptSnapshot):
-        kept.roll_back(1)
+        kept.roll_back(1, "r")
     live = kept.live()
     assert live is not None and live.version == 2
 
@@ -135,7 +134,7 @@ def test_pruning_keeps_the_newest_the_durable_and_the_live_one(tmp_path: Path) -
     kept = snapshots(tmp_path, retain=2)
     for version in range(1, 11):
         publish(kept, version, durable=version in (2, 4, 6))
-    kept.roll_back(1)
+    kept.roll_back(1, "r")
     kept.prune()
     assert kept.versions() == [1, 4, 6, 9, 10]
 
@@ -191,6 +190,42 @@ def test_live_is_one_small_json_file(tmp_path: Path) -> None:
     kept = snapshots(tmp_path)
     publish(kept, 1)
     assert json.loads((kept.folder / "LIVE").read_text()) == {"version": 1, "held_until": 0}
-    (kept.folder / "LIVE").write_text("not json")
+
+
+@pytest.mark.parametrize(
+    "damage", ["", "not json", "null", "[]", '{"version": "1", "held_until": 0}', '{"version": 1}']
+)
+def test_a_damaged_live_file_is_said_and_the_next_publication_replaces_it(tmp_path: Path, damage: str) -> None:
+    kept = snapshots(tmp_path)
+    publish(kept, 1)
+    (kept.folder / "LIVE").write_text(damage)
     with pytest.raises(CorruptSnapshot, match="LIVE"):
         kept.live()
+    assert kept.live_until("r") == -1
+    publish(kept, kept.next_version())
+    live = kept.live()
+    assert live is not None and live.version == 2
+
+
+def test_a_publication_under_way_does_not_undo_a_roll_back(tmp_path: Path) -> None:
+    kept = snapshots(tmp_path)
+    publish(kept, 1)
+    publish(kept, 2)
+    decided_before = manifest(3, 20)  # learned no more than what was live when it was solved
+    kept.roll_back(1, "r")
+    kept.publish(state(3.0), decided_before)
+    live = kept.live()
+    assert live is not None and live.version == 1
+    publish(kept, 4)
+    live = kept.live()
+    assert live is not None and live.version == 4
+
+
+def test_a_version_of_other_options_cannot_be_rolled_back_to(tmp_path: Path) -> None:
+    kept = snapshots(tmp_path)
+    publish(kept, 1)
+    with pytest.raises(Conflict, match="other options"):
+        kept.roll_back(1, "another recipe")
+    kept.publish(state(2.0), manifest(2, 3, recipe="another recipe"))
+    live = kept.live()
+    assert live is not None and live.version == 2, "what is live was of another recipe, so anything of ours is better"

@@ -93,12 +93,22 @@ def test_the_first_version_that_knows_a_feedback_is_written_as_its_fate(opened: 
 
 def test_what_was_refused_stays_refused(opened: Store) -> None:
     opened.submit(lambda c: store.add_feedback(c, [feedback("a", 1)])).result()
-    opened.submit(lambda c: store.mark_refused(c, "m", 1, "too odd")).result()
-    opened.submit(lambda c: store.mark_refused(c, "m", 1, "too odd")).result()
+    opened.submit(lambda c: store.mark_refused(c, "m", "recipe", 1, "too odd")).result()
+    opened.submit(lambda c: store.mark_refused(c, "m", "recipe", 1, "too odd")).result()
     opened.submit(lambda c: store.mark_spans(c, "m", [(0, 2, 5, "t5")])).result()
     row = opened.read(lambda c: store.feedback_of(c, "m", ["a"]))["a"]
     assert (row.status, row.refusal) == ("refused", "too odd")
-    assert opened.read(lambda c: store.refused_offsets(c, "m")) == {1: "too odd"}
+    assert opened.read(lambda c: store.refused_offsets(c, "m", "recipe")) == {1: "too odd"}
+    assert opened.read(lambda c: store.refused_offsets(c, "m", "another recipe")) == {}
+
+
+def test_somebody_who_gives_up_waiting_does_not_stop_the_writer(opened: Store) -> None:
+    works = [opened.submit(adding(f"p{n}")) for n in range(100)]
+    given_up = [work for work in works if work.cancel()]
+    opened.submit(adding("after")).result(timeout=10)
+    kept = [f"p{n}" for n, work in enumerate(works) if work not in given_up]
+    found = opened.read(lambda c: store.predictions_of(c, "m", [f"p{n}" for n in range(100)]))
+    assert given_up and sorted(found) == sorted(kept)
 
 
 def test_replies_are_found_by_text_whatever_its_case_and_spaces(opened: Store) -> None:
@@ -135,9 +145,10 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         Store(f"sqlite:///{tmp_path / 'online.db'}")
 
 
-def test_a_password_is_never_shown() -> None:
+@pytest.mark.parametrize("where", ["somebody:hunter2@127.0.0.1:1/none", "127.0.0.1:1/none?password=hunter2"])
+def test_a_password_is_never_shown(where: str) -> None:
     with pytest.raises(SetupError) as caught:
-        Store("postgresql+psycopg://somebody:hunter2@127.0.0.1:1/none")
+        Store(f"postgresql+psycopg://{where}")
     assert "hunter2" not in str(caught.value)
 
 

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from online.errors import SetupError
 from online.evaluation.sources import header, log_line
-from online.models import create
+from online.models import create, recipe
 from online.store import log_rows, refused_offsets
 from online.workspace import Workspace
 
@@ -41,7 +41,10 @@ def opened(output: Path) -> IO[Any]:
 
 
 def lines(workspace: Workspace, model: str) -> Iterator[dict[str, Any]]:
-    refused = workspace.store.read(lambda connection: refused_offsets(connection, model))
+    spec = workspace.settings.model(model)
+    assert spec is not None, "the caller chose a model that is configured"
+    made_by = recipe(spec.kind, spec.options)
+    refused = workspace.store.read(lambda connection: refused_offsets(connection, model, made_by))
     after = 0
     while rows := page(workspace, model, after):
         yield from (log_line(row, refused) for row in rows)

@@ -15,20 +15,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from online.errors import CorruptSnapshot, NotFound, Unavailable
+import torch
+
+from online.errors import Unavailable
 from online.learning.gate import Gate
 from online.models import BadExample, Example, Model, Options, State, create, recipe
 from online.observability import fact
 from online.schemas import Entry, Event
-from online.snapshots import Manifest, Snapshots
+from online.snapshots import Loaded, Manifest, Snapshots
 from online.store import Store, mark_refused, now, refused_offsets
 from online.stream import Stream
 
 log = logging.getLogger("online.learner")
 
+NOBODYS_FAULT = (Unavailable, MemoryError, torch.OutOfMemoryError)  # no event is to blame for these
 IDLE_MS = 250.0  # the longest the loop waits before it looks whether it should stop
 PRUNE_EVERY = 32  # publications
-MAX_CULPRITS = 8
 RETRY_S = 0.5  # after the stream or the disk did not answer
 
 
@@ -138,7 +140,7 @@ class Learner:
 
     def run(self, stop: threading.Event) -> None:
         """Resume, then read, learn and publish until `stop` is set; the last state is left durable."""
-        self.resume()
+        self.start()
         while not stop.is_set():
             try:
                 self.step()
@@ -148,31 +150,41 @@ class Learner:
         if self.pupil.learned_until > self.durable_until:
             self.publish(durable=True)
 
-    def resume(self) -> None:
-        """Take up the newest durable snapshot that is whole, or start from nothing."""
-        loaded = self.snapshots.newest_durable(self.recipe)
-        self.pupil = self._new_pupil()
-        if loaded is not None:
-            self.pupil.model.restore(loaded.parts)
-            self.pupil.learned_until = loaded.manifest.learned_until
-            self.events, self.rated, self.right = (
-                int(loaded.manifest.metrics[name]) for name in ("events", "rated", "right")
-            )
-        self.durable_until = self.pupil.learned_until if loaded else -1
-        self.tried_until = self.durable_until
-        fact(
-            log,
-            "resumed",
-            model=self.snapshots.model,
-            version=loaded.manifest.version if loaded else None,
-            learned_until=self.pupil.learned_until,
-        )
-        if loaded is None and self._live_until() < 0:
+    def start(self) -> None:
+        """Resume; and where nothing usable is live, make live what there is."""
+        self.resume()
+        if self.pupil.learned_until > self.snapshots.live_until(self.recipe):
             self.publish(durable=True)
+
+    def resume(self) -> None:
+        """Take up the newest durable snapshot that can be, or start from nothing."""
+        self.pupil = self._new_pupil()
+        taken = next(filter(self._taken_up, self.snapshots.durable(self.recipe)), None)
+        if taken is None:
+            self.events = self.rated = self.right = 0
+        self.durable_until = self.pupil.learned_until if taken else -1
+        self.tried_until = self.durable_until
+        self.parent = taken.manifest.version if taken else None
+        until = self.pupil.learned_until
+        fact(log, "resumed", model=self.snapshots.model, version=self.parent, learned_until=until)
+
+    def _taken_up(self, loaded: Loaded) -> bool:
+        try:
+            self.pupil.model.restore(loaded.parts)
+        except Exception as error:  # whatever is wrong with it: an older one, or the log itself, will do
+            reason = f"{type(error).__name__}: {error}"
+            version = loaded.manifest.version
+            fact(log, "cannot resume", logging.ERROR, model=self.snapshots.model, version=version, reason=reason)
+            self.pupil = self._new_pupil()
+            return False
+        self.pupil.learned_until = loaded.manifest.learned_until
+        counts = loaded.manifest.metrics
+        self.events, self.rated, self.right = int(counts["events"]), int(counts["rated"]), int(counts["right"])
+        return True
 
     def step(self) -> None:
         """Read once, learn what came, publish what is due."""
-        entries = self.stream.read(self.pupil.learned_until, self.batch, self._patience_ms())
+        entries = self._read(self.batch, self._patience_ms())
         if entries:
             self.learn(entries)
         if self.pupil.learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
@@ -180,16 +192,27 @@ class Learner:
         elif self.pupil.learned_until > self.durable_until and self._durable_due():
             self.publish(durable=True)
 
+    def _read(self, count: int, block_ms: float = 0) -> list[Entry]:
+        """The next entries. Offsets have no gaps: a stream that has one lost something, and is waited for."""
+        entries = self.stream.read(self.pupil.learned_until, count, block_ms)
+        for expected, entry in enumerate(entries, self.pupil.learned_until + 1):
+            if entry.offset != expected:
+                raise Unavailable(f"the stream goes on with offset {entry.offset} where {expected} is due")
+        return entries
+
     def learn(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self._score(entry.event)
         try:
             self.pupil.apply(entries)
+        except NOBODYS_FAULT:
+            self.resume()  # some of the entries may be learned already: none of them is, after this
+            raise
         except Exception as error:  # the model is in an unknown state: find the culprit from the last good one
             fact(
                 log, "isolating", logging.WARNING, model=self.snapshots.model, error=f"{type(error).__name__}: {error}"
             )
             self._isolate(entries[-1].offset)
+        for entry in entries:
+            self._score(entry.event)
 
     def _score(self, event: Event) -> None:
         """Prequential: what was answered against what came back, in the order it happened."""
@@ -214,9 +237,8 @@ class Learner:
         None when there was nothing to write or the gate refused it.
         """
         until = self.pupil.learned_until
-        live = until > self._live_until()
         self.tried_until = until
-        if not (live or durable):
+        if not durable and until <= self.snapshots.live_until(self.recipe):
             return None
         state = self.pupil.model.state(serving_only=not durable)
         refusal = self.gate.refusal(state, self.pupil.model.probes())
@@ -224,9 +246,9 @@ class Learner:
             fact(log, "refused", logging.ERROR, model=self.snapshots.model, learned_until=until, reason=refusal)
             self._isolate(until, gated=True)
             return None
-        return self._write(state, until, durable, live)
+        return self._write(state, until, durable)
 
-    def _write(self, state: State, until: int, durable: bool, live: bool) -> Manifest:
+    def _write(self, state: State, until: int, durable: bool) -> Manifest:
         manifest = Manifest(
             model=self.snapshots.model,
             version=self.snapshots.next_version(),
@@ -240,7 +262,7 @@ class Learner:
             durable=durable,
             metrics={"events": self.events, "rated": self.rated, "right": self.right},
         )
-        written = self.snapshots.publish(state, manifest, live)
+        written = self.snapshots.publish(state, manifest)
         self.parent, self.published_at = written.version, self.clock()
         if durable:
             self.durable_at, self.durable_until = self.published_at, until
@@ -255,47 +277,33 @@ class Learner:
             version=written.version,
             learned_until=until,
             durable=durable,
-            live=live,
         )
         return written
-
-    def _live_until(self) -> int:
-        """Only a version that has learned more than this goes live."""
-        live = self.snapshots.live()
-        if live is None:
-            return -1
-        try:
-            manifest = self.snapshots.manifest(live.version)
-            return max(live.held_until, manifest.learned_until) if manifest.recipe == self.recipe else -1
-        except (NotFound, CorruptSnapshot) as error:  # live points at nothing usable: whatever is whole is better
-            fact(log, "live version unusable", logging.ERROR, model=self.snapshots.model, reason=str(error))
-            return live.held_until
 
     # poison
 
     def _isolate(self, until: int, gated: bool = False) -> None:
-        """From the last durable state, learn one by one, and set aside whatever breaks the model.
-
-        After MAX_CULPRITS the fault is taken to lie deeper: nothing more is blamed, and what is live stays live.
-        """
-        for found in range(MAX_CULPRITS):
-            events, rated, right = self.events, self.rated, self.right
-            self.resume()
-            self.events, self.rated, self.right = events, rated, right
-            culprit = self._first_culprit(until, gated)
-            if culprit is None:
-                self.tried_until = until if gated and not found else self.tried_until
-                return
-            self.pupil.set_aside(*culprit)
-        fact(log, "beyond repair", logging.ERROR, model=self.snapshots.model, after=self.durable_until, until=until)
+        """From the last durable state, learn one by one, and set aside whatever breaks the model."""
+        counts = self.events, self.rated, self.right
+        found = 0
         self.resume()
-        self.pupil.learned_until = self.tried_until = until
+        while (culprit := self._first_culprit(until, gated)) is not None:
+            found += 1
+            self.pupil.set_aside(*culprit)
+            self.resume()
+        self.events, self.rated, self.right = counts
+        self.tried_until = until if gated and not found else self.tried_until
 
     def _first_culprit(self, until: int, gated: bool) -> tuple[int, str] | None:
         while self.pupil.learned_until < until:
-            entry = self.stream.read(self.pupil.learned_until, 1)[0]
+            entries = self._read(1)
+            if not entries:
+                raise Unavailable(f"the stream ends before offset {until}, which it had")
+            entry = entries[0]
             try:
                 self.pupil.apply([entry])
+            except NOBODYS_FAULT:
+                raise
             except Exception as error:  # any error at all: this entry must not stop the ones behind it
                 return entry.offset, f"{type(error).__name__}: {error}"
             model = self.pupil.model
@@ -305,7 +313,7 @@ class Learner:
         return None
 
     def _new_pupil(self) -> Pupil:
-        refused = self.store.read(lambda connection: refused_offsets(connection, self.snapshots.model))
+        refused = self.store.read(lambda connection: refused_offsets(connection, self.snapshots.model, self.recipe))
         return Pupil(self.kind, self.options, self.device, self._history, refused, self._note_refused)
 
     def _history(self, until: int) -> Iterator[Entry]:
@@ -316,4 +324,6 @@ class Learner:
 
     def _note_refused(self, offset: int, reason: str) -> None:
         fact(log, "set aside", logging.WARNING, model=self.snapshots.model, offset=offset, reason=reason)
-        self.store.submit(lambda connection: mark_refused(connection, self.snapshots.model, offset, reason)).result()
+        self.store.submit(
+            lambda connection: mark_refused(connection, self.snapshots.model, self.recipe, offset, reason)
+        ).result()

@@ -3,18 +3,20 @@
 import logging
 import os
 import signal
-import sys
 import threading
+from typing import IO
 
 import torch
 
 from online.errors import SetupError
 from online.learning.learner import Learner
 from online.observability import fact
-from online.settings import Device, ModelSettings, Settings
+from online.settings import Device, ModelSettings
 from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
+
+FIRST_PAUSE_S = 0.5
 
 
 def choose_device(wanted: Device) -> str:
@@ -24,54 +26,47 @@ def choose_device(wanted: Device) -> str:
     return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-def run(settings: Settings, supervised: bool) -> int:
-    """Learn until SIGTERM, SIGINT or (supervised) the end of standard input. Gives the exit status."""
+def run(workspace: Workspace, lock: IO[str]) -> int:
+    """Learn until SIGTERM or SIGINT, holding the lock. Gives the exit status."""
     torch.set_num_threads(1)  # serving shares these cores
-    workspace = Workspace(settings)
-    lock = workspace.lock_learner()
-    device = choose_device(settings.device)
-    stop, failed = threading.Event(), threading.Event()
+    device = choose_device(workspace.settings.device)
+    stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    if supervised:
-        threading.Thread(target=_stop_with_parent, args=(stop,), daemon=True).start()
     fact(log, "started", pid=os.getpid(), device=device)
-    threads = [
-        threading.Thread(target=_learn, args=(workspace, model, device, stop, failed)) for model in settings.models
-    ]
+    models = workspace.settings.models
+    threads = [threading.Thread(target=keep_learning, args=(workspace, model, device, stop)) for model in models]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     workspace.store.close()
     lock.close()
-    return 1 if failed.is_set() else 0
+    return 0
 
 
-def _learn(
-    workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event, failed: threading.Event
-) -> None:
+def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event) -> None:
+    """One model's learner, started again from durable state when it fails; the other models learn on meanwhile."""
+    pause = FIRST_PAUSE_S
+    while not stop.is_set():
+        try:
+            learner_of(workspace, model, device).run(stop)
+        except Exception:  # whatever it is, it is this model's alone
+            log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause)
+            stop.wait(pause)
+            pause = min(2 * pause, workspace.settings.restart_max_s)
+
+
+def learner_of(workspace: Workspace, model: ModelSettings, device: str) -> Learner:
     settings = workspace.settings
-    try:
-        Learner(
-            model.kind,
-            workspace.options(model),
-            workspace.snapshots(model.name),
-            workspace.stream(model.name),
-            workspace.store,
-            device,
-            settings.learn_batch,
-            settings.publish_every_ms,
-            settings.durable_every_s,
-        ).run(stop)
-    except Exception:  # one model's failure ends the process; its supervisor starts it again from durable state
-        log.exception("learner failed model=%s", model.name)
-        failed.set()
-        stop.set()
-
-
-def _stop_with_parent(stop: threading.Event) -> None:
-    """The supervisor holds the other end of our standard input; it closes when the supervisor is gone, however."""
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    stop.set()
+    return Learner(
+        model.kind,
+        workspace.options(model),
+        workspace.snapshots(model.name),
+        workspace.stream(model.name),
+        workspace.store,
+        device,
+        settings.learn_batch,
+        settings.publish_every_ms,
+        settings.durable_every_s,
+    )

@@ -1,6 +1,7 @@
 """HTTP: versions, roll back, events, health, metrics."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import orjson
@@ -8,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from online.errors import BadInput
+from online.errors import BadInput, Unavailable
 from online.schemas import RollbackAnswer, RollbackRequest, VersionsAnswer
 from online.serving.api import ERRORS, ModelHere, PartsHere, answer, body_as, body_of, live_stamp, stamp
 from online.serving.parts import ModelParts, Parts, status_of
@@ -34,9 +35,9 @@ async def versions(model: ModelHere) -> Response:
 async def rollback(request: Request, model: ModelHere, parts: PartsHere) -> Response:
     """Make an older version live. What is learned from now on goes live again, in a new version."""
     wanted = await body_as(request, RollbackRequest, parts.settings.max_body_bytes)
-    if not str(wanted.version).isdigit():
+    if not re.fullmatch(r"[0-9]{1,18}", str(wanted.version)):
         raise BadInput(f"version must be a number such as 12, not {str(wanted.version)[:40]!r}")
-    manifest = await asyncio.to_thread(model.snapshots.roll_back, int(wanted.version))
+    manifest = await asyncio.to_thread(model.snapshots.roll_back, int(wanted.version), model.live.recipe)
     await model.live.refresh()
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
     return answer(content, headers=stamp(manifest.version, manifest.learned_until))
@@ -80,23 +81,26 @@ async def healthz() -> Response:
 async def readyz(parts: PartsHere) -> Response:
     """Every model can predict. The learner may be down meanwhile: answers go on, and this says so."""
     learner = parts.learner().model_dump(exclude_none=True)
-    models = {
-        name: {
-            "version": str(model.live.current.version),
-            "learned_until": model.live.current.learned_until,
-            "head": model.stream.head(),
-        }
-        for name, model in parts.models.items()
-    }
+    models = {name: await asyncio.to_thread(health_of, model) for name, model in parts.models.items()}
     damaged = {
         name: {str(v): why for v, why in model.live.damaged.items()}
         for name, model in parts.models.items()
         if model.live.damaged
     }
-    return answer(
-        {"ready": not parts.stopping, "learner": learner, "models": models, "damaged": damaged},
-        503 if parts.stopping else 200,
-    )
+    ready = not parts.stopping and all(model["ready"] for model in models.values())
+    content = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    return answer(content, 200 if ready else 503)
+
+
+def health_of(model: ModelParts) -> dict[str, object]:
+    """Not ready: there are versions, and none of them could be loaded."""
+    served = model.live.current
+    ready = served.version > 0 or not model.snapshots.versions()
+    told: dict[str, object] = {"ready": ready, "version": str(served.version), "learned_until": served.learned_until}
+    try:
+        return {**told, "head": model.stream.head()}
+    except Unavailable as error:
+        return {**told, "head": None, "store": str(error)}
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -3,6 +3,7 @@
 Bodies are read as bytes whatever their content type says; errors are always {"error": "..."}.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
@@ -134,7 +135,7 @@ async def feedback(request: Request, model: ModelHere, parts: PartsHere) -> Resp
 async def fate(model: ModelHere, id: str) -> Response:
     """What became of one feedback: accepted, learned in which version, refused and why, or retracted."""
     await model.flush_fates()
-    return answer(model.predictor.fate(id).model_dump(exclude_none=True), headers=live_stamp(model))
+    return answer((await model.predictor.fate(id)).model_dump(exclude_none=True), headers=live_stamp(model))
 
 
 @router.delete("/v1/models/{model}/feedback/{id}", status_code=202, response_model=Receipt)
@@ -163,7 +164,7 @@ async def status(model: ModelHere) -> Response:
     extra = {"name": name, "ready": True, "id": name, "object": "model", "owned_by": "online", "kind": model.spec.kind}
     offsets = {
         "learned_until": served.learned_until,
-        "head": model.stream.head(),
+        "head": await asyncio.to_thread(model.stream.head),
         "weights_sha256": served.weights_sha256,
     }
     return answer({"model_version_status": [state], **extra, **offsets}, headers=live_stamp(model))

@@ -66,10 +66,12 @@ class Batcher:
                 rows += asked.record(served, shares[-1]) if asked.record else []
             if rows:
                 await self._write(rows)
-        except Exception as error:  # everyone in the batch learns of it; the next batch is not affected
-            for asked in batch:
-                if not asked.done.done():
-                    asked.done.set_exception(error)
+        except Exception as error:  # whoever caused it must not be a trouble to the others
+            if len(batch) > 1:
+                for asked in batch:
+                    await self._answer([asked])
+            elif not batch[0].done.done():
+                batch[0].done.set_exception(error)
             return
         for asked, share in zip(batch, shares, strict=True):
             if not asked.done.done():  # a caller may have gone away

@@ -15,7 +15,7 @@ router = APIRouter(responses=ERRORS)
 async def replies(model: ModelHere) -> Response:
     """Every reply, retired ones too, in the order they came."""
     check_ranker(model)
-    return answer({"replies": [shown(row) for row in model.predictor.replies()]}, headers=live_stamp(model))
+    return answer({"replies": [shown(row) for row in await model.predictor.replies()]}, headers=live_stamp(model))
 
 
 @router.post("/v1/models/{model}/replies", status_code=202, response_model=ReplyShown, openapi_extra=body_of(NewReply))

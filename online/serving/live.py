@@ -10,6 +10,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from online.errors import CorruptSnapshot, NotFound, NotLearnedYet
@@ -43,42 +44,69 @@ class LiveModel:
         self.damaged: dict[int, str] = {}
         self.warm_up: deque[bytes] = deque(maxlen=4)  # inputs a new version must answer before it serves
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._refreshing = asyncio.Lock()
         self._listener = snapshots.bell.listen()
 
     async def watch(self) -> None:
         """Follow LIVE until cancelled."""
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._listener.fileno(), rung.set)
+
+        def heard() -> None:
+            self._listener.clear()
+            rung.set()
+
+        loop.add_reader(self._listener.fileno(), heard)
         try:
             while True:
-                await self.refresh()
-                try:
-                    await asyncio.wait_for(rung.wait(), POLL_S)
-                except TimeoutError:
-                    continue
                 rung.clear()
-                self._listener.clear()
+                await self.refresh()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(rung.wait(), POLL_S)
         finally:
             loop.remove_reader(self._listener.fileno())
             self._listener.close()
 
     async def refresh(self) -> None:
         """Swap in what LIVE points at, if it is not what is served already."""
+        async with self._refreshing:
+            try:
+                live = self.snapshots.live()
+                if live is not None and live.version == self.current.version:
+                    return
+                served = await asyncio.to_thread(self._next, live.version if live else None)
+            except (CorruptSnapshot, OSError) as error:  # of LIVE itself: the learner's next publication replaces it
+                fact(log, "live unreadable", logging.ERROR, model=self.snapshots.model, reason=str(error))
+                served = await asyncio.to_thread(self._next, None)
+            if served is not None and served.version != self.current.version:
+                self._swap(served)
+
+    def _next(self, version: int | None) -> Served | None:
+        """`version`, if it is sound; otherwise what is served stays, or whatever is sound where nothing is served."""
         try:
-            live = self.snapshots.live()
-            if live is None or live.version == self.current.version:
-                return
-            served = await asyncio.to_thread(self._load, live.version)
+            if version is not None and version not in self.damaged:
+                served = self._load(version)
+                if served is not None or self.current.version:
+                    return served
         except NotFound:
-            return  # pruned between the two reads: LIVE has moved on, and the bell with it
+            pass  # pruned between the two reads (then LIVE has moved on, and the bell with it), or lost
         except CorruptSnapshot as error:
-            served = await asyncio.to_thread(self._fall_back, str(error))
-        if served is not None and served.version != self.current.version:
-            self._swap(served)
+            self.damaged[version or 0] = str(error)
+            facts = {"model": self.snapshots.model, "version": version, "reason": str(error)}
+            fact(log, "refused to serve", logging.ERROR, **facts)
+        return None if self.current.version else self._newest_sound()
+
+    def _newest_sound(self) -> Served | None:
+        for version in reversed(self.snapshots.versions()):
+            try:
+                served = self._load(version)
+            except (CorruptSnapshot, NotFound) as error:
+                self.damaged[version] = str(error)
+                continue
+            if served is not None:
+                return served
+        return None
 
     def _load(self, version: int) -> Served | None:
-        if version in self.damaged:
-            raise CorruptSnapshot(self.damaged[version])
         loaded = self.snapshots.load(version, known=self.current.loaded)
         if loaded.manifest.recipe != self.recipe:
             return None  # made by another configuration; the learner is about to publish ours
@@ -89,23 +117,6 @@ class LiveModel:
         except Exception as error:  # whatever it is, it would have been a caller's error
             raise CorruptSnapshot(f"version {version} cannot predict: {error}") from error
         return Served(model, version, loaded.manifest.learned_until, loaded.manifest.weights_sha256, loaded)
-
-    def _fall_back(self, reason: str) -> Served | None:
-        """Keep what is served; a server that has nothing yet takes the newest version that is whole."""
-        live = self.snapshots.live()
-        if live is not None and live.version not in self.damaged:
-            self.damaged[live.version] = reason
-            fact(
-                log, "refused to serve", logging.ERROR, model=self.snapshots.model, version=live.version, reason=reason
-            )
-        if self.current.version:
-            return None
-        for version in reversed(self.snapshots.versions()):
-            try:
-                return self._load(version)
-            except (CorruptSnapshot, NotFound) as error:
-                self.damaged[version] = str(error)
-        return None
 
     def _swap(self, served: Served) -> None:
         before, self.current = self.current, served

@@ -4,8 +4,9 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,6 +30,7 @@ from online.workspace import Workspace, cache_folder
 log = logging.getLogger("online.serving")
 
 RELAY_RETRY_S = 1.0
+FEED_KEPT = 1_000  # events kept for a listener that does not read
 
 
 class Feed:
@@ -38,11 +40,16 @@ class Feed:
         self._listeners: set[asyncio.Queue[tuple[str, dict[str, Any]] | None]] = set()
 
     def tell(self, name: str, **data: Any) -> None:
-        for listener in self._listeners:
-            listener.put_nowait((name, data))
+        for listener in list(self._listeners):
+            try:
+                listener.put_nowait((name, data))
+            except asyncio.QueueFull:  # it stopped reading long ago: it may connect again
+                self._listeners.discard(listener)
+                listener.get_nowait()
+                listener.put_nowait(None)
 
     def listen(self) -> "asyncio.Queue[tuple[str, dict[str, Any]] | None]":
-        listener: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
+        listener: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue(FEED_KEPT)
         self._listeners.add(listener)
         return listener
 
@@ -51,7 +58,8 @@ class Feed:
 
     def close(self) -> None:
         for listener in self._listeners:
-            listener.put_nowait(None)
+            with suppress(asyncio.QueueFull):
+                listener.put_nowait(None)
 
 
 @dataclass(slots=True)
@@ -66,6 +74,7 @@ class ModelParts:
     copy: RedisStream | None
     feed: Feed
     metrics: Metrics
+    repertoire: list[NewReply]
     last_freshness_ms: float | None = None
     to_mark: list[tuple[int, int, int, str]] = field(default_factory=list)
     marked_until: int = 0
@@ -162,15 +171,24 @@ class Parts:
     async def start(self) -> None:
         for model in self.models.values():
             await model.live.refresh()
-            self.tasks += [
-                asyncio.create_task(work)
-                for work in (model.live.watch(), model.predictor.batcher.run(), model.mark_fates())
-            ]
+            for work in (model.live.watch(), model.predictor.batcher.run(), model.mark_fates()):
+                self._keep(work)
             if model.copy is not None:
-                self.tasks.append(asyncio.create_task(model.relay()))
-            await seed(model, self.settings)
+                self._keep(model.relay())
+            await seed(model)
         if self.supervisor is not None:
             await self.supervisor.start()
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._ended)
+        self.tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A background task never ends by itself; if one does, the service says why and stops, rather than limp."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background task failed; stopping", exc_info=error)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     def close_feeds(self) -> None:
         """End every event stream, so that connections can close."""
@@ -227,7 +245,9 @@ def build_model(
     predictor = Predictor(
         spec, settings, text_encoder, live, workspace.store, metrics, lambda: parts.ring(), new_id, time.monotonic
     )
-    parts = ModelParts(spec, predictor, live, snapshots, stream, workspace.redis_stream(spec.name), feed, metrics)
+    copy = workspace.redis_stream(spec.name)
+    repertoire = read_repertoire(settings.repertoire or starter()) if spec.kind == "ranker" else []
+    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, feed, metrics, repertoire)
     return parts
 
 
@@ -240,14 +260,11 @@ def status_of(model: ModelParts, learner: LearnerState) -> dict[str, Any]:
     }
 
 
-async def seed(model: ModelParts, settings: Settings) -> None:
+async def seed(model: ModelParts) -> None:
     """Give a ranker without a history its first repertoire."""
-    if model.spec.kind != "ranker" or model.stream.head() > 0:
-        return
-    path = settings.repertoire or starter()
-    replies = read_repertoire(path)
-    await model.predictor.add_replies(replies, origin="starter")
-    fact(log, "repertoire loaded", model=model.spec.name, replies=len(replies))
+    if model.repertoire and await asyncio.to_thread(model.stream.head) == 0:
+        await model.predictor.add_replies(model.repertoire, origin="starter")
+        fact(log, "repertoire loaded", model=model.spec.name, replies=len(model.repertoire))
 
 
 def read_repertoire(path: Path) -> list[NewReply]:

@@ -18,7 +18,7 @@ from online import store
 from online.errors import BadInput, Conflict, NotFound, TooLarge
 from online.models import Answer, Encoder
 from online.observability import Metrics
-from online.schemas import Event, FeedbackFate, FeedbackItem, NewReply, PredictRequest, Receipt, Target
+from online.schemas import Event, Fate, FeedbackFate, FeedbackItem, NewReply, PredictRequest, Receipt, Target
 from online.serving.batcher import Batcher
 from online.serving.live import LiveModel, Served
 from online.settings import ModelSettings, Settings
@@ -159,7 +159,7 @@ class Predictor:
             )
         if item.correction is not None and self.spec.kind != "ranker":
             raise BadInput(f"feedback {place} is a correction, but {self.name} is a {self.spec.kind}: send a label")
-        if item.label is not None and not 1 <= len(item.label) <= self.settings.max_label_chars:
+        if item.label is not None and not 1 <= len(item.label.strip()) <= self.settings.max_label_chars:
             raise BadInput(
                 f"feedback {place} has a label of {len(item.label)} characters; it may have 1 to "
                 f"{self.settings.max_label_chars} (max_label_chars)"
@@ -184,7 +184,8 @@ class Predictor:
                 known[row.id] = row
             elif row.content != content:
                 raise Conflict(f"feedback {place}: the id {item.id!r} was used before for something else")
-            receipts.append(Receipt(id=row.id, offset=row.offset, status="accepted"))
+            status: Fate = "accepted" if row.retracted_offset is None else "retracted"
+            receipts.append(Receipt(id=row.id, offset=row.retracted_offset or row.offset, status=status))
         return receipts
 
     def _record_one(
@@ -261,8 +262,9 @@ class Predictor:
 
     # what became of it
 
-    def fate(self, id: str) -> FeedbackFate:
-        row = self.store.read(lambda connection: store.feedback_of(connection, self.name, [id])).get(id)
+    async def fate(self, id: str) -> FeedbackFate:
+        rows = await self._read(lambda connection: store.feedback_of(connection, self.name, [id]))
+        row = rows.get(id)
         if row is None:
             raise NotFound(f"{self.name} has no feedback {id!r}")
         offset = row.retracted_offset or row.offset
@@ -276,6 +278,10 @@ class Predictor:
             freshness_ms=elapsed_ms(row.created_at, row.learned_at),
         )
 
+    async def _read(self, question: Callable[[Connection], Any]) -> Any:
+        """Off the event loop: a store that is slow to answer must not hold up those who do not ask it."""
+        return await asyncio.to_thread(self.store.read, question)
+
     async def retract(self, id: str) -> Receipt:
         """Take one feedback back. Doing so again gives the same receipt."""
         receipt: Receipt = await self._commit(lambda connection: self._record_retraction(connection, id))
@@ -287,7 +293,7 @@ class Predictor:
         if row is None:
             raise NotFound(f"{self.name} has no feedback {id!r}")
         if row.retracted_offset is None:
-            targets = [row.offset, *self._reply_brought_by(connection, row)]
+            targets = [row.offset, *self._brought_along(connection, row)]
             events = [self._retraction(connection, offset) for offset in targets]
             row.retracted_offset = append_events(connection, self.name, events)[-1]
             store.mark_retracted(connection, self.name, id, row.retracted_offset)
@@ -299,21 +305,31 @@ class Predictor:
             f"{target.event.id}#retraction", "retraction", target.event.features, target=Target(offset, target.event)
         )
 
-    def _reply_brought_by(self, connection: Connection, row: store.FeedbackRow) -> list[int]:
-        """The offset of the reply this correction added, unless somebody else has used it since."""
-        offset = offsets_of(connection, self.name, [f"{row.id}#reply"]).get(f"{row.id}#reply")
-        if offset is None:
+    def _brought_along(self, connection: Connection, row: store.FeedbackRow) -> list[int]:
+        """Offsets of what goes with a feedback: the restoring of its reply, and the reply once nobody stands by it."""
+        reply = read_events(connection, self.name, row.offset - 1, 1)[0].event.label
+        restored = offsets_of(connection, self.name, [f"{row.id}#restore"])
+        if restored:
+            store.set_reply_active(connection, self.name, reply, False)
+        return [*restored.values(), *self._reply_nobody_stands_by(connection, row, reply)]
+
+    def _reply_nobody_stands_by(self, connection: Connection, row: store.FeedbackRow, reply: str) -> list[int]:
+        """The offset of the reply, if feedback brought it, that feedback is taken back, and nothing else is about it."""
+        known = store.reply_with_id(connection, self.name, reply) if self.spec.kind == "ranker" else None
+        if known is None:
             return []
-        reply = read_events(connection, self.name, offset - 1, 1)[0].event.label
-        if store.reply_is_used(connection, self.name, reply, besides=row.id):
+        bringer = read_events(connection, self.name, known.offset - 1, 1)[0].event.id.removesuffix("#reply")
+        brought = store.feedback_of(connection, self.name, [bringer]).get(bringer)
+        gone = brought is not None and (brought.id == row.id or brought.retracted_offset is not None)
+        if not gone or store.reply_is_used(connection, self.name, reply, besides=row.id):
             return []
         store.drop_reply(connection, self.name, reply)
-        return [offset]
+        return [known.offset]
 
     # the repertoire
 
-    def replies(self) -> list[store.ReplyRow]:
-        rows: list[store.ReplyRow] = self.store.read(lambda connection: store.replies_of(connection, self.name))
+    async def replies(self) -> list[store.ReplyRow]:
+        rows: list[store.ReplyRow] = await self._read(lambda connection: store.replies_of(connection, self.name))
         return rows
 
     async def add_replies(self, new: Sequence[NewReply], origin: str | None = None) -> list[store.ReplyRow]:
@@ -340,12 +356,11 @@ class Predictor:
             if known is None and store.reply_with_id(connection, self.name, name) is not None:
                 raise Conflict(f"{self.name} has another reply with the id {reply.id!r}")
             id = known.id if known else name
-            key = f"{origin}:{id}" if origin else self.new_id()
-            events = [] if known else [Event(f"{key}#reply", "reply", features, id, text)]
-            if known and not known.active:
-                events.append(self._change(connection, id, True, f"{key}#restore"))
+            key = f"{store.ADDED}:{origin or self.new_id()}:{id}"
+            first = self._change(connection, id, True, f"{key}#restore") if known else None
+            events = [first or Event(f"{key}#reply", "reply", features, id, text)]
             events += [Event(f"{key}#{place}", "label", asked, id) for place, asked in enumerate(examples)]
-            offsets = append_events(connection, self.name, events) if events else [known.offset if known else 0]
+            offsets = append_events(connection, self.name, events)
             if known is None:
                 store.add_reply(connection, self.name, id, text, offsets[0])
             added.append(store.ReplyRow(model=self.name, id=id, text=text, folded="", offset=offsets[-1], active=True))
@@ -353,7 +368,7 @@ class Predictor:
 
     async def retire(self, id: str) -> int:
         """The offset from which on the reply is not given any more."""
-        key = self.new_id()
+        key = f"{self.new_id()}#retire"
         offset: int = await self._commit(lambda connection: self._record_retirement(connection, id, key))
         return offset
 

@@ -128,6 +128,10 @@ def test_a_redis_that_lost_everything_is_filled_again_with_the_same_stream(tmp_p
     copy.redis.delete(copy.key, copy.ids)
     truth.append(event("after the loss"))
     assert relay(truth, copy) == 31
+    copy.redis.delete(copy.key)
+    assert relay(truth, copy) == 31, "the ids alone are left"
+    copy.redis.xdel(copy.key, "7-1")
+    assert relay(truth, copy) == 31, "one entry in the middle is lost"
     assert copy.read(0, 100) == truth.read(0, 100)
     copy.redis.delete(copy.key, copy.ids)
     store.close()

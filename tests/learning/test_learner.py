@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import text
 
+from online.errors import Unavailable
 from online.learning.gate import Gate
 from online.learning.learner import Learner, Pupil
-from online.models import KINDS, Example, Options, create
+from online.models import KINDS, Example, Options, create, unpacked
 from online.schemas import Entry, Event, Target
 from online.settings import ModelSettings, Settings
 from online.store import add_feedback, feedback_of, refused_offsets
+from online.stream import append_events
 from online.workspace import Workspace
 
 VECTOR: Options = {"input": "vector", "size": 3, "scale": 4.0}
@@ -48,7 +51,7 @@ class Scene:
         store = self.workspace.store
         settings = {"publish_every_ms": 0.0, "durable_every_s": 1e-9, **more}
         made = Learner(self.kind, self.options, self.snapshots, self.stream, store, **settings)
-        made.resume()
+        made.start()
         return made
 
     def learn(self, *happened: Event) -> None:
@@ -164,7 +167,7 @@ def test_an_event_that_breaks_the_model_is_found_and_set_aside(
     scene = Scene(tmp_path, "river", {})
     poison = Event("poison", "label", b"{}", label)
     scene.learn(*table_events(30), poison, *table_events(30, 30))
-    refused = scene.workspace.store.read(lambda c: refused_offsets(c, "m"))
+    refused = scene.workspace.store.read(lambda c: refused_offsets(c, "m", scene.learner.recipe))
     assert list(refused) == [31]
     assert ("RuntimeError: exploded" if label == "explode" else "not finite") in refused[31]
     scene.learner.step()  # the next turn of the loop publishes what is left
@@ -196,7 +199,7 @@ def test_after_a_roll_back_only_something_newly_learned_goes_live(scene: Scene) 
     scene.learn(*events(5))
     old = scene.snapshots.manifests()[0].version
     scene.learn(*events(5, 5))
-    scene.snapshots.roll_back(old)
+    scene.snapshots.roll_back(old, scene.learner.recipe)
     scene.learner = scene.started()
     scene.learner.step()
     assert scene.live_until() == 5
@@ -213,6 +216,74 @@ def test_other_options_start_over_from_the_log(tmp_path: Path) -> None:
     assert changed.live_until() == 13
     assert changed.learner.pupil.model.fingerprint() == changed.fingerprint_without()
     changed.workspace.store.close()
+
+
+def test_options_that_come_back_are_live_again_without_a_new_event(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.learn(*events(12))
+    scene.workspace.store.close()
+    other = Scene(tmp_path, options={**VECTOR, "shrinkage": 3.0})
+    other.learn(*events(1, 12))
+    other.workspace.store.close()
+    back = Scene(tmp_path)
+    live = back.snapshots.live()
+    assert live is not None and back.snapshots.manifest(live.version).recipe == back.learner.recipe
+    back.workspace.store.close()
+
+
+def test_what_other_options_refused_is_learned_by_options_that_can(tmp_path: Path) -> None:
+    narrow = Scene(tmp_path, options={**VECTOR, "max_labels": 1})
+    narrow.learn(*events(6))
+    assert len(narrow.learner.pupil.refused) == 3
+    narrow.workspace.store.close()
+    wide = Scene(tmp_path)
+    wide.learn(*events(1, 6))
+    assert wide.learner.pupil.model.fingerprint() == wide.fingerprint_without()
+    wide.workspace.store.close()
+
+
+def test_a_live_file_that_is_gone_or_damaged_is_made_anew_at_the_next_start(scene: Scene) -> None:
+    scene.learn(*events(5))
+    for damage in (None, "", "null"):
+        live_file = scene.snapshots.folder / "LIVE"
+        live_file.unlink() if damage is None else live_file.write_text(damage)
+        scene.learner = scene.started()
+        assert scene.live_until() == 5
+
+
+def test_a_snapshot_that_cannot_be_restored_is_passed_over_for_the_log(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "river", {})
+    scene.learn(*table_events(8))
+    whole = scene.learner.pupil.model.fingerprint()
+    scene.options = {**scene.options, "key": "ab" * 32}  # another key: none of the states is signed by it
+    scene.learner = scene.started()
+    assert scene.learner.pupil.learned_until == 0
+    scene.learn()
+    assert scene.learner.pupil.model.fingerprint() == whole
+    scene.workspace.store.close()
+
+
+def test_a_stream_with_a_gap_is_waited_for_and_nothing_is_left_out(scene: Scene) -> None:
+    scene.learn(*events(3))
+    with scene.workspace.store.durable_writer.begin() as connection:
+        append_events(connection, "m", events(3, 3))
+        connection.execute(text('UPDATE event SET "offset" = "offset" + 100 WHERE "offset" > 4'))
+    scene.learner.batch = 10
+    with pytest.raises(Unavailable, match="goes on with offset 105 where 5 is due"):
+        scene.learner.step()
+    assert scene.learner.pupil.learned_until == 3
+
+
+def test_many_events_that_break_the_model_are_all_found_and_the_others_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "river", "tests.learning.brittle:Brittle")
+    scene = Scene(tmp_path, "river", {})
+    labels = ["explode" if n % 4 == 0 else "fine" for n in range(40)]
+    scene.learn(*(Event(f"x{n}", "label", b"{}", label) for n, label in enumerate(labels)))
+    assert len(scene.learner.pupil.refused) == 10
+    assert unpacked(scene.learner.pupil.model.state()["all"].tensors["learned"]) == ["fine"] * 30
+    scene.workspace.store.close()
 
 
 def test_old_versions_are_pruned_while_learning(scene: Scene) -> None:

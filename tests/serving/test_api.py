@@ -143,6 +143,15 @@ def state_of(service: Service, model: str, offset: int) -> str:
     return str(until(found, what=f"a version of {model} at {offset}"))
 
 
+@pytest.mark.parametrize(
+    "id", ["a/b", "x#retraction", "added:starter:hours#reply", "..", ".", "", "new\nline", "nul\x00"]
+)
+def test_an_id_that_would_not_be_found_again_is_refused(service: Service, id: str) -> None:
+    body = {"feedback": [{"id": id, "input": [0, 0, 0, 1], "label": "up"}]}
+    response = service.http.post("/v1/models/vec:feedback", json=body)
+    assert response.status_code == 400 and "feedback.0.id" in response.json()["error"]
+
+
 # the repertoire
 
 
@@ -174,6 +183,51 @@ def test_a_taught_reply_that_is_taken_back_is_gone(service: Service) -> None:
     assert "On the roof, please." not in [
         r["text"] for r in service.http.get("/v1/models/chat/replies").json()["replies"]
     ]
+
+
+def texts_of(service: Service) -> dict[str, bool]:
+    return {r["text"]: r["active"] for r in service.http.get("/v1/models/chat/replies").json()["replies"]}
+
+
+def teach(service: Service, question: str, text: str) -> dict[str, Any]:
+    asked = predict(service, "chat", [question])["prediction_ids"][0]
+    return give(service, "chat", prediction_id=asked, correction=text)
+
+
+def take_back(service: Service, receipt: dict[str, Any]) -> dict[str, Any]:
+    taken: dict[str, Any] = service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}").json()
+    return taken
+
+
+def test_a_reply_stays_while_anybody_stands_by_it(service: Service) -> None:
+    text = "Sledges are in the cellar."
+    first, second = teach(service, "Where are the sledges?", text), teach(service, "Any sledges for the snow?", text)
+    take_back(service, first)
+    assert texts_of(service)[text]
+    take_back(service, second)
+    assert text not in texts_of(service)
+
+
+def test_a_reply_that_somebody_added_outlives_the_correction_that_brought_it(service: Service) -> None:
+    text = "Kites fly from the roof."
+    receipt = teach(service, "Where do kites fly?", text)
+    service.http.post("/v1/models/chat/replies", json={"text": text})
+    take_back(service, receipt)
+    assert texts_of(service)[text]
+
+
+def test_taking_back_a_correction_that_restored_a_reply_retires_it_again(service: Service) -> None:
+    text = "Skates are by the door."
+    added = service.http.post(
+        "/v1/models/chat/replies", json={"text": text, "examples": ["Where are the skates?"]}
+    ).json()
+    service.http.delete(f"/v1/models/chat/replies/{added['id']}")
+    receipt = teach(service, "Where are the ice skates?", text)
+    assert texts_of(service)[text]
+    undone = take_back(service, receipt)
+    assert not texts_of(service)[text]
+    answer = predict(service, "chat", ["Where are the skates?"], min_offset=undone["offset"])["predictions"][0]
+    assert added["id"] not in [candidate["id"] for candidate in answer["candidates"]]
 
 
 # status and health
@@ -313,6 +367,10 @@ BAD = {
     "an empty label": (FEEDBACK, {"feedback": [{"input": INPUT, "label": ""}]}, 400, "0 characters"),
     "a negative offset": (PREDICT, {"instances": [INPUT], "min_offset": -1}, 400, "min_offset"),
     "a version that is no number": ("/v1/models/vec:rollback", {"version": "../../etc"}, 400, "must be a number"),
+    "a version in other digits": ("/v1/models/vec:rollback", {"version": "²"}, 400, "must be a number"),
+    "a version of 5,000 digits": ("/v1/models/vec:rollback", {"version": "9" * 5_000}, 400, "must be a number"),
+    "a label of blanks": (FEEDBACK, {"feedback": [{"input": INPUT, "label": "   "}]}, 400, "label"),
+    "a user with a NUL": (PREDICT, {"instances": [INPUT], "user": "a\x00b"}, 400, "user"),
     "a version that is not there": ("/v1/models/vec:rollback", {"version": 99999}, 404, "no version 99999"),
     "a reply without a text": ("/v1/models/chat/replies", {"text": "  "}, 400, "needs a text"),
     "replies of a classifier": ("/v1/models/vec/replies", {"text": "hello"}, 400, "only a ranker has replies"),
