@@ -11,6 +11,7 @@ question until somebody contradicts it. Shapes: Q questions, R replies, D featur
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ PROBES = 32
 OPTIONS: dict[str, Any] = {
     "shrinkage": 2.5,  # of the covariance, in examples per feature
     "abstain_below": 0.38,  # cosine to the nearest thing known about the chosen reply
+    "abstain_margin": 4.0,  # lead of the chosen reply over the next one, in score units: below it, it is a guess
     "candidates": 5,  # replies listed in a prediction
     "max_replies": 5_000,
     "max_exemplars": 20_000,  # the newest are kept; corrections outlive thumbs
@@ -108,48 +110,53 @@ class Exemplars:
 
     def __init__(self) -> None:
         self.chunks: dict[int, dict[int, Exemplar]] = {}
-        self.revisions: dict[int, int] = {}
-        self.count = 0
+        self.taught: dict[int, Exemplar] = {}  # by offset, like the next one; together they are everything
+        self.rated: dict[int, Exemplar] = {}
+        self._parts: dict[int, Part] = {}  # of the chunks that have not changed since
+
+    @property
+    def count(self) -> int:
+        return len(self.taught) + len(self.rated)
 
     def add(self, exemplar: Exemplar) -> None:
         self.chunks.setdefault(exemplar.offset // CHUNK, {})[exemplar.offset] = exemplar
-        self.count += 1
-        self._touch(exemplar.offset // CHUNK)
+        (self.taught if exemplar.taught else self.rated)[exemplar.offset] = exemplar
+        self._parts.pop(exemplar.offset // CHUNK, None)
 
     def remove(self, offset: int) -> Exemplar | None:
         """Take it out; None where it is not, or no longer, here."""
-        chunk = self.chunks.get(offset // CHUNK, {})
-        gone = chunk.pop(offset, None)
+        number = offset // CHUNK
+        gone = self.chunks.get(number, {}).pop(offset, None)
         if gone is not None:
-            self.count -= 1
-            self._touch(offset // CHUNK)
-            if not chunk:
-                del self.chunks[offset // CHUNK]
+            (self.taught if gone.taught else self.rated).pop(offset)
+            self._parts.pop(number, None)
+            if not self.chunks[number]:
+                del self.chunks[number]
         return gone
-
-    def _touch(self, chunk: int) -> None:
-        self.revisions[chunk] = new_revision()
 
     def all(self) -> list[Exemplar]:
         return [self.chunks[chunk][offset] for chunk in sorted(self.chunks) for offset in sorted(self.chunks[chunk])]
 
     def oldest(self) -> Exemplar:
         """The one to give up first: thumbs before corrections, then by age."""
-        return min(self.all(), key=lambda exemplar: (exemplar.taught, exemplar.offset))
+        kind = self.rated or self.taught
+        return kind[min(kind)]
 
     def parts(self) -> dict[str, Part]:
         return {f"exemplars-{chunk}": self._part(chunk) for chunk in sorted(self.chunks)}
 
     def _part(self, chunk: int) -> Part:
-        rows = [self.chunks[chunk][offset] for offset in sorted(self.chunks[chunk])]
-        tensors: Tensors = {
-            "features": np.frombuffer(b"".join(row.features for row in rows), np.int8).reshape(len(rows), -1),
-            "offset": np.array([row.offset for row in rows], np.int64),
-            "reply": np.array([row.reply for row in rows], np.int32),
-            "reward": np.array([row.reward for row in rows], np.int8),
-            "taught": np.array([row.taught for row in rows], np.bool_),
-        }
-        return Part(tensors, serving=True, revision=self.revisions[chunk])
+        if chunk not in self._parts:
+            rows = [self.chunks[chunk][offset] for offset in sorted(self.chunks[chunk])]
+            tensors: Tensors = {
+                "features": np.frombuffer(b"".join(row.features for row in rows), np.int8).reshape(len(rows), -1),
+                "offset": np.array([row.offset for row in rows], np.int64),
+                "reply": np.array([row.reply for row in rows], np.int32),
+                "reward": np.array([row.reward for row in rows], np.int8),
+                "taught": np.array([row.taught for row in rows], np.bool_),
+            }
+            self._parts[chunk] = Part(tensors, serving=True, revision=new_revision())
+        return self._parts[chunk]
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +252,8 @@ class Ranker:
             Candidate(self.replies[r].id, float(chances_R[r]), self.replies[r].text) for r in order if allowed_R[r]
         )
         best = int(order[0])
-        if not settled and self._familiarity(best, near_R, cosine_E, neighbours) < self.options["abstain_below"]:
+        strange = self._familiarity(best, near_R, cosine_E, neighbours) < self.options["abstain_below"]
+        if not settled and (strange or lead(scores_R[allowed_R]) < self.options["abstain_margin"]):
             return Answer(None, candidates, candidates[0].score, abstained=True)
         return Answer(candidates[0].id, candidates, candidates[0].score)
 
@@ -361,8 +369,8 @@ class Ranker:
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         """The newest taught questions, each with the reply last settled on for it and not forbidden since."""
-        taught = dict.fromkeys(exemplar.features for exemplar in reversed(self.exemplars.all()) if exemplar.taught)
-        questions = list(taught)[:PROBES]
+        newest = nlargest(4 * PROBES, self.exemplars.taught)  # some may be about the same question
+        questions = list(dict.fromkeys(self.exemplars.taught[offset].features for offset in newest))[:PROBES]
         _, _, neighbours = self._solved()
         cosines_QE = neighbours.cosines(unit_rows(features_of(questions)))
         settled = [self._settled(cosine_E, neighbours) for cosine_E in cosines_QE]
@@ -459,6 +467,14 @@ def last_words(cosine_E: NDArray[np.float32], neighbours: Neighbours) -> tuple[l
         if neighbours.reward_E[at] > 0
     ]
     return [reply for _, _, reply in sorted(agreed, reverse=True)], forbidden
+
+
+def lead(scores: NDArray[Any]) -> float:
+    """How far the best is ahead of the next one."""
+    if len(scores) < 2:
+        return float("inf")
+    next_best, best = np.partition(scores, -2)[-2:]
+    return float(best - next_best)
 
 
 def softmax(scores: NDArray[Any]) -> NDArray[np.float64]:
