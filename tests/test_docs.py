@@ -109,3 +109,23 @@ def test_make_has_the_verbs_the_readme_names() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", "\n".join(blocks("sh")), re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_shipped_log_replays_to_the_state_its_page_names() -> None:
+    page = (ROOT / "data" / "README.md").read_text()
+    command, state = (
+        re.findall(r"^(online replay .*)$", page, re.MULTILINE)[0],
+        re.findall(r"\b[0-9a-f]{64}\b", page)[0],
+    )
+    printed = subprocess.run(
+        [sys.executable, "-m", *command.split()], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert json.loads(printed.stdout)["state_sha256"] == state
+
+
+def test_the_starter_repertoire_is_what_its_page_says() -> None:
+    replies = [json.loads(line) for line in (ROOT / "data" / "repertoire.jsonl").read_text().splitlines()]
+    assert len({reply["id"] for reply in replies}) == len({reply["text"] for reply in replies}) == 135
+    questions = [question for reply in replies for question in reply["examples"]]
+    assert len(questions) == len(set(questions)) == 961
+    assert min(len(reply["examples"]) for reply in replies) >= 5
