@@ -193,8 +193,7 @@ async def warm_up(service: Service) -> None:
 
 
 async def teach(connection: Connection, model: str, events: Sequence[tuple[list[float] | str, str]]) -> None:
-    """Predicts once first: with nothing in live.py's warm_up, versions of a vector model are refused."""
-    await must(connection, predict(model, events[0][0]))
+    """Give labels, and return once they are learned and served."""
     for event in events:
         await must(connection, label(model, *event))
     await learned(connection, model, events[0][0])

@@ -42,13 +42,14 @@ def body_of(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def parts_of(request: Request) -> Parts:
+# async, or every request would hop through a thread for them
+async def parts_of(request: Request) -> Parts:
     parts: Parts = request.app.state.parts
     return parts
 
 
-def model_of(request: Request, model: str) -> ModelParts:
-    return parts_of(request).model(model)
+async def model_of(request: Request, model: str) -> ModelParts:
+    return (await parts_of(request)).model(model)
 
 
 PartsHere = Annotated[Parts, Depends(parts_of)]

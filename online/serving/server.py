@@ -38,6 +38,7 @@ def run(settings: Settings, listener: socket.socket, with_learner: bool, when_re
     )
     server = Server(config, app.state.parts, when_ready)
     try:
-        asyncio.run(server.serve([listener]))
+        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+            runner.run(server.serve([listener]))
     except KeyboardInterrupt:
         return  # uvicorn raises it again once everything is stopped
