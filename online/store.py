@@ -111,6 +111,8 @@ def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> N
 
 
 def predictions_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:
+    if not ids:
+        return {}
     found = connection.execute(select(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model))
     return {row["id"]: PredictionRow(**row) for row in found.mappings()}
 

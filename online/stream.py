@@ -53,11 +53,11 @@ class EventRow(SQLModel, table=True):
 EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
 
 
-def append_events(connection: Connection, model: str, events: Sequence[Event]) -> list[int]:
-    """Append inside the caller's transaction; one offset per event, in order."""
+def append_events(connection: Connection, model: str, events: Sequence[Event], new: bool = False) -> list[int]:
+    """Append inside the caller's transaction; one offset per event, in order. new: the caller knows that all are."""
     if connection.dialect.name == "postgresql":  # commit order must be offset order: one appender a model at a time
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
-    known = offsets_of(connection, model, [event.id for event in events])
+    known = {} if new else offsets_of(connection, model, [event.id for event in events])
     last = connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
     rows = []
     for event in events:

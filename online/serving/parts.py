@@ -30,6 +30,7 @@ from online.workspace import Workspace, cache_folder
 log = logging.getLogger("online.serving")
 
 RELAY_RETRY_S = 1.0
+FATES_GATHER_S = 0.1
 FEED_KEPT = 1_000  # events kept for a listener that does not read
 
 
@@ -80,6 +81,7 @@ class ModelParts:
     marked_until: int = 0
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     fates_due: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     marking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def swapped(self, before: Served, served: Served) -> None:
@@ -110,6 +112,8 @@ class ModelParts:
         while True:
             await self.fates_due.wait()
             self.fates_due.clear()
+            with suppress(TimeoutError):  # whoever asks meanwhile has them written at once
+                await asyncio.wait_for(self.stopping.wait(), FATES_GATHER_S)
             await self.flush_fates()
 
     async def flush_fates(self) -> None:
@@ -194,6 +198,7 @@ class Parts:
         """End every event stream, so that connections can close."""
         self.stopping = True
         for model in self.models.values():
+            model.stopping.set()
             model.feed.close()
 
     async def stop(self) -> None:

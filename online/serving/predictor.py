@@ -201,7 +201,7 @@ class Predictor:
         if item.prediction_id is not None and prediction is None:
             raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}")
         events = self._events(connection, place, item, features, prediction)
-        offsets = append_events(connection, self.name, events)
+        offsets = append_events(connection, self.name, events, new=True)  # as new as their feedback
         for event, offset in zip(events, offsets, strict=True):
             if event.kind == "reply":
                 store.add_reply(connection, self.name, event.label, event.text, offset)

@@ -244,9 +244,10 @@ def test_what_other_options_refused_is_learned_by_options_that_can(tmp_path: Pat
 
 def test_a_live_file_that_is_gone_or_damaged_is_made_anew_at_the_next_start(scene: Scene) -> None:
     scene.learn(*events(5))
-    for damage in (None, "", "null"):
-        live_file = scene.snapshots.folder / "LIVE"
-        live_file.unlink() if damage is None else live_file.write_text(damage)
+    for damage in (None, "nonsense", "999"):
+        (scene.snapshots.folder / "LIVE").unlink()
+        if damage is not None:
+            (scene.snapshots.folder / "LIVE").symlink_to(damage)
         scene.learner = scene.started()
         assert scene.live_until() == 5
 
