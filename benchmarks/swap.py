@@ -123,7 +123,7 @@ async def run_window(service: Service, flags: Namespace, publishing: bool, seed:
 
 
 async def both_loads(load: Pool, teachers: Pool, window: Window, flags: Namespace, seconds: float, seed: int) -> None:
-    probe = predict("vec", *[inputs.vectors(1, 0)[0][0]] * COPIES)
+    probe = predict("vec", *[inputs.vectors(1, 0)[0][0]] * COPIES, record=not flags.dry)
     lessons = inputs.vectors(int(flags.feedback_rate * seconds), seed) if window.publishing else []
     window.replies, window.feedback = await asyncio.gather(
         open_loop(load.ask, [probe] * int(flags.rate * seconds), flags.rate),
@@ -202,6 +202,7 @@ def flags_given() -> Namespace:
     made.add_argument("--seconds", type=float, default=60, help="seconds of publishing in all (default 60)")
     made.add_argument("--windows", type=int, default=3, help="publishing windows they are split into (default 3)")
     made.add_argument("--rate", type=float, default=50, help="predict requests a second (default 50)")
+    made.add_argument("--dry", action="store_true", help="predict without recording: the swap without the disk")
     made.add_argument("--feedback-rate", type=float, default=20, help="labels a second while publishing (default 20)")
     return made.parse_args()
 

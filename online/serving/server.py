@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -11,6 +12,7 @@ from online.serving.parts import Parts
 from online.settings import Settings
 
 DRAIN_S = 10  # open requests get this long to finish
+SWITCH_S = 0.0005  # the event loop waits no longer than this for a thread that loads a version or writes rows
 
 
 class Server(uvicorn.Server):
@@ -32,6 +34,7 @@ class Server(uvicorn.Server):
 
 def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:
     """Serve until SIGINT or SIGTERM; then drain, stop the learner and return."""
+    sys.setswitchinterval(SWITCH_S)
     app = create_app(settings, with_learner)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, timeout_graceful_shutdown=DRAIN_S, server_header=False
