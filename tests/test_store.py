@@ -152,6 +152,16 @@ def test_a_password_is_never_shown(where: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_room_in_the_wal_is_made_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    made = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    made.make_room()
+    assert (tmp_path / "online.db-wal").stat().st_size > store.WAL_ROOM_BYTES
+    made.submit(adding("after")).result()
+    assert list(made.read(lambda c: store.predictions_of(c, "m", ["after"]))) == ["after"]
+    assert made.read(lambda c: c.execute(text("SELECT key FROM meta")).all()) == [("instance",)]
+    made.close()
+
+
 def test_closing_finishes_what_was_submitted(tmp_path: Path) -> None:
     made = Store(f"sqlite:///{tmp_path / 'online.db'}")
     works = [made.submit(adding(f"p{n}")) for n in range(50)]

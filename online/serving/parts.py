@@ -217,6 +217,7 @@ class Parts:
 def build(settings: Settings, with_learner: bool) -> Parts:
     """Open everything. Raises SetupError that says what cannot be opened."""
     workspace, metrics = Workspace(settings), Metrics()
+    workspace.store.make_room()
     encoder_of = cache(
         lambda key: encoder(json.loads(key), cache_folder(), settings.encoder_threads, settings.max_text_chars)
     )
