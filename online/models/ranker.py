@@ -25,21 +25,27 @@ from online.models import (
     Options,
     Part,
     State,
-    Tensors,
-    new_revision,
     packed,
     take,
     unpacked,
 )
 from online.models.encoder import TEXT_WIDTH, TextEncoder
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
+from online.models.exemplars import (
+    Exemplar,
+    Exemplars,
+    Neighbours,
+    chunk_number,
+    evidence,
+    exemplar_of,
+    exemplars_of,
+    features_of,
+    last_words,
+    unit_rows,
+)
 
-SAME_QUESTION = 0.999  # cosine from which two questions are one
-NEAR_QUESTION = 0.5  # cosine from which a rated question says something about another
 EVIDENCE_GAIN = 300.0  # in LDA score units, for one full agreement
-EVIDENCE_DAMPING = 0.3
 SOFTMAX_SCALE = 40.0
-CHUNK = 256  # exemplars in one file: full ones are hard-linked from version to version
 PROBES = 32
 
 OPTIONS: dict[str, Any] = {
@@ -88,112 +94,6 @@ class Reply:
     @classmethod
     def recalled(cls, id: str, wordings: list[Any], changes: list[Any]) -> "Reply":
         return cls(id, {at: (text, bytes.fromhex(features)) for at, text, features in wordings}, dict(changes))
-
-
-@dataclass(frozen=True, slots=True)
-class Exemplar:
-    """A rated question: a reward in [-127, 127] for one reply."""
-
-    offset: int
-    reply: int
-    reward: int
-    taught: bool
-    features: bytes
-
-    def digest(self, reply_id: str) -> int:
-        data = f"{self.offset} {reply_id} {self.reward} {self.taught} ".encode() + self.features
-        return int.from_bytes(hashlib.sha256(data).digest(), "little")
-
-
-class Exemplars:
-    """The learner's side: rated questions in chunks by offset, so that an old chunk's file never changes again."""
-
-    def __init__(self) -> None:
-        self.chunks: dict[int, dict[int, Exemplar]] = {}
-        self.taught: dict[int, Exemplar] = {}  # by offset, like the next one; together they are everything
-        self.rated: dict[int, Exemplar] = {}
-        self._parts: dict[int, Part] = {}  # of the chunks that have not changed since
-
-    @property
-    def count(self) -> int:
-        return len(self.taught) + len(self.rated)
-
-    def add(self, exemplar: Exemplar) -> None:
-        self.chunks.setdefault(exemplar.offset // CHUNK, {})[exemplar.offset] = exemplar
-        (self.taught if exemplar.taught else self.rated)[exemplar.offset] = exemplar
-        self._parts.pop(exemplar.offset // CHUNK, None)
-
-    def remove(self, offset: int) -> Exemplar | None:
-        """Take it out; None where it is not, or no longer, here."""
-        number = offset // CHUNK
-        gone = self.chunks.get(number, {}).pop(offset, None)
-        if gone is not None:
-            (self.taught if gone.taught else self.rated).pop(offset)
-            self._parts.pop(number, None)
-            if not self.chunks[number]:
-                del self.chunks[number]
-        return gone
-
-    def all(self) -> list[Exemplar]:
-        return [self.chunks[chunk][offset] for chunk in sorted(self.chunks) for offset in sorted(self.chunks[chunk])]
-
-    def oldest(self) -> Exemplar:
-        """The one to give up first: thumbs before corrections, then by age."""
-        kind = self.rated or self.taught
-        return kind[min(kind)]
-
-    def parts(self) -> dict[str, Part]:
-        return {f"exemplars-{chunk}": self._part(chunk) for chunk in sorted(self.chunks)}
-
-    def _part(self, chunk: int) -> Part:
-        if chunk not in self._parts:
-            rows = [self.chunks[chunk][offset] for offset in sorted(self.chunks[chunk])]
-            tensors: Tensors = {
-                "features": np.frombuffer(b"".join(row.features for row in rows), np.int8).reshape(len(rows), -1),
-                "offset": np.array([row.offset for row in rows], np.int64),
-                "reply": np.array([row.reply for row in rows], np.int32),
-                "reward": np.array([row.reward for row in rows], np.int8),
-                "taught": np.array([row.taught for row in rows], np.bool_),
-            }
-            self._parts[chunk] = Part(tensors, serving=True, revision=new_revision())
-        return self._parts[chunk]
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """The serving side: the same exemplars as arrays over E, and the cosine of Q questions to each of them."""
-
-    chunks: Sequence[Part]
-    offset_E: NDArray[np.int64]
-    reply_E: NDArray[np.int32]
-    reward_E: NDArray[np.float32]  # [-1, 1]
-    taught_E: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, parts: Sequence[Part]) -> "Neighbours":
-        def joined(name: str, kind: Any) -> NDArray[Any]:
-            return np.concatenate([np.zeros(0, kind), *(part.tensors[name] for part in parts)]).astype(kind)
-
-        reward = (joined("reward", np.float32) / 127).astype(np.float32)
-        return cls(parts, joined("offset", np.int64), joined("reply", np.int32), reward, joined("taught", np.bool_))
-
-    def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
-        columns = [unit_QD @ self._unit(part).T for part in self.chunks]
-        return np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
-
-    @staticmethod
-    def _unit(part: Part) -> NDArray[np.float32]:
-        if "unit" not in part.derived:
-            part.derived["unit"] = unit_rows(part.tensors["features"])
-        unit: NDArray[np.float32] = part.derived["unit"]
-        return unit
-
-
-def unit_rows(features: NDArray[np.int8]) -> NDArray[np.float32]:
-    """int8 [N, D] -> float32 rows of length 1 (zero rows stay zero)."""
-    rows = features.astype(np.float32)
-    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1).astype(np.float32)
-    return unit
 
 
 class Ranker:
@@ -422,51 +322,6 @@ class Ranker:
             for exemplar in exemplars_of(part):
                 self.exemplars.add(exemplar)
                 self._sum_digest(exemplar, 1)
-
-
-def exemplar_of(example: Example, reply: int) -> Exemplar:
-    reward = round((2 * example.reward - 1) * 127) if example.kind == "reward" else 127
-    return Exemplar(example.offset, reply, reward, example.kind == "correction", example.features)
-
-
-def exemplars_of(part: Part) -> list[Exemplar]:
-    columns = (part.tensors[name] for name in ("offset", "reply", "reward", "taught", "features"))
-    return [Exemplar(int(o), int(r), int(w), bool(t), f.tobytes()) for o, r, w, t, f in zip(*columns, strict=True)]
-
-
-def chunk_number(name: str) -> int:
-    number = name.rpartition("-")[2]
-    return int(number) if number.isdigit() else -1
-
-
-def features_of(inputs: Sequence[bytes]) -> NDArray[np.int8]:
-    return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
-
-
-def evidence(cosine_E: NDArray[np.float32], neighbours: Neighbours, replies: int) -> NDArray[np.float64]:
-    """Averaged signed evidence per reply, in (-1/damping, 1/damping): what rated neighbours say."""
-    kernel_E = np.clip((cosine_E - NEAR_QUESTION) / (1 - NEAR_QUESTION), 0, None) ** 2
-    near = np.flatnonzero(kernel_E)
-    reply, kernel, reward = neighbours.reply_E[near], kernel_E[near], neighbours.reward_E[near]
-    signed_R = np.bincount(reply, weights=kernel * reward, minlength=replies)
-    weight_R = np.bincount(reply, weights=kernel * np.abs(reward), minlength=replies)
-    averaged: NDArray[np.float64] = signed_R / (1 + EVIDENCE_DAMPING * weight_R)
-    return averaged
-
-
-def last_words(cosine_E: NDArray[np.float32], neighbours: Neighbours) -> tuple[list[int], list[int]]:
-    """What was last said about this very question: (replies it settled on, best first; replies it forbids)."""
-    same = np.flatnonzero(cosine_E >= SAME_QUESTION)
-    last: dict[int, int] = {}
-    for at in sorted(same, key=lambda at: int(neighbours.offset_E[at])):
-        last[int(neighbours.reply_E[at])] = int(at)
-    forbidden = [reply for reply, at in last.items() if neighbours.reward_E[at] < 0]
-    agreed = [
-        (neighbours.taught_E[at], neighbours.offset_E[at], reply)
-        for reply, at in last.items()
-        if neighbours.reward_E[at] > 0
-    ]
-    return [reply for _, _, reply in sorted(agreed, reverse=True)], forbidden
 
 
 def lead(scores: NDArray[Any]) -> float:

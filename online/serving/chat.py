@@ -6,6 +6,7 @@ from online.errors import BadInput, TooLarge
 from online.schemas import NewReply, Receipt, RepliesAnswer, ReplyShown
 from online.serving.api import ERRORS, ModelHere, PartsHere, answer, body_as, body_of, live_stamp
 from online.serving.parts import ModelParts
+from online.serving.repertoire import Repertoire
 from online.store import ReplyRow
 
 router = APIRouter(responses=ERRORS)
@@ -15,7 +16,9 @@ router = APIRouter(responses=ERRORS)
 async def replies(model: ModelHere) -> Response:
     """Every reply, retired ones too, in the order they came."""
     check_ranker(model)
-    return answer({"replies": [shown(row) for row in await model.predictor.replies()]}, headers=live_stamp(model))
+    return answer(
+        {"replies": [shown(row) for row in await Repertoire(model.predictor).all()]}, headers=live_stamp(model)
+    )
 
 
 @router.post("/v1/models/{model}/replies", status_code=202, response_model=ReplyShown, openapi_extra=body_of(NewReply))
@@ -29,7 +32,7 @@ async def add(request: Request, model: ModelHere, parts: PartsHere) -> Response:
         raise TooLarge(
             f"the reply has {len(new.text)} characters; at most {parts.settings.max_text_chars} (max_text_chars)"
         )
-    row = (await model.predictor.add_replies([new]))[0]
+    row = (await Repertoire(model.predictor).add([new]))[0]
     return answer(shown(row), 202, live_stamp(model))
 
 
@@ -37,7 +40,7 @@ async def add(request: Request, model: ModelHere, parts: PartsHere) -> Response:
 async def retire(model: ModelHere, id: str) -> Response:
     """Stop giving a reply. What was learned about it is kept, for the day it is added again."""
     check_ranker(model)
-    offset = await model.predictor.retire(id)
+    offset = await Repertoire(model.predictor).retire(id)
     return answer({"id": id, "offset": offset, "status": "accepted"}, 202, live_stamp(model))
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from online import store
@@ -21,6 +20,7 @@ from online.observability import Metrics, fact
 from online.schemas import LearnerState, NewReply
 from online.serving.live import LiveModel, Served
 from online.serving.predictor import Predictor
+from online.serving.repertoire import Repertoire, read_repertoire, starter
 from online.serving.supervisor import Supervisor
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
@@ -75,7 +75,7 @@ class ModelParts:
     copy: RedisStream | None
     feed: Feed
     metrics: Metrics
-    repertoire: list[NewReply]
+    first_replies: list[NewReply]
     last_freshness_ms: float | None = None
     to_mark: list[tuple[int, int, int, str]] = field(default_factory=list)
     marked_until: int = 0
@@ -252,8 +252,8 @@ def build_model(
         spec, settings, text_encoder, live, workspace.store, metrics, lambda: parts.ring(), new_id, time.monotonic
     )
     copy = workspace.redis_stream(spec.name)
-    repertoire = read_repertoire(settings.repertoire or starter()) if spec.kind == "ranker" else []
-    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, feed, metrics, repertoire)
+    first = read_repertoire(settings.repertoire or starter()) if spec.kind == "ranker" else []
+    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, feed, metrics, first)
     return parts
 
 
@@ -268,36 +268,9 @@ def status_of(model: ModelParts, learner: LearnerState) -> dict[str, Any]:
 
 async def seed(model: ModelParts) -> None:
     """Give a ranker without a history its first repertoire."""
-    if model.repertoire and await asyncio.to_thread(model.stream.head) == 0:
-        await model.predictor.add_replies(model.repertoire, origin="starter")
-        fact(log, "repertoire loaded", model=model.spec.name, replies=len(model.repertoire))
-
-
-def read_repertoire(path: Path) -> list[NewReply]:
-    """JSONL of {"id", "text", "examples"}. Raises SetupError that names the line."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise SetupError(f"the repertoire {path} cannot be read: {error.strerror}") from None
-    replies = []
-    for number, line in enumerate(lines, 1):
-        try:
-            replies += [NewReply.model_validate_json(line)] if line.strip() else []
-        except ValueError:
-            raise SetupError(
-                f'the repertoire {path}, line {number}: expected {{"id", "text", "examples": [...]}}'
-            ) from None
-    return replies
-
-
-def starter() -> Path:
-    """The repertoire that ships: inside an installed package, or beside the sources."""
-    package = Path(__file__).parent.parent
-    return next(
-        path
-        for path in (package / "data" / "repertoire.jsonl", package.parent / "data" / "repertoire.jsonl")
-        if path.exists()
-    )
+    if model.first_replies and await asyncio.to_thread(model.stream.head) == 0:
+        await Repertoire(model.predictor).add(model.first_replies, origin="starter")
+        fact(log, "repertoire loaded", model=model.spec.name, replies=len(model.first_replies))
 
 
 def new_id() -> str:

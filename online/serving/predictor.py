@@ -18,7 +18,7 @@ from online import store
 from online.errors import BadInput, Conflict, NotFound, TooLarge
 from online.models import Answer, Encoder
 from online.observability import Metrics
-from online.schemas import Event, Fate, FeedbackFate, FeedbackItem, NewReply, PredictRequest, Receipt, Target
+from online.schemas import Event, Fate, FeedbackFate, FeedbackItem, PredictRequest, Receipt, Target
 from online.serving.batcher import Batcher
 from online.serving.live import LiveModel, Served
 from online.settings import ModelSettings, Settings
@@ -124,7 +124,7 @@ class Predictor:
             )
         encoded = [await self._own_features(place, item) for place, item in enumerate(items)]
         named = [item if item.id else item.model_copy(update={"id": self.new_id()}) for item in items]
-        receipts: list[Receipt] = await self._commit(
+        receipts: list[Receipt] = await self.commit(
             lambda connection: self._record_feedback(connection, named, encoded)
         )
         acknowledged_at = self.clock()
@@ -133,7 +133,7 @@ class Predictor:
             self.metrics.feedback.labels(self.name, signal_of(item)).inc()
         return receipts
 
-    async def _commit(self, work: Callable[[Connection], Any]) -> Any:
+    async def commit(self, work: Callable[[Connection], Any]) -> Any:
         """Run in a durable transaction, then wake the learner."""
         result = await asyncio.wrap_future(self.store.submit(work))
         self.ring()
@@ -251,19 +251,15 @@ class Predictor:
     ) -> list[Event]:
         reply = store.reply_with_text(connection, self.name, text)
         if reply is not None:
-            again = [] if reply.active else [self._change(connection, reply.id, True, f"{id}#restore")]
+            again = [] if reply.active else [change_reply(connection, self.name, reply.id, True, f"{id}#restore")]
             return [*again, Event(id, "correction", asked, reply.id, choice=choice)]
         new = f"r{store.reply_count(connection, self.name) + 1}-{id[:40]}"
         return [Event(f"{id}#reply", "reply", features, new, text), Event(id, "correction", asked, new, choice=choice)]
 
-    def _change(self, connection: Connection, reply: str, active: bool, id: str) -> Event:
-        store.set_reply_active(connection, self.name, reply, active)
-        return Event(id, "restore" if active else "retire", label=reply)
-
     # what became of it
 
     async def fate(self, id: str) -> FeedbackFate:
-        rows = await self._read(lambda connection: store.feedback_of(connection, self.name, [id]))
+        rows = await self.read(lambda connection: store.feedback_of(connection, self.name, [id]))
         row = rows.get(id)
         if row is None:
             raise NotFound(f"{self.name} has no feedback {id!r}")
@@ -278,13 +274,13 @@ class Predictor:
             freshness_ms=elapsed_ms(row.created_at, row.learned_at),
         )
 
-    async def _read(self, question: Callable[[Connection], Any]) -> Any:
+    async def read(self, question: Callable[[Connection], Any]) -> Any:
         """Off the event loop: a store that is slow to answer must not hold up those who do not ask it."""
         return await asyncio.to_thread(self.store.read, question)
 
     async def retract(self, id: str) -> Receipt:
         """Take one feedback back. Doing so again gives the same receipt."""
-        receipt: Receipt = await self._commit(lambda connection: self._record_retraction(connection, id))
+        receipt: Receipt = await self.commit(lambda connection: self._record_retraction(connection, id))
         self.acknowledged.append((receipt.offset, self.clock()))
         return receipt
 
@@ -326,56 +322,11 @@ class Predictor:
         store.drop_reply(connection, self.name, reply)
         return [known.offset]
 
-    # the repertoire
 
-    async def replies(self) -> list[store.ReplyRow]:
-        rows: list[store.ReplyRow] = await self._read(lambda connection: store.replies_of(connection, self.name))
-        return rows
-
-    async def add_replies(self, new: Sequence[NewReply], origin: str | None = None) -> list[store.ReplyRow]:
-        """Add replies with their example questions in one transaction; a text that is there gets the examples."""
-        texts = [[" ".join(reply.text.split()), *reply.examples] for reply in new]
-        encoded = [await self.encode(group) for group in texts]
-        names = [reply.id or self.new_id() for reply in new]
-        return list(
-            await self._commit(lambda connection: self._record_replies(connection, new, names, texts, encoded, origin))
-        )
-
-    def _record_replies(
-        self,
-        connection: Connection,
-        new: Sequence[NewReply],
-        names: Sequence[str],
-        texts: Sequence[Sequence[str]],
-        encoded: Sequence[Sequence[bytes]],
-        origin: str | None,
-    ) -> list[store.ReplyRow]:
-        added = []
-        for reply, name, (text, *_), (features, *examples) in zip(new, names, texts, encoded, strict=True):
-            known = store.reply_with_text(connection, self.name, text)
-            if known is None and store.reply_with_id(connection, self.name, name) is not None:
-                raise Conflict(f"{self.name} has another reply with the id {reply.id!r}")
-            id = known.id if known else name
-            key = f"{store.ADDED}:{origin or self.new_id()}:{id}"
-            first = self._change(connection, id, True, f"{key}#restore") if known else None
-            events = [first or Event(f"{key}#reply", "reply", features, id, text)]
-            events += [Event(f"{key}#{place}", "label", asked, id) for place, asked in enumerate(examples)]
-            offsets = append_events(connection, self.name, events)
-            if known is None:
-                store.add_reply(connection, self.name, id, text, offsets[0])
-            added.append(store.ReplyRow(model=self.name, id=id, text=text, folded="", offset=offsets[-1], active=True))
-        return added
-
-    async def retire(self, id: str) -> int:
-        """The offset from which on the reply is not given any more."""
-        key = f"{self.new_id()}#retire"
-        offset: int = await self._commit(lambda connection: self._record_retirement(connection, id, key))
-        return offset
-
-    def _record_retirement(self, connection: Connection, id: str, key: str) -> int:
-        if store.reply_with_id(connection, self.name, id) is None:
-            raise NotFound(f"{self.name} has no reply {id!r}")
-        return append_events(connection, self.name, [self._change(connection, id, False, key)])[0]
+def change_reply(connection: Connection, model: str, reply: str, active: bool, id: str) -> Event:
+    """The event that restores or retires a reply, which is so in the store already."""
+    store.set_reply_active(connection, model, reply, active)
+    return Event(id, "restore" if active else "retire", label=reply)
 
 
 def signal_of(item: FeedbackItem) -> str:
