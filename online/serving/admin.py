@@ -45,7 +45,7 @@ async def rollback(request: Request, model: ModelHere, parts: PartsHere) -> Resp
 
 @router.get("/v1/models/{model}/events")
 async def events(model: ModelHere, parts: PartsHere) -> StreamingResponse:
-    """Server-sent events: status, published, rolled_back."""
+    """Server-sent events: status, published, learned, refused, retracted, rolled_back."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_stamp(model)}
     return StreamingResponse(follow(model, parts), media_type="text/event-stream", headers=headers)
 

@@ -19,7 +19,7 @@ from online.models.encoder import encoder
 from online.observability import Metrics, fact
 from online.schemas import LearnerState, NewReply
 from online.serving.live import LiveModel, Served
-from online.serving.predictor import Predictor
+from online.serving.predictor import Predictor, shown_fate
 from online.serving.repertoire import Repertoire, read_repertoire, starter
 from online.serving.supervisor import Supervisor
 from online.settings import ModelSettings, Settings
@@ -48,6 +48,10 @@ class Feed:
                 self._listeners.discard(listener)
                 listener.get_nowait()
                 listener.put_nowait(None)
+
+    @property
+    def heard(self) -> bool:
+        return bool(self._listeners)
 
     def listen(self) -> "asyncio.Queue[tuple[str, dict[str, Any]] | None]":
         listener: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue(FEED_KEPT)
@@ -78,6 +82,7 @@ class ModelParts:
     first_replies: list[NewReply]
     last_freshness_ms: float | None = None
     to_mark: list[tuple[int, int, int, str]] = field(default_factory=list)
+    to_tell: list[str] = field(default_factory=list)
     marked_until: int = 0
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     fates_due: asyncio.Event = field(default_factory=asyncio.Event)
@@ -103,8 +108,10 @@ class ModelParts:
         """ms from the acknowledgement to now, of the newest feedback this version is the first to know."""
         age, waiting = None, self.predictor.acknowledged
         while waiting and waiting[0][0] <= learned_until:
-            age = self.predictor.clock() - waiting.popleft()[1]
+            _, id, acknowledged_at = waiting.popleft()
+            age = self.predictor.clock() - acknowledged_at
             self.metrics.freshness_seconds.labels(self.spec.name).observe(age)
+            self.to_tell.append(id)
         return None if age is None else round(age * 1000, 1)
 
     async def mark_fates(self) -> None:
@@ -130,6 +137,18 @@ class ModelParts:
             except Unavailable as error:
                 self.to_mark = due + self.to_mark
                 fact(log, "fates not written yet", logging.WARNING, model=self.spec.name, reason=str(error))
+                return
+        await self._tell_fates()
+
+    async def _tell_fates(self) -> None:
+        """Tell whoever listens what became of each feedback."""
+        ids, self.to_tell = self.to_tell, []
+        if not (ids and self.feed.heard):
+            return
+        rows = await self.predictor.read(lambda connection: store.feedback_of(connection, self.spec.name, ids))
+        for row in rows.values():
+            if row.status in ("learned", "refused", "retracted"):
+                self.feed.tell(row.status, **shown_fate(row).model_dump(exclude_none=True))
 
     def ring(self) -> None:
         self.stream.bell.ring()

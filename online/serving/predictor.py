@@ -52,7 +52,7 @@ class Predictor:
         self.spec, self.settings, self.encoder, self.live, self.store = spec, settings, encoder, live, truth
         self.metrics, self.ring, self.new_id, self.clock = metrics, ring, new_id, clock
         self.name = spec.name
-        self.acknowledged: deque[tuple[int, float]] = deque(maxlen=FRESHNESS_KEPT)
+        self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=FRESHNESS_KEPT)  # offset, id, when
         observe = metrics.batch_instances.labels(self.name).observe
         self.batcher = Batcher(lambda: live.current, self._write_predictions, settings.max_batch, observe)
 
@@ -128,7 +128,7 @@ class Predictor:
             lambda connection: self._record_feedback(connection, named, encoded)
         )
         acknowledged_at = self.clock()
-        self.acknowledged.extend((receipt.offset, acknowledged_at) for receipt in receipts)
+        self.acknowledged.extend((receipt.offset, receipt.id, acknowledged_at) for receipt in receipts)
         for item in named:
             self.metrics.feedback.labels(self.name, signal_of(item)).inc()
         return receipts
@@ -263,16 +263,7 @@ class Predictor:
         row = rows.get(id)
         if row is None:
             raise NotFound(f"{self.name} has no feedback {id!r}")
-        offset = row.retracted_offset or row.offset
-        version = None if row.version is None else str(row.version)
-        return FeedbackFate(
-            id=id,
-            status=row.status,
-            offset=offset,
-            version=version,
-            reason=row.refusal,
-            freshness_ms=elapsed_ms(row.created_at, row.learned_at),
-        )
+        return shown_fate(row)
 
     async def read(self, question: Callable[[Connection], Any]) -> Any:
         """Off the event loop: a store that is slow to answer must not hold up those who do not ask it."""
@@ -281,7 +272,7 @@ class Predictor:
     async def retract(self, id: str) -> Receipt:
         """Take one feedback back. Doing so again gives the same receipt."""
         receipt: Receipt = await self.commit(lambda connection: self._record_retraction(connection, id))
-        self.acknowledged.append((receipt.offset, self.clock()))
+        self.acknowledged.append((receipt.offset, receipt.id, self.clock()))
         return receipt
 
     def _record_retraction(self, connection: Connection, id: str) -> Receipt:
@@ -327,6 +318,17 @@ def change_reply(connection: Connection, model: str, reply: str, active: bool, i
     """The event that restores or retires a reply, which is so in the store already."""
     store.set_reply_active(connection, model, reply, active)
     return Event(id, "restore" if active else "retire", label=reply)
+
+
+def shown_fate(row: store.FeedbackRow) -> FeedbackFate:
+    return FeedbackFate(
+        id=row.id,
+        status=row.status,
+        offset=row.retracted_offset or row.offset,
+        version=None if row.version is None else str(row.version),
+        reason=row.refusal,
+        freshness_ms=elapsed_ms(row.created_at, row.learned_at),
+    )
 
 
 def signal_of(item: FeedbackItem) -> str:

@@ -280,6 +280,18 @@ def test_events_begin_with_the_status_and_tell_what_is_published(service: Servic
         event for event in events if event[0] == "published" and event[1]["learned_until"] >= receipt["offset"]
     )
     assert data["version"].isdigit() and data["freshness_ms"] > 0
+    fate = next(data for name, data in events if name == "learned" and data["id"] == receipt["id"])
+    assert int(fate["version"]) > 0 and fate["offset"] == receipt["offset"]
+    service.http.delete(f"/v1/models/vec/feedback/{receipt['id']}")
+    assert next(data for name, data in events if name == "retracted")["id"] == receipt["id"]
+
+
+def test_events_tell_what_was_refused_and_why(service: Service) -> None:
+    events = service.client("rv").events(timeout_s=60)
+    next(events)
+    receipt = give(service, "rv", input={"x": 1e300}, label="a")
+    fate = next(data for name, data in events if name == "refused")
+    assert fate["id"] == receipt["id"] and "overflows" in fate["reason"]
 
 
 def test_the_documentation_needs_no_other_host(service: Service) -> None:

@@ -201,7 +201,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Server-sent events: status, published, rolled_back.
+         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back.
          */
         get: operations["events_v1_models__model__events_get"];
         put?: never;
