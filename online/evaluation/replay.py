@@ -16,7 +16,7 @@ from online.evaluation.sources import Line, Source
 from online.learning.learner import Pupil
 from online.models import Encoder
 from online.models.encoder import encoder
-from online.schemas import Entry, Event
+from online.schemas import Entry, Event, Target
 from online.workspace import cache_folder
 
 
@@ -114,7 +114,12 @@ class Replay:
             self.score.add(self.pupil.model.predict([event.features])[0].choice, event.label)
 
     def _encoded(self, line: Line) -> Entry:
-        if self.encoder is None:
+        event = line.entry.event
+        if event.target is not None and self.encoder is not None:
+            taken_back = self._encoded(self._line_at(event.target.offset))
+            target = Target(taken_back.offset, taken_back.event)
+            return replace(line.entry, event=replace(event, features=taken_back.event.features, target=target))
+        if self.encoder is None or line.instance is None:
             return line.entry
         try:
             features = self.encoder.encode([line.instance])[0]
@@ -122,7 +127,10 @@ class Replay:
             raise BadInput(
                 f"{self.source.name}, example {line.entry.offset}: {str(error).removeprefix('instance 0 ')}"
             ) from None
-        return replace(line.entry, event=replace(line.entry.event, features=features))
+        return replace(line.entry, event=replace(event, features=features))
+
+    def _line_at(self, offset: int) -> Line:
+        return next(line for line in self.source.lines() if line.entry.offset == offset)
 
     def _history(self, until: int) -> Iterator[Entry]:
         for line in self.source.lines():
