@@ -75,6 +75,8 @@ def serve(
     from online.observability import configure
 
     configure()
+    for library in ("OPENBLAS", "OMP", "MKL"):  # its products are small: more threads would only wait for each other
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     settings = load(config, state=state, host=host, port=port, store=store, stream=stream, device=device)
     listener = bind(settings.host, settings.port)
     from online.serving.server import run
