@@ -4,7 +4,7 @@
     learning --publish-> ring(snapshot bell) ....> every server wakes, reads LIVE
 
 Each listener owns a FIFO in the folder; ringing writes one byte into each. A bell carries no data and may be missed:
-whoever listens looks at the truth (the log, the LIVE file) after every ring and after every timeout.
+whoever listens looks at the truth (the log, LIVE) after every ring and after every timeout.
 """
 
 import errno

@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Field, SQLModel
 
 from online.errors import SetupError, Unavailable
-from online.stream import EVENTS, EventRow
+from online.stream import EVENTS
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
 CONNECT_S, STATEMENT_S = 5, 10  # what Postgres is given before it counts as not answering
@@ -94,7 +94,6 @@ FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
 REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
 META: Any = MetaRow.__table__  # type: ignore[attr-defined]
 TABLES = [PREDICTIONS, FEEDBACK, REPLIES, META, EVENTS]
-assert EventRow.metadata is MetaRow.metadata
 
 
 def now() -> str:

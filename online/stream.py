@@ -37,6 +37,9 @@ class Stream(Protocol):
     def head(self) -> int:
         """The last offset; 0 while empty."""
 
+    def close(self) -> None:
+        """Let go of what it listens on."""
+
 
 class EventRow(SQLModel, table=True):
     __tablename__ = "event"

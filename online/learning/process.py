@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import threading
+from contextlib import closing
 from typing import IO
 
 import torch
@@ -12,6 +13,7 @@ from online.errors import SetupError
 from online.learning.learner import Learner
 from online.observability import fact
 from online.settings import Device, ModelSettings
+from online.stream import Stream
 from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
@@ -50,20 +52,21 @@ def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop:
     pause = FIRST_PAUSE_S
     while not stop.is_set():
         try:
-            learner_of(workspace, model, device).run(stop)
+            with closing(workspace.stream(model.name)) as stream:
+                learner_of(workspace, model, stream, device).run(stop)
         except Exception:  # whatever it is, it is this model's alone
             log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause)
             stop.wait(pause)
             pause = min(2 * pause, workspace.settings.restart_max_s)
 
 
-def learner_of(workspace: Workspace, model: ModelSettings, device: str) -> Learner:
+def learner_of(workspace: Workspace, model: ModelSettings, stream: Stream, device: str) -> Learner:
     settings = workspace.settings
     return Learner(
         model.kind,
         workspace.options(model),
         workspace.snapshots(model.name),
-        workspace.stream(model.name),
+        stream,
         workspace.store,
         device,
         settings.learn_batch,

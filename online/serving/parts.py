@@ -80,7 +80,6 @@ class ModelParts:
     feed: Feed
     metrics: Metrics
     first_replies: list[NewReply]
-    last_freshness_ms: float | None = None
     to_mark: list[tuple[int, int, int, str]] = field(default_factory=list)
     to_tell: list[str] = field(default_factory=list)
     marked_until: int = 0
@@ -95,10 +94,10 @@ class ModelParts:
         self.metrics.swaps.labels(name).inc()
         self.metrics.live_version.labels(name).set(served.version)
         self.metrics.learned_until.labels(name).set(served.learned_until)
-        self.last_freshness_ms = self._freshness(served.learned_until)
+        freshness_ms = self._freshness(served.learned_until)
         kind = "rolled_back" if served.version < before.version else "published"
         data = {"version": str(served.version), "learned_until": served.learned_until}
-        self.feed.tell(kind, **data, **({"freshness_ms": self.last_freshness_ms} if kind == "published" else {}))
+        self.feed.tell(kind, **data, **({"freshness_ms": freshness_ms} if kind == "published" else {}))
         if served.learned_until > self.marked_until:
             self.to_mark.append((self.marked_until, served.learned_until, served.version, store.now()))
             self.marked_until = served.learned_until
@@ -145,7 +144,11 @@ class ModelParts:
         ids, self.to_tell = self.to_tell, []
         if not (ids and self.feed.heard):
             return
-        rows = await self.predictor.read(lambda connection: store.feedback_of(connection, self.spec.name, ids))
+        try:
+            rows = await self.predictor.read(lambda connection: store.feedback_of(connection, self.spec.name, ids))
+        except Unavailable as error:
+            fact(log, "fates not told", logging.WARNING, model=self.spec.name, reason=str(error))
+            return
         for row in rows.values():
             if row.status in ("learned", "refused", "retracted"):
                 self.feed.tell(row.status, **shown_fate(row).model_dump(exclude_none=True))
