@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-Kind = Literal["ranker", "classifier", "river"]
 Device = Literal["auto", "cpu", "cuda"]
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -20,10 +19,8 @@ class ModelSettings(Frozen):
     """One `[[models]]` table of online.toml."""
 
     name: str = Field(description="the model's name in every URL")
-    kind: Kind = Field(description="what learns: ranker, classifier or river")
-    options: dict[str, str | int | float | bool | dict[str, str | int | float | bool]] = Field(
-        default_factory=dict, description="the kind's own options"
-    )
+    kind: str = Field(description="what learns: ranker, classifier, river, ...")
+    options: dict[str, Any] = Field(default_factory=dict, description="the kind's own options")
 
     @field_validator("name")
     @classmethod

@@ -260,7 +260,7 @@ class Learner:
             feature_epoch=self.pupil.model.feature_epoch(),
             recipe=self.recipe,
             durable=durable,
-            metrics={"events": self.events, "rated": self.rated, "right": self.right},
+            metrics={"events": self.events, "rated": self.rated, "right": self.right, **self.pupil.model.facts()},
         )
         written = self.snapshots.publish(state, manifest)
         self.parent, self.published_at = written.version, self.clock()

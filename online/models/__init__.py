@@ -49,13 +49,18 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model says to one input. choice is None before it has seen any label, and when it abstains."""
+    """What a model says to one input. choice is None before it has seen any label, and when it abstains.
+
+    propensity: the probability with which the policy chose it. interval: of a number that was predicted, its (low,
+    high); the number itself is the choice.
+    """
 
     choice: str | None
     candidates: tuple[Candidate, ...]
     score: float = 0.0
     propensity: float = 1.0
     abstained: bool = False
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(slots=True)
@@ -86,14 +91,26 @@ class Model(Protocol):
     def subtracts(self) -> bool:
         """Whether `unlearn` is exact; otherwise the learner replays the log without the retracted events."""
 
-    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
-        """One answer per input; changes nothing."""
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """One answer per input; changes nothing.
+
+        keys: one per input, what a policy that explores draws with; None, or no keys: the best answer it knows.
+        """
 
     def learn(self, examples: Sequence[Example]) -> None:
         """All or nothing. Raises BadExample, naming the first example that cannot be learned."""
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         """The state that never having seen them would have left."""
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """The world changed about offset `since`, for one label or (None) for all: rely on what came after it.
+
+        Nothing that was learned is lost by it. A model that has no windows to shorten does nothing.
+        """
+
+    def facts(self) -> Mapping[str, float]:
+        """A few numbers about itself, for its versions' metrics."""
 
     def state(self, serving_only: bool = False) -> State:
         """The parts to publish. Solves the weights where that is still due."""

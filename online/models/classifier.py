@@ -8,7 +8,7 @@ as they came and the sums are made anew from them, so that nothing is ever quant
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,7 +92,7 @@ class Classifier:
 
     # predict
 
-    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         weights = self._solved()
         if not weights.active.any():
             return [Answer(None, ()) for _ in inputs]
@@ -200,6 +200,12 @@ class Classifier:
             for entry in sorted((example.features, example.label, example.reward) for example in self.warm):
                 seen.update(repr(entry).encode())
         return seen.hexdigest()
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """It has no windows to shorten."""
+
+    def facts(self) -> Mapping[str, float]:
+        return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(features, None) for features in self.recent]

@@ -9,7 +9,7 @@ question until somebody contradicts it. Shapes: Q questions, R replies, D featur
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from typing import Any
@@ -117,7 +117,7 @@ class Ranker:
 
     # predict
 
-    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         weights, described_RD, neighbours = self._solved()
         if not weights.active.any():
             return [Answer(None, (), abstained=True) for _ in inputs]
@@ -266,6 +266,12 @@ class Ranker:
         for reply in sorted((reply for reply in self.replies if not reply.gone), key=lambda reply: reply.id):
             seen.update(repr((reply.id, sorted(reply.wordings.items()), sorted(reply.changes.items()))).encode())
         return seen.hexdigest()
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """It has no windows to shorten."""
+
+    def facts(self) -> Mapping[str, float]:
+        return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         """The newest taught questions, each with the reply last settled on for it and not forbidden since."""

@@ -9,7 +9,7 @@ import hmac
 import importlib
 import inspect
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -55,7 +55,7 @@ class River:
     def feature_epoch(self) -> str:
         return "table"
 
-    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         return [self._answer(features(data)) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
@@ -103,6 +103,12 @@ class River:
         seen = hashlib.sha256()
         walk(self.estimator, seen.update, set())
         return seen.hexdigest()
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """It has no windows to shorten."""
+
+    def facts(self) -> Mapping[str, float]:
+        return {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(data, None) for data in self.recent]

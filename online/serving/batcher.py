@@ -15,9 +15,14 @@ from online.serving.live import Served
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request's encoded instances. record: makes the rows of its answers; None for a dry run."""
+    """One request's encoded instances.
+
+    keys: what a policy that explores draws with, one per instance; none for a dry run, like record, which makes the
+    rows of the answers.
+    """
 
     inputs: Sequence[bytes]
+    keys: Sequence[int | None]
     record: Callable[[Served, Sequence[Answer]], list[dict[str, object]]] | None
     done: "asyncio.Future[tuple[Served, list[Answer]]]"
 
@@ -34,10 +39,13 @@ class Batcher:
         self._queue: asyncio.Queue[Asked] = asyncio.Queue()
 
     async def ask(
-        self, inputs: Sequence[bytes], record: Callable[[Served, Sequence[Answer]], list[dict[str, object]]] | None
+        self,
+        inputs: Sequence[bytes],
+        keys: Sequence[int | None],
+        record: Callable[[Served, Sequence[Answer]], list[dict[str, object]]] | None,
     ) -> tuple[Served, list[Answer]]:
         """The answers of one version, given once their rows are committed."""
-        asked = Asked(inputs, record, asyncio.get_running_loop().create_future())
+        asked = Asked(inputs, keys, record, asyncio.get_running_loop().create_future())
         self._queue.put_nowait(asked)
         return await asked.done
 
@@ -58,7 +66,10 @@ class Batcher:
     async def _answer(self, batch: list[Asked]) -> None:
         served = self._current()
         try:
-            answers = served.model.predict([features for asked in batch for features in asked.inputs])
+            answers = served.model.predict(
+                [features for asked in batch for features in asked.inputs],
+                [key for asked in batch for key in asked.keys],
+            )
             shares, rows, start = [], [], 0
             for asked in batch:
                 shares.append(answers[start : start + len(asked.inputs)])

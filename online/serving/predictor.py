@@ -5,6 +5,7 @@ feedback:  items -> events -> one durable transaction (rows + events + new repli
 """
 
 import asyncio
+import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -66,9 +67,10 @@ class Predictor:
         inputs = await self.encode(request.instances)
         if request.min_offset is not None:
             await self.live.wait_until(request.min_offset, request.timeout_ms / 1000)
-        ids: list[str] = []
+        ids = [self.new_id() for _ in inputs] if request.record else []
+        keys: list[int | None] = [*map(draw_key, ids)] or [None] * len(inputs)
         recorder = self._recorder(request, inputs, ids) if request.record else None
-        served, answers = await self.batcher.ask(inputs, recorder)
+        served, answers = await self.batcher.ask(inputs, keys, recorder)
         self.live.warm_up.append(inputs[0])
         self.metrics.predictions.labels(self.name).inc(len(answers))
         return Predicted(answers, ids, served)
@@ -83,10 +85,9 @@ class Predictor:
             raise BadInput(str(error)) from None
 
     def _recorder(
-        self, request: PredictRequest, inputs: Sequence[bytes], ids: list[str]
+        self, request: PredictRequest, inputs: Sequence[bytes], ids: Sequence[str]
     ) -> Callable[[Served, Sequence[Answer]], list[dict[str, object]]]:
         def rows(served: Served, answers: Sequence[Answer]) -> list[dict[str, object]]:
-            ids.extend(self.new_id() for _ in answers)
             created_at = store.now()
             return [
                 {
@@ -318,6 +319,11 @@ def change_reply(connection: Connection, model: str, reply: str, active: bool, i
     """The event that restores or retires a reply, which is so in the store already."""
     store.set_reply_active(connection, model, reply, active)
     return Event(id, "restore" if active else "retire", label=reply)
+
+
+def draw_key(prediction_id: str) -> int:
+    """What a policy that explores draws with: the log's own id, so that the draw can be made again."""
+    return int.from_bytes(hashlib.sha256(prediction_id.encode()).digest()[:8], "little")
 
 
 def shown_fate(row: store.FeedbackRow) -> FeedbackFate:

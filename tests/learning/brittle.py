@@ -1,7 +1,7 @@
 """A model that breaks: it counts labels, explodes half-way through one and answers NaN ever after another."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class Brittle:
     def feature_epoch(self) -> str:
         return "none"
 
-    def predict(self, inputs: Sequence[bytes]) -> list[Answer]:
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         score = float("nan") if "nan" in self.learned else 0.5
         return [Answer("a", (Candidate("a", score),), score) for _ in inputs]
 
@@ -29,6 +29,12 @@ class Brittle:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         raise NotImplementedError
+
+    def drifted(self, label: str | None, since: int) -> None:
+        pass
+
+    def facts(self) -> Mapping[str, float]:
+        return {}
 
     def state(self, serving_only: bool = False) -> State:
         return {"all": Part({"learned": packed(self.learned), "none": np.zeros(1)}, serving=True)}
