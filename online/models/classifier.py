@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, packed, take, unpacked
 from online.models.encoder import TEXT_WIDTH, Column, Columns, TextEncoder, parse_row
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
+from online.models.windows import Windows
 
 WARM_UP = 200  # examples that fit the scales
 BUMPS_UP_TO = 64  # numbers in a vector: beyond this four features a number cost more than they give
@@ -30,6 +31,8 @@ OPTIONS: dict[str, Any] = {
     "priors": True,  # frequent labels are preferred
     "max_labels": 1_000,
     "max_features": 1_024,  # columns of a table; names past it share a few
+    "window": 0,  # newest examples of a label that count; 0: all
+    "drift_window": 0,  # newest examples of a label held so that drift can shorten what counts; 0: it cannot
 }
 
 
@@ -45,12 +48,18 @@ class Classifier:
         self.columns = self._no_columns()
         self.warm: list[Example] | None = None if self.input == "text" or self.options["scale"] else []
         self.statistics = ExactStatistics(self._width(), device)
+        self.windows = Windows(self.options["window"], self.options["drift_window"])
         self.recent: list[bytes] = []
         self._weights: LinearWeights | None = None
 
     @property
     def subtracts(self) -> bool:
-        """Not once examples decide how others are seen: by the scales fitted to them, by a table's last free column."""
+        """Not once examples decide how others are seen: by the scales fitted to them, by a table's last free column.
+
+        Nor while a label's window holds no example to spare.
+        """
+        if self.windows.exhausted(self.statistics):
+            return False
         if self.input == "text" or self.warm is not None:
             return True
         full = self.input == "table" and len(self.columns.columns) >= self.options["max_features"]
@@ -114,7 +123,8 @@ class Classifier:
             if self.warm is not None:
                 self._fit(self.warm)
             shrinkage = self.options["shrinkage"] or (2.5 if self.input == "text" else 0.5)
-            self._weights = solve_slda(self.statistics, shrinkage, self.options["priors"])
+            rested_on = self.windows.rested_on(self.statistics)
+            self._weights = solve_slda(self.statistics, shrinkage, self.options["priors"], rested_on=rested_on)
         return self._weights
 
     # learn
@@ -147,6 +157,7 @@ class Classifier:
         self.columns = self._no_columns()
         self._admit(self.columns, [example.features for example in warm])
         self.statistics = ExactStatistics(self._width(), self.device)
+        self.windows = self.windows.emptied()
         self._count(warm, times=1)
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
@@ -159,9 +170,10 @@ class Classifier:
             chosen = [example for example in examples if (example.reward < 0.5) == negative]
             if chosen:
                 classes = [self.statistics.add_label(example.label) for example in chosen]
-                self.statistics.add(
-                    self._features([example.features for example in chosen], self.columns), classes, negative, times
-                )
+                features = self._features([example.features for example in chosen], self.columns)
+                self.statistics.add(features, classes, negative, times)
+                if not negative:
+                    self.windows.add(features, [e.label for e in chosen], [e.offset for e in chosen], times)
 
     def _check_all(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -202,10 +214,14 @@ class Classifier:
         return seen.hexdigest()
 
     def drifted(self, label: str | None, since: int) -> None:
-        """It has no windows to shorten."""
+        """Let the means rest on what came since: see `Windows.cut`."""
+        if self.warm is not None:
+            self._fit(self.warm)
+        self.windows.cut(label, since, self.statistics)
+        self._weights = None
 
     def facts(self) -> Mapping[str, float]:
-        return {}
+        return {"shortened_labels": self.windows.cuts()} if self.options["drift_window"] else {}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(features, None) for features in self.recent]
@@ -221,6 +237,8 @@ class Classifier:
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": packed(self._memory())}, serving=False)
+            if self.windows.room:
+                parts["windows"] = Part(self.windows.tensors(self.statistics.width), serving=False)
         return parts
 
     def _memory(self) -> dict[str, Any]:
@@ -242,6 +260,8 @@ class Classifier:
             tensors = state["statistics"].tensors
             self.statistics = ExactStatistics.restored(meta["labels"], tensors, self.device)
             self._recall(unpacked(tensors["memory"]))
+            if "windows" in state:
+                self.windows.restore(state["windows"].tensors)
 
     def _recall(self, memory: dict[str, Any]) -> None:
         self.recent = [bytes.fromhex(features) for features in memory["recent"]]

@@ -101,9 +101,11 @@ TABLE: Options = {"input": "table"}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
+    Case("text-windowed", "classifier", {"input": "text", "window": 20, "drift_window": 16}, texts, BAD_TEXTS),
     Case("vector", "classifier", VECTOR, vectors, BAD_VECTORS, warms_up=True),
     Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
+    Case("table-windowed", "classifier", {**TABLE, "window": 20}, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
