@@ -24,7 +24,7 @@ from online.schemas import Entry, Event
 
 What = Literal["loss", "class", "features"]
 DELTA = 0.002  # of the model's losses: river's default, looked at every 32nd
-CLASS_DELTA = 0.02  # of one label's, looked at whenever an answer was wrong: there are few of them
+CLASS_DELTA = 0.01  # of one label's, looked at whenever an answer was wrong: there are few of them
 MAX_LABELS = 4_096  # labels watched on their own
 DIRECTIONS, SEED = 12, 384
 REFERENCE, RECENT, EVERY = 500, 100, 50  # rows of features: compared with, compared, between two comparisons
