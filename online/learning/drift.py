@@ -137,6 +137,7 @@ class Kswin:
     """
 
     def __init__(self, width: int) -> None:
+        self.width = width
         bits = np.random.Philox(SEED).random_raw(DIRECTIONS * width) & 1
         self.signs_PD = 2.0 * bits.reshape(DIRECTIONS, width) - 1
         self.rows: deque[tuple[int, NDArray[np.float64]]] = deque(maxlen=REFERENCE + RECENT)  # (offset, placed_P)
@@ -222,8 +223,8 @@ class Monitor:
         return Alarm(offset, what, label, None, change.since, before, after, size, change.window)
 
     def _observe_features(self, entry: Entry) -> Iterator[Alarm]:
-        data = entry.event.features
-        if self.features is None or len(data) != self.features.signs_PD.shape[1] * self.dtype.itemsize:
+        data, asked = entry.event.features, "#" not in entry.event.id  # no repertoire, which comes in its own order
+        if not asked or self.features is None or len(data) != self.features.width * self.dtype.itemsize:
             return
         found = self.features.add(np.frombuffer(data, self.dtype), entry.offset)
         if found is not None:

@@ -62,6 +62,8 @@ class Windows:
     """
 
     def __init__(self, window: int = 0, reach: int = 0) -> None:
+        if min(window, reach) < 0:
+            raise ValueError("a window is a count of examples: options 'window' and 'drift_window' must be 0 or more")
         self.window, self.reach = window, reach
         self.room = max(2 * window, reach)  # rows of a class
         self.held: dict[str, Held] = {}
@@ -89,20 +91,15 @@ class Windows:
         if not self.reach:
             return
         for name in sorted(self.held) if label is None else [label]:
-            held = self.held.get(name, Held())
-            newest = held.offsets[-LEFT:]
-            at = min(since, *newest) if label is None and newest else since
-            if held.offsets and len(held.offsets) < self._count(name, statistics):
-                at = max(at, held.offsets[0])
-            if at > held.cut and held.offsets:
-                self._cut(name, held, at, statistics)
-
-    def _cut(self, label: str, held: Held, at: int, statistics: ExactStatistics) -> None:
-        left = held.since(at)
-        held.cut, held.newest_D = at, None
-        held.before = self._count(label, statistics) - len(left)
-        total_D = statistics.sums[0, statistics.index(label)].cpu().numpy()
-        held.before_D = total_D - added(left, statistics.width)
+            held, count = self.held.get(name, Held()), self._count(name, statistics)
+            at = min([since, *held.offsets[-LEFT:][:1]]) if label is None else since
+            if len(held.offsets) < count:
+                at = max([at, *held.offsets[:1]])
+            left = held.since(at)
+            if at > held.cut and len(left) < count:
+                total_D = statistics.sums[0, statistics.index(name)].cpu().numpy()
+                held.cut, held.newest_D = at, None
+                held.before, held.before_D = count - len(left), total_D - added(left, statistics.width)
 
     @staticmethod
     def _count(label: str, statistics: ExactStatistics) -> int:

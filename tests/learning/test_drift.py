@@ -150,6 +150,11 @@ def test_features_are_watched_without_labels_or_answers() -> None:
     assert {alarm.what for alarm in observed(told)} == {"features"}
 
 
+def test_a_repertoire_that_is_added_is_no_drift_of_what_is_asked() -> None:
+    told = [text_entry(n, "", None, shift=0 if n < 900 else 6) for n in range(1_300)]
+    assert observed([replace(e, event=replace(e.event, id=f"added:{e.offset}#example")) for e in told]) == []
+
+
 @pytest.mark.parametrize(
     ("event", "loss"),
     [

@@ -117,6 +117,15 @@ def test_a_cut_never_moves_back() -> None:
     assert scene.cut("a", 285).rests_on("a") == summed(those("a", 285, 301))
 
 
+def test_a_cut_before_all_that_was_learned_changes_nothing() -> None:
+    assert Scene(reach=64).add(range(100, 131)).cut("a", 50).cut(None, 60).windows.cuts() == 0
+
+
+def test_a_window_of_less_than_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be 0 or more"):
+        Classifier({"input": "text", "window": -1})
+
+
 def test_a_cut_for_a_class_nobody_knows_changes_nothing() -> None:
     assert Scene(reach=64).add(ALL).cut("zebra", 200).same_as(Scene(reach=64).add(ALL))
 
