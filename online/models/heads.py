@@ -137,6 +137,15 @@ class Head:
         """The count at which held-out feedback is asked again: a function of counts alone, whoever looks when."""
         return max(math.ceil(ENOUGH / HELD_OUT_SHARE), math.ceil(RECALIBRATE * self.decided.at_count))
 
+    @property
+    def held_out_count(self) -> int:
+        """How many held-out examples decide: a quarter of them, so that most of a short log is learned from."""
+        return int(HELD_OUT_SHARE * self.count)
+
+    def solved(self, weights: LinearWeights) -> Solved:
+        """Weights that were solved before."""
+        return Solved(weights, 0 if self.decided.head == "ridge" else self.start, self.decided)
+
     def solve(self) -> Solved:
         return self._solved(self.decided, self.statistics, self.solver)
 
