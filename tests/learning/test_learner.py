@@ -102,7 +102,7 @@ def test_what_is_appended_is_learned_published_and_live(scene: Scene) -> None:
 
 def test_the_manifest_counts_what_was_answered_right(scene: Scene) -> None:
     scene.learn(*events(10))
-    assert scene.snapshots.manifests()[0].metrics == {"events": 10, "rated": 10, "right": 5}
+    assert scene.snapshots.manifests()[0].metrics == {"events": 10, "rated": 10, "right": 5, "drift_alarms": 0}
 
 
 @pytest.mark.parametrize("kind", ["classifier", "river"])
