@@ -28,7 +28,7 @@ from online.learning.learner import Pupil
 from online.schemas import Entry, Event
 from online.settings import Drift
 
-BLOCK, MOVED_AT, MOVED_RATIO = 100, 7_500, 0.2
+BLOCK, MOVED_AT, MOVED_RATIO = 50, 7_500, 0.2
 SPANS = {"pre": (5_000, 7_500), "0-1k": (7_500, 8_500), "1-2.5k": (8_500, 10_000), "5-7.5k": (12_500, 15_000)}
 TARGET_PERCENT, FALSE_ALARMS = 80.0, 1
 HASHED = 768

@@ -36,8 +36,8 @@ OPTIONS: dict[str, Any] = {
     "abstain_below": 0.0,  # no answer where the chance that it is right, learned from feedback, is less
     "outside": "",  # a label that means "none of these": it is never answered, it teaches when to abstain
     "max_labels": 1_000,
-    "window": 0,  # newest examples of a label that its mean rests on (head slda); 0: all
-    "drift_window": 0,  # newest examples of a label held so that drift can shorten what its mean rests on; 0: none
+    "window": 0,  # newest examples of a label that count; 0: all
+    "drift_window": 0,  # newest examples of a label held so that drift can shorten what counts; 0: it cannot
 }
 
 
@@ -47,18 +47,18 @@ class Classifier:
         if self.options["head"] not in HEADS:
             raise ValueError(f"option 'head' must be one of {', '.join(HEADS)}, not {self.options['head']!r}")
         if self.options["head"] != "slda" and (self.options["window"] or self.options["drift_window"]):
-            raise ValueError("options 'window' and 'drift_window' are for head 'slda', whose means they shorten")
+            raise ValueError("windows are means' own: options 'window' and 'drift_window' need head 'slda'")
         self.device = device
-        self.windows = Windows(self.options["window"], self.options["drift_window"])
         self.inputs = inputs.Inputs(self.options)
         self.head = self._new_head()
+        self.windows = Windows(self.options["window"], self.options["drift_window"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # of everything outside, kept or not: the sum of hashes modulo 2^256
         self._solution: Solved | None = None
 
     @property
     def subtracts(self) -> bool:
-        """Not where the inputs do not, nor while a label's window holds no example to spare."""
+        """Not once examples decide how others are seen, nor while a label's window holds no example to spare."""
         return self.inputs.subtracts and not self.windows.exhausted(self.statistics)
 
     @property
@@ -226,8 +226,8 @@ class Classifier:
 
     def facts(self) -> Mapping[str, float]:
         decided = self.head.decided
-        told = {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}
-        return {**told, "shortened_labels": self.windows.cuts()} if self.options["drift_window"] else told
+        facts = {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}
+        return {**facts, "shortened_labels": self.windows.cuts()} if self.options["drift_window"] else facts
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(features, None) for features in self.inputs.recent]
@@ -245,9 +245,9 @@ class Classifier:
         if not serving_only:
             memory = packed({**self.inputs.memory(), "outside_digest": self.outside_digest})
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": memory}, serving=False)
-            parts["held_out"], parts["outside"] = self.held_out.part(), self.outside.part()
             if self.windows.room:
                 parts["windows"] = Part(self.windows.tensors(self.statistics.width), serving=False)
+            parts["held_out"], parts["outside"] = self.held_out.part(), self.outside.part()
         return parts
 
     def restore(self, state: State) -> None:

@@ -148,7 +148,7 @@ class Head:
         return Solved(weights, 0 if self.decided.head == "ridge" else self.start, self.decided)
 
     def solve(self, rested_on: tuple[Tensor, Tensor] | None = None) -> Solved:
-        """rested_on: what the means of LDA rest on instead of everything, see `solve_slda`."""
+        """rested_on: what the means of slda rest on, see `solve_slda`."""
         return self._solved(self.decided, self.statistics, self.solver, rested_on)
 
     def _solved(

@@ -264,7 +264,7 @@ def test_without_windows_hearing_of_drift_changes_nothing() -> None:
 
 @pytest.mark.parametrize("option", ["window", "drift_window"])
 def test_a_head_without_means_has_no_windows(option: str) -> None:
-    with pytest.raises(ValueError, match="are for head 'slda'"):
+    with pytest.raises(ValueError, match="need head 'slda'"):
         Classifier({"input": "text", "head": "ridge", option: 12})
 
 
