@@ -16,9 +16,9 @@ from online.models import Tensors
 SLOT, REPLAY = 1, 2  # what a number is drawn for
 
 
-def draws(seed: int, purpose: int, offset: int, count: int) -> NDArray[np.uint64]:
+def draws(seed: int, purpose: int, offset: int, count: int, round: int = 0) -> NDArray[np.uint64]:
     """Counter-based random numbers: equal arguments, equal numbers, on every machine."""
-    counter = np.array([0, 0, purpose, 0], np.uint64)
+    counter = np.array([0, 0, purpose, round], np.uint64)
     return np.random.Philox(key=np.array([seed, offset], np.uint64), counter=counter).random_raw(count)
 
 
@@ -64,9 +64,10 @@ class Buffer:
         if missing > 0:
             self.values_ND = np.pad(self.values_ND, ((0, 0), (0, missing)), constant_values=np.nan)
 
-    def draw(self, offset: int, count: int) -> NDArray[np.int64]:
-        """Slots of `count` rows to replay at `offset`; there must be one."""
-        return (draws(self.seed, REPLAY, offset, count) % np.uint64(self.filled)).astype(np.int64)
+    def draw(self, offset: int, round: int, count: int) -> NDArray[np.int64]:
+        """Slots of `count` rows to replay at `offset`, in the round-th step of a micro-batch."""
+        numbers = draws(self.seed, REPLAY, offset, count, round)
+        return (numbers % np.uint64(max(self.filled, 1))).astype(np.int64)
 
     def forget(self, label: int | None, before: int) -> None:
         """Rows of a label (None: of all) from before that offset are replayed no more."""

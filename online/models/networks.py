@@ -15,9 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn import functional as F
+from torch.nn.functional import layer_norm, max_pool2d
 
 Parameters = Mapping[str, Tensor]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Network(Protocol):
@@ -25,7 +26,7 @@ class Network(Protocol):
 
     inputs: int
     width: int
-    shapes: Mapping[str, tuple[int, ...]]
+    shapes: Shapes
 
     def first(self, seed: int) -> Mapping[str, Tensor]:
         """The weights it begins with, of one copy. The same for the same seed."""
@@ -39,10 +40,11 @@ class Mlp:
 
     def __init__(self, inputs: int, hidden: Sequence[int]) -> None:
         self.inputs, self.hidden, self.width = inputs, tuple(hidden), hidden[-1]
-        self.shapes: dict[str, tuple[int, ...]] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for layer, (before, after) in enumerate(zip((inputs, *hidden), hidden, strict=False)):
-            self.shapes[f"{layer}.weight"] = (before, after)
-            self.shapes |= {f"{layer}.{name}": (after,) for name in ("bias", "gain", "shift")}
+            shapes[f"{layer}.weight"] = (before, after)
+            shapes |= {f"{layer}.{name}": (after,) for name in ("bias", "gain", "shift")}
+        self.shapes: Shapes = shapes
 
     def first(self, seed: int) -> Mapping[str, Tensor]:
         return {
@@ -56,7 +58,7 @@ class Mlp:
         h = x_BD.expand(len(parameters["0.weight"]), *x_BD.shape)
         for layer, width in enumerate(self.hidden):
             weight, bias, gain, shift = (parameters[f"{layer}.{name}"] for name in ("weight", "bias", "gain", "shift"))
-            h = F.layer_norm(torch.baddbmm(bias.unsqueeze(1), h, weight), (width,))
+            h = layer_norm(torch.baddbmm(bias.unsqueeze(1), h, weight), (width,))
             h = torch.addcmul(shift.unsqueeze(1), h, gain.unsqueeze(1)).relu()
         return h
 
@@ -74,7 +76,7 @@ class Module:
         if len(shape) != 2 or shape[0] != 2:
             raise ValueError(f"a tower's network must give [B, H] for [B, {inputs}], not {list(shape)} for B = 2")
         self.width = int(shape[1])
-        self.shapes = {name: tuple(parameter.shape) for name, parameter in self.module.named_parameters()}
+        self.shapes: Shapes = {name: tuple(parameter.shape) for name, parameter in self.module.named_parameters()}
 
     def _made(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
@@ -88,7 +90,7 @@ class Module:
         def one(own: dict[str, Tensor]) -> Tensor:
             return cast(Tensor, functional_call(self.module, own, (x_BD,)))
 
-        return cast(Tensor, vmap(one)(dict(parameters)))
+        return vmap(one)({name: parameters[name] for name in self.shapes})
 
 
 class Cnn(nn.Module):
@@ -104,8 +106,8 @@ class Cnn(nn.Module):
 
     def forward(self, x_BD: Tensor) -> Tensor:
         x = x_BD.reshape(-1, *self.image)
-        x = F.max_pool2d(self.first_norm(self.first(x)).relu(), 2)
-        x = F.max_pool2d(self.second_norm(self.second(x)).relu(), 2)
+        x = max_pool2d(self.first_norm(self.first(x)).relu(), 2)
+        x = max_pool2d(self.second_norm(self.second(x)).relu(), 2)
         return cast(Tensor, self.last_norm(self.last(x.flatten(1))).relu())
 
 

@@ -20,6 +20,7 @@ from torch.optim.adamw import adamw
 from online.models import Tensors
 from online.models.networks import Network
 
+HEAD_WEIGHT, HEAD_BIAS = "head weight", "head bias"  # no parameter of a module has such a name
 BETAS = (0.9, 0.99)
 LARGEST_NORM = 1.0  # of a copy's gradient
 FLAT = ("parameters_LP", "average_LP", "mean_LP", "square_LP")  # what of a stack is state, beside its steps
@@ -31,29 +32,29 @@ class Layout:
 
     def __init__(self, network: Network, labels: int) -> None:
         self.network, self.labels = network, labels
-        self.shapes = {**network.shapes, "head.weight": (network.width, labels), "head.bias": (labels,)}
+        self.shapes = {**network.shapes, HEAD_WEIGHT: (network.width, labels), HEAD_BIAS: (labels,)}
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
 
     def first(self, seed: int) -> Tensor:
         """The row [P] that learning begins with: the head is all zeros."""
         made = self.network.first(seed)
-        rows = [made[name].reshape(-1) if name in made else torch.zeros(n) for name, n in zip(self.shapes, self.sizes)]
-        return torch.cat(rows)
+        row = [made[name] if name in made else torch.zeros(shape) for name, shape in self.shapes.items()]
+        return torch.cat([tensor.reshape(-1) for tensor in row])
 
     def matrices(self) -> Tensor:
         """1.0 for the numbers of a row that weight decay is for: none of a bias or a gain."""
-        return torch.cat([torch.full((n,), float(len(s) > 1)) for s, n in zip(self.shapes.values(), self.sizes)])
+        return torch.cat([torch.full((math.prod(s),), float(len(s) > 1)) for s in self.shapes.values()])
 
     def views(self, flat_LP: Tensor) -> dict[str, Tensor]:
         """Its tensors by name, [L, ...], in the memory of flat [L, P]."""
-        parts = zip(self.shapes.items(), flat_LP.detach().split(self.sizes, 1), strict=True)
-        return {name: part.unflatten(1, shape) for (name, shape), part in parts}
+        parts = zip(self.shapes.items(), torch.split(flat_LP, self.sizes, 1), strict=True)
+        return {name: part.view(part.shape[0], *shape) for (name, shape), part in parts}
 
     def logits(self, parameters: Mapping[str, Tensor], x_BD: Tensor) -> Tensor:
         """[L, B, C]"""
         with torch.autocast(x_BD.device.type, torch.bfloat16, enabled=has_bf16(x_BD.device)):
             h_LBH = self.network.forward(parameters, x_BD)
-        return torch.baddbmm(parameters["head.bias"].unsqueeze(1), h_LBH.float(), parameters["head.weight"])
+        return torch.baddbmm(parameters[HEAD_BIAS].unsqueeze(1), h_LBH.float(), parameters[HEAD_WEIGHT])
 
     def into_corner(self, flat_LP: Tensor, larger: "Layout", into_LP: Tensor) -> Tensor:
         """What lies in flat [L, P], written into the same places of a larger layout; returns that."""
@@ -75,18 +76,18 @@ class Stack:
         self.average_LP = self.parameters_LP.clone()
         self.mean_LP, self.square_LP = torch.zeros_like(self.parameters_LP), torch.zeros_like(self.parameters_LP)
         self.steps = torch.zeros((), device=device)
-        self.gradient_LP, self._move_LP = torch.zeros_like(self.parameters_LP), torch.zeros_like(self.parameters_LP)
+        self._move_LP = torch.zeros_like(self.parameters_LP)
         self._rate_L1 = torch.tensor(rates, device=device).unsqueeze(1)
         self._kept_LP = 1 - self._rate_L1 * decay * layout.matrices().to(device)
-        self.leaves = {name: view.requires_grad_() for name, view in layout.views(self.parameters_LP).items()}
-        for name, view in layout.views(self.gradient_LP).items():
-            self.leaves[name].grad = view  # autograd adds to it in place
+        self._leaf_LP = self.parameters_LP.detach().requires_grad_()  # the same memory
+
+    def logits(self, x_BD: Tensor) -> Tensor:
+        """[L, B, C], to be differentiated."""
+        return self.layout.logits(self.layout.views(self._leaf_LP), x_BD)
 
     def differentiate(self, loss: Tensor, again: bool = False) -> Tensor:
-        """d loss / d parameters [L, P], in a buffer that the next call reuses. again: there will be a next loss."""
-        self.gradient_LP.zero_()
-        loss.backward(retain_graph=again)  # type: ignore[no-untyped-call]
-        return self.gradient_LP
+        """d loss / d parameters [L, P]. again: another loss of the same logits will be asked about."""
+        return torch.autograd.grad(loss, self._leaf_LP, retain_graph=again)[0]
 
     @torch.no_grad()
     def descend(self, gradient_LP: Tensor) -> None:
@@ -127,7 +128,8 @@ class Stack:
     def restore(self, tensors: Tensors) -> None:
         with torch.no_grad():
             for name in (*FLAT, "steps"):
-                getattr(self, name).copy_(torch.tensor(tensors[name]))
+                own = getattr(self, name)
+                own.copy_(torch.tensor(tensors[name]).reshape(own.shape))
 
 
 def has_bf16(device: torch.device) -> bool:

@@ -57,7 +57,8 @@ class Standard:
     def raw(self, inputs: Sequence[bytes]) -> NDArray[Any]:
         """Values [B, D] as they came; NaN where one is missing or its column is not known."""
         if self.input != "table":
-            return np.frombuffer(b"".join(inputs), self.dtype).reshape(-1, self.width)
+            rows: NDArray[Any] = np.frombuffer(b"".join(inputs), self.dtype).reshape(-1, self.width)
+            return rows
         values_BD = np.full((len(inputs), self.width), np.nan)
         for place, data in enumerate(inputs):
             for name, value in parse_row(data).items():

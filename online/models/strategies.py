@@ -6,7 +6,7 @@
     agem     a step that hurts replayed rows is turned aside
 
 A strategy is asked for one thing: the gradient [L, P] of a step, for L copies at their own learning rates. A stream
-has no task boundaries, so ewc and lwf take a new self to hold on to every CONSOLIDATE_EVERY steps.
+has no task boundaries, so ewc and lwf take a new self to hold on to every CONSOLIDATE_EVERY examples.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
+from torch.nn.functional import one_hot
 
 from online.models import Tensors
 from online.models.stack import Stack, as_array
 
-CONSOLIDATE_EVERY = 100
+CONSOLIDATE_EVERY = 100  # examples
 TEMPERATURE = 2.0  # of lwf's answers
 FADING = 0.9  # of what mattered before, at each of ewc's consolidations
 
@@ -62,8 +62,8 @@ class Strategy(Protocol):
 
     def gradient(self, step: Step) -> Tensor: ...
 
-    def stepped(self, stack: Stack) -> None:
-        """The step was taken."""
+    def learned(self, stack: Stack, examples: int) -> None:
+        """So many examples were, in one step or more."""
 
     def grown(self, before: Stack, after: Stack) -> None:
         """The stack got room for more labels or columns."""
@@ -90,7 +90,7 @@ class Naive:
     def gradient(self, step: Step) -> Tensor:
         return step.gradient(step.losses().sum())
 
-    def stepped(self, stack: Stack) -> None: ...
+    def learned(self, stack: Stack, examples: int) -> None: ...
 
     def grown(self, before: Stack, after: Stack) -> None: ...
 
@@ -112,7 +112,7 @@ class AsymmetricReplay(Naive):
     draws = 1
 
     def gradient(self, step: Step) -> Tensor:
-        own_BC = F.one_hot(step.label_B, len(step.known_C)).bool() & step.liked_B.unsqueeze(1)
+        own_BC = one_hot(step.label_B, len(step.known_C)).bool() & step.liked_B.unsqueeze(1)
         allowed_BC = step.known_C.expand_as(own_BC).clone()
         fresh = slice(step.fresh)
         allowed_BC[fresh] &= step.lately_C | own_BC[fresh] | ~step.liked_B[fresh].unsqueeze(1)
@@ -142,7 +142,7 @@ class ElasticWeights(Naive):
 
     def __init__(self, strength: float) -> None:
         super().__init__(strength)
-        self.steps = 0
+        self.examples = 0
         self.seen_LP: Tensor | None = None  # squared gradients since the anchor was taken
         self.fisher_LP: Tensor | None = None
         self.anchor_LP: Tensor | None = None
@@ -156,11 +156,12 @@ class ElasticWeights(Naive):
             gradient_LP.add_(pull_LP, alpha=self.strength)
         return gradient_LP
 
-    def stepped(self, stack: Stack) -> None:
-        self.steps += 1
-        if self.steps % CONSOLIDATE_EVERY == 0 and self.seen_LP is not None:
-            before = 0 if self.fisher_LP is None else FADING * self.fisher_LP
-            self.fisher_LP, self.seen_LP = before + self.seen_LP, None
+    def learned(self, stack: Stack, examples: int) -> None:
+        due = self.examples // CONSOLIDATE_EVERY < (self.examples + examples) // CONSOLIDATE_EVERY
+        self.examples += examples
+        if due and self.seen_LP is not None:
+            self.fisher_LP = self.seen_LP if self.fisher_LP is None else FADING * self.fisher_LP + self.seen_LP
+            self.seen_LP = None
             self.anchor_LP = stack.parameters_LP.clone()
 
     def grown(self, before: Stack, after: Stack) -> None:
@@ -173,11 +174,11 @@ class ElasticWeights(Naive):
     def tensors(self) -> Tensors:
         held = {"seen": self.seen_LP, "fisher": self.fisher_LP, "anchor": self.anchor_LP}
         found = {name: as_array(flat_LP) for name, flat_LP in held.items() if flat_LP is not None}
-        return {**found, "steps": as_array(torch.tensor(self.steps))}
+        return {**found, "examples": as_array(torch.tensor(self.examples))}
 
     def restore(self, tensors: Tensors, device: torch.device) -> None:
         held = {name: torch.tensor(tensor, device=device) for name, tensor in tensors.items()}
-        self.steps = int(held["steps"])
+        self.examples = int(held["examples"])
         self.seen_LP, self.fisher_LP, self.anchor_LP = held.get("seen"), held.get("fisher"), held.get("anchor")
 
 
@@ -186,7 +187,7 @@ class Distillation(Naive):
 
     def __init__(self, strength: float) -> None:
         super().__init__(strength)
-        self.steps = 0
+        self.examples = 0
         self.teacher_LP: Tensor | None = None
         self.taught_C: Tensor | None = None  # labels the teacher knew
 
@@ -203,9 +204,10 @@ class Distillation(Naive):
         self._known_C = step.known_C
         return step.gradient(loss)
 
-    def stepped(self, stack: Stack) -> None:
-        self.steps += 1
-        if self.steps % CONSOLIDATE_EVERY == 0:
+    def learned(self, stack: Stack, examples: int) -> None:
+        due = self.examples // CONSOLIDATE_EVERY < (self.examples + examples) // CONSOLIDATE_EVERY
+        self.examples += examples
+        if due:
             self.teacher_LP, self.taught_C = stack.parameters_LP.clone(), self._known_C.nonzero().squeeze(1)
 
     def grown(self, before: Stack, after: Stack) -> None:
@@ -213,14 +215,14 @@ class Distillation(Naive):
             self.teacher_LP = before.layout.into_corner(self.teacher_LP, after.layout, after.parameters_LP.clone())
 
     def tensors(self) -> Tensors:
-        found = {"steps": as_array(torch.tensor(self.steps))}
+        found = {"examples": as_array(torch.tensor(self.examples))}
         if self.teacher_LP is not None and self.taught_C is not None:
             found |= {"teacher": as_array(self.teacher_LP), "taught": as_array(self.taught_C)}
         return found
 
     def restore(self, tensors: Tensors, device: torch.device) -> None:
         held = {name: torch.tensor(tensor, device=device) for name, tensor in tensors.items()}
-        self.steps, self.teacher_LP, self.taught_C = int(held["steps"]), held.get("teacher"), held.get("taught")
+        self.examples, self.teacher_LP, self.taught_C = int(held["examples"]), held.get("teacher"), held.get("taught")
 
 
 class AveragedEpisodicMemory(Naive):
@@ -230,7 +232,7 @@ class AveragedEpisodicMemory(Naive):
 
     def gradient(self, step: Step) -> Tensor:
         losses_LB = step.losses()
-        replayed_LP = step.stack.differentiate(losses_LB[:, step.fresh :].sum(), again=True).clone()
+        replayed_LP = step.stack.differentiate(losses_LB[:, step.fresh :].sum(), again=True)
         fresh_LP = step.gradient(losses_LB[:, : step.fresh].sum())
         along_L1 = (fresh_LP * replayed_LP).sum(1, keepdim=True)
         length_L1 = replayed_LP.square().sum(1, keepdim=True).clamp_min(1e-12)
@@ -242,8 +244,8 @@ STRATEGIES: dict[str, tuple[type[Naive], float]] = {  # and how strong its punis
     "er": (Replay, 0.0),
     "er_ace": (AsymmetricReplay, 0.0),
     "derpp": (DarkReplay, 0.5),
-    "ewc": (ElasticWeights, 100.0),
-    "lwf": (Distillation, 1.0),
+    "ewc": (ElasticWeights, 10_000.0),
+    "lwf": (Distillation, 10.0),
     "agem": (AveragedEpisodicMemory, 0.0),
 }
 

@@ -11,6 +11,7 @@ as part of the state, until their micro-batch ends.
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from online.models.networks import Network, network
 from online.models.stack import Layout, Stack, as_array
 from online.models.standard import Standard
 from online.models.strategies import Step, strategy, surprise
+
+log = logging.getLogger("online.models.tower")
 
 PROBES = 8
 SPREAD = (1 / 3, 1.0, 3.0)  # learning rates around the one that was asked for
@@ -47,6 +50,7 @@ OPTIONS: dict[str, Any] = {
     "decay": 0.01,  # of weights, AdamW's
     "average": 0.95,  # how much of the published average a step leaves
     "batch": 1,  # examples in a micro-batch
+    "steps": 1,  # that a micro-batch gets, each with other rows replayed
     "replay": 15,  # rows replayed in a step
     "buffer": 1_000,  # examples kept to be replayed
     "seed": 0,
@@ -71,6 +75,16 @@ class Served:
         odds_BK = np.exp(logits_BC[:, self.known_C] - logits_BC[:, self.known_C].max(1, keepdims=True))
         chances: NDArray[np.float64] = odds_BK / odds_BK.sum(1, keepdims=True)
         return chances
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """The F examples of a micro-batch, the last of which is at `offset`."""
+
+    offset: int
+    values_FD: NDArray[Any]
+    label_F: NDArray[np.int64]
+    liked_F: NDArray[np.bool_]
 
 
 class Tower:
@@ -144,19 +158,47 @@ class Tower:
         """Learn the micro-batch that waits."""
         examples, self.pending, self._served = self.pending, [], None
         values = [self.standard.see(example.features) for example in examples]
-        values_FD = np.stack([padded(values_D, self.standard.width) for values_D in values])
-        label_F = np.array([self._class(example) for example in examples], np.int64)
-        liked_F = np.array([example.reward >= 0.5 for example in examples], np.bool_)
-        stack = self._with_room()
-        step = self._prepared(stack, values_FD, label_F, liked_F, examples[-1].offset)
-        self._judge(step)
-        stack.descend(self.strategy.gradient(step))
-        self.strategy.stepped(stack)
+        fresh = Fresh(
+            examples[-1].offset,
+            np.stack([padded(values_D, self.standard.width) for values_D in values]),
+            np.array([self._class(example) for example in examples], np.int64),
+            np.array([example.reward >= 0.5 for example in examples], np.bool_),
+        )
+        self.stack = self._with_room()
+        step = self._descended(fresh, 0)
+        for round in range(1, self.options["steps"]):
+            self._descended(fresh, round)
+        self.strategy.learned(step.stack, len(examples))
         for place, example in enumerate(examples):
-            slot = self.buffer.put(example.offset, values_FD[place], int(label_F[place]), bool(liked_F[place]))
+            row = fresh.values_FD[place], int(fresh.label_F[place]), bool(fresh.liked_F[place])
+            slot = self.buffer.put(example.offset, *row)
             if slot is not None and self.strategy.keeps_logits:
                 self.buffer.extra_N[slot] = as_array(step.logits_LBC[:, place].masked_fill(~step.known_C, torch.nan))
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+
+    def _descended(self, fresh: Fresh, round: int) -> Step:
+        """The round-th step on a micro-batch, taken; where a GPU has no room for it, on the CPU from here on."""
+        assert self.stack is not None
+        try:
+            step = self._prepared(self.stack, fresh, round)
+            gradient_LP = self.strategy.gradient(step)
+            if round == 0:
+                self._judge(step)
+        except torch.OutOfMemoryError as error:
+            if self.device.type == "cpu":
+                raise
+            log.warning("the %s has no room for a step (%s): learning goes on on the CPU", self.device, error)
+            self._move(torch.device("cpu"))
+            return self._descended(fresh, round)
+        self.stack.descend(gradient_LP)
+        return step
+
+    def _move(self, device: torch.device) -> None:
+        assert self.stack is not None
+        tensors, self.device = self.stack.tensors(), device
+        self.stack = self._new_stack()
+        self.stack.restore(tensors)
+        self.strategy.restore(self.strategy.tensors(), device)
 
     def _class(self, example: Example) -> int:
         """The index of its label, which now has been met."""
@@ -196,30 +238,23 @@ class Tower:
             more[:, :, : kept.shape[2]] = kept
         return more
 
-    def _prepared(
-        self,
-        stack: Stack,
-        values_FD: NDArray[Any],
-        label_F: NDArray[np.int64],
-        liked_F: NDArray[np.bool_],
-        offset: int,
-    ) -> Step:
+    def _prepared(self, stack: Stack, fresh: Fresh, round: int) -> Step:
         """The step that is due, in its fixed shape: fresh rows up to a batch, then `draws` times rows to replay."""
         batch, replay = self.options["batch"], self.options["replay"] * self.strategy.draws
-        fill = np.arange(batch) % len(label_F)
-        slots = self.buffer.draw(offset, replay) if self.buffer.filled else np.zeros(replay, np.int64)
+        fill = np.arange(batch) % len(fresh.label_F)
+        slots = self.buffer.draw(fresh.offset, round, replay)
         old_RD = padded(self.buffer.values_ND[slots], self.standard.width)
-        x_BD = self.standard.scaled(np.concatenate([values_FD[fill], old_RD]), self.layout.network.inputs)
+        x_BD = self.standard.scaled(np.concatenate([fresh.values_FD[fill], old_RD]), self.layout.network.inputs)
         share_B = np.zeros(batch + replay, np.float32)
-        share_B[: len(label_F)] = 1 / len(label_F)
+        share_B[: len(fresh.label_F)] = 1 / len(fresh.label_F)
         share_B[batch:] = bool(self.buffer.filled) / self.options["replay"]
         x = self._tensor(x_BD)
         return Step(
             stack,
-            stack.layout.logits(stack.leaves, x),
+            stack.logits(x),
             batch,
-            self._tensor(np.concatenate([label_F[fill], self.buffer.label_N[slots]])),
-            self._tensor(np.concatenate([liked_F[fill], self.buffer.liked_N[slots]])),
+            self._tensor(np.concatenate([fresh.label_F[fill], self.buffer.label_N[slots]])),
+            self._tensor(np.concatenate([fresh.liked_F[fill], self.buffer.liked_N[slots]])),
             self._tensor(share_B),
             self._tensor(self.known_C),
             self._tensor(self.met_C > self.count - LATELY),
@@ -285,7 +320,7 @@ class Tower:
         solved = {"row": row_P, "known": self.known_C.copy(), "meta": packed(meta), **self.standard.tensors()}
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
-            memory = {"memory": packed(self._memory()), "met": self.met_C.copy(), "loss": self.loss_K}
+            memory: Tensors = {"memory": packed(self._memory()), "met": self.met_C.copy(), "loss": self.loss_K}
             parts["memory"] = Part(memory, serving=False)
             parts |= {name: Part(tensors, serving=False) for name, tensors in self._learned().items()}
         return parts
@@ -329,7 +364,7 @@ def check_options(options: Options) -> None:
         raise ValueError(f"option 'input' must be text, vector or table, not {options['input']!r}")
     if options["input"] == "vector" and options["size"] < 1:
         raise ValueError("a vector tower needs option 'size': how many numbers an instance has")
-    for name in ("batch", "replay", "buffer"):
+    for name in ("batch", "steps", "replay", "buffer"):
         if options[name] < 1:
             raise ValueError(f"option {name!r} must be at least 1, not {options[name]}")
     if not options["hidden"] or not all(type(width) is int and width > 0 for width in options["hidden"]):
