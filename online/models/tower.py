@@ -46,7 +46,7 @@ OPTIONS: dict[str, Any] = {
     "image": [],  # of a cnn: channels, height, width
     "strategy": "er",  # how it does not forget: naive, er, er_ace, derpp, ewc, lwf, agem
     "strength": 0.0,  # of what the strategy punishes; 0: its own
-    "rate": 0.001,  # learning rate; a third and three times of it are tried beside it
+    "rate": 0.003,  # learning rate; a third and three times of it are tried beside it
     "decay": 0.01,  # of weights, AdamW's
     "average": 0.95,  # how much of the published average a step leaves
     "batch": 1,  # examples in a micro-batch
