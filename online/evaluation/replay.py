@@ -21,6 +21,8 @@ from online.schemas import Entry, Target
 from online.settings import Drift
 from online.workspace import cache_folder
 
+READ_ALIKE = ("classifier", "tower")  # kinds whose option `input` says what they read
+
 
 @dataclass(slots=True)
 class Score:
@@ -61,7 +63,7 @@ class Replay:
     ) -> None:
         self.source = source
         self.options = self._options(kind, options)
-        self.logged = source.header.get("kind") == kind or (kind == "classifier" and self._same_input())
+        self.logged = source.header.get("kind") == kind or (kind in READ_ALIKE and self._same_input())
         self.encoder = None if self.logged else self._encoder(kind)
         self.pupil = Pupil(kind, self.options, device, self._history, drift=drift)
         self.score, self.examples, self.seconds = Score(), 0, 0.0
@@ -74,7 +76,7 @@ class Replay:
             raise BadInput(
                 "a ranker replays a log of its own service; labelled data is for a classifier or a river model"
             )
-        if kind == "classifier":
+        if kind in READ_ALIKE:
             inputs = (
                 {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
             )

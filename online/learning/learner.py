@@ -22,6 +22,7 @@ from online.errors import Unavailable
 from online.learning.drift import Alarm, Monitor
 from online.learning.gate import Gate
 from online.models import BadExample, Example, Model, Options, State, create, recipe
+from online.models.stack import determinism_domain
 from online.observability import fact
 from online.schemas import Entry, Event
 from online.settings import Drift
@@ -304,6 +305,7 @@ class Learner:
             recipe=self.recipe,
             durable=durable,
             metrics={**self._counts(), **self.pupil.model.facts()},
+            determinism_domain=determinism_domain(self.device),
         )
         written = self.snapshots.publish(state, manifest)
         self.parent, self.published_at = written.version, self.clock()

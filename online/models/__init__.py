@@ -141,6 +141,7 @@ KINDS: dict[str, str] = {
     "ranker": "online.models.ranker:Ranker",
     "classifier": "online.models.classifier:Classifier",
     "river": "online.models.river:River",
+    "tower": "online.models.tower:Tower",
 }
 
 

@@ -98,6 +98,8 @@ def river_case(name: str, estimator: str, **params: int) -> Case:
 
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
+SMALL: Options = {"hidden": [32], "buffer": 100}
+ACE_IN_EIGHTS: Options = {"strategy": "er_ace", "batch": 8}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
@@ -116,6 +118,9 @@ CASES = [
         vectors,
         BAD_VECTORS,
     ),
+    Case("tower-text", "tower", {"input": "text", **SMALL, "batch": 4}, texts, BAD_TEXTS, exact=False),
+    Case("tower-vector", "tower", {**VECTOR, **SMALL, **ACE_IN_EIGHTS}, vectors, BAD_VECTORS, exact=False),
+    Case("tower-table", "tower", {**TABLE, **SMALL, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
