@@ -219,7 +219,8 @@ class Learner:
         self.events += 1
         if event.choice is not None and event.kind in ("label", "correction", "reward"):
             self.rated += 1
-            self.right += event.reward >= 0.5 if event.kind == "reward" else event.choice == event.label
+            if self.kind != "regressor":  # a number is never simply right or wrong
+                self.right += event.reward >= 0.5 if event.kind == "reward" else event.choice == event.label
 
     def _patience_ms(self) -> float:
         if self.pupil.learned_until > self.tried_until:
