@@ -14,6 +14,7 @@ import torch
 from safetensors.numpy import load, save
 
 from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpacked
+from online.models.river import NAMED
 from tests.models.synthetic import (
     KNOWN,
     NEWCOMER,
@@ -114,6 +115,7 @@ def number_case(name: str, options: Options, log: Callable[[int, int, range], li
     return Case(name, "regressor", options, some, BAD_NUMBERS, warms_up=warms_up)
 
 
+SMALL = {"hat": {"grace_period": 30}, "arf": {"n_models": 3, "grace_period": 30}, "srp": {"n_models": 3}}
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 CASES = [
@@ -128,9 +130,8 @@ CASES = [
     number_case("number-vector", VECTOR, vectors, warms_up=True),
     number_case("number-table", {**TABLE, "target_scale": 64.0}, tables, warms_up=True),
     number_case("number-table-scaled", {**TABLE, "scale": 16.0, "target_scale": 64.0}, tables, warms_up=False),
-    river_case("softmax", "linear_model.SoftmaxRegression"),
-    river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
-    river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
+    *(river_case(name, name, **SMALL.get(name, {})) for name in NAMED),
+    river_case("bayes", "naive_bayes.GaussianNB"),
 ]
 EXACT = [case for case in CASES if case.exact]
 CHOOSERS = [case for case in CASES if case.kind != "regressor"]  # they answer with one of the labels they know
@@ -633,6 +634,28 @@ def test_river_refuses_to_unlearn_and_stays_as_it_was(river: Case) -> None:
     with pytest.raises(NotImplementedError, match="cannot subtract"):
         model.unlearn(examples[:1])
     assert model.fingerprint() == river.taught(examples).fingerprint()
+
+
+def test_neither_questions_nor_their_order_change_what_a_river_model_says_or_becomes(river: Case) -> None:
+    examples, asked = river.examples(COUNT), questions(river)
+    one, other = river.taught(examples[:200]), river.taught(examples[:200])
+    forwards = one.predict(asked)
+    assert [other.predict([question])[0] for question in reversed(asked)][::-1] == forwards
+    assert one.fingerprint() == other.fingerprint() == river.taught(examples[:200]).fingerprint()
+    for model in (one, other):
+        model.learn(examples[200:])
+    assert one.fingerprint() == other.fingerprint()
+    assert one.predict(asked) == other.predict(asked)
+
+
+def test_a_river_model_that_is_restored_again_and_again_ends_as_the_one_that_never_was(river: Case) -> None:
+    examples = river.examples(COUNT)
+    killed = river.model()
+    for start in range(0, COUNT, 40):
+        killed = restored(river, killed.state())
+        killed.learn(examples[start : start + 40])
+        killed.predict(questions(river))
+    assert killed.fingerprint() == river.taught(examples).fingerprint()
 
 
 class Trap:
