@@ -179,7 +179,7 @@ class Learner:
             return False
         self.pupil.learned_until = loaded.manifest.learned_until
         counts = loaded.manifest.metrics
-        self.events, self.rated, self.right = int(counts["events"]), int(counts["rated"]), int(counts["right"])
+        self.events, self.rated, self.right = (int(counts.get(name, 0)) for name in ("events", "rated", "right"))
         return True
 
     def step(self) -> None:
@@ -222,6 +222,12 @@ class Learner:
             if self.kind != "regressor":  # a number is never simply right or wrong
                 self.right += event.reward >= 0.5 if event.kind == "reward" else event.choice == event.label
 
+    def _counts(self) -> dict[str, float]:
+        counts = {"events": self.events, "rated": self.rated, "right": self.right}
+        if self.kind == "regressor":
+            del counts["right"]
+        return dict(counts)
+
     def _patience_ms(self) -> float:
         if self.pupil.learned_until > self.tried_until:
             return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
@@ -261,7 +267,7 @@ class Learner:
             feature_epoch=self.pupil.model.feature_epoch(),
             recipe=self.recipe,
             durable=durable,
-            metrics={"events": self.events, "rated": self.rated, "right": self.right, **self.pupil.model.facts()},
+            metrics={**self._counts(), **self.pupil.model.facts()},
         )
         written = self.snapshots.publish(state, manifest)
         self.parent, self.published_at = written.version, self.clock()

@@ -1,6 +1,7 @@
 """The learner's loop on a real store and real snapshots: what it learns, sets aside, refuses and resumes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,14 @@ def test_what_is_appended_is_learned_published_and_live(scene: Scene) -> None:
 def test_the_manifest_counts_what_was_answered_right(scene: Scene) -> None:
     scene.learn(*events(10))
     assert scene.snapshots.manifests()[0].metrics == {"events": 10, "rated": 10, "right": 5}
+
+
+def test_a_regressors_manifest_counts_no_number_as_right_or_wrong(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "regressor", {**VECTOR, "target_scale": 64.0})
+    scene.learn(*(replace(event, label="7.5", choice="7.0") for event in events(10)))
+    metrics = scene.snapshots.manifests()[0].metrics
+    assert (metrics["events"], metrics["rated"], set(metrics)) == (10, 10, {"events", "rated", "noise"})
+    scene.workspace.store.close()
 
 
 @pytest.mark.parametrize("kind", ["classifier", "river"])
