@@ -169,6 +169,13 @@ class Column:
         exponent = math.floor(math.log2(64 / min(max(spread, 2.0**-890), 2.0**900)))  # a float64 holds 64 / spread
         return cls(name, True, exponent, round(math.ldexp(median, exponent)))
 
+    def quantised(self, value: float) -> int:
+        try:
+            steps = round(math.ldexp(value, self.exponent))  # halves to even, as np.rint
+        except OverflowError:
+            return 127 if value > 0 else -127
+        return max(-127, min(127, steps - self.centre))
+
     @classmethod
     def declared(cls, name: str, scale: float) -> "Column":
         """The scale that puts [-scale, scale] within int8, as a power of two."""
@@ -236,7 +243,7 @@ class Columns:
         if isinstance(value, str) or not column.number:
             out[start] = 127
             return
-        q = int(np.clip(np.rint(np.ldexp(value, column.exponent)) - column.centre, -127, 127))
+        q = column.quantised(value)
         out[start] = q
         if self.bumps:
             for at, knot in enumerate(self.KNOTS):

@@ -39,7 +39,9 @@ class Projection:
     def name_columns(self, names: Sequence[str]) -> None:
         """Append the weights of columns that are new; `names` begins with the ones it knows."""
         known = len(self.weights_DM)
-        if len(names) > known:
+        if not self.width:
+            self.weights_DM = np.zeros((len(names), 0), np.float32)
+        elif len(names) > known:
             self.weights_DM = np.concatenate([self.weights_DM, *(self._row(name)[None] for name in names[known:])])
 
     def _row(self, name: str) -> NDArray[np.float32]:
