@@ -98,6 +98,7 @@ def river_case(name: str, estimator: str, **params: int) -> Case:
 
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
+RP: Options = {"head": "rp_ridge", "random_features": 64}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
@@ -105,8 +106,9 @@ CASES = [
     Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
-    Case("rp-text", "classifier", {"head": "rp_ridge", "random_features": 64}, texts, BAD_TEXTS),
+    Case("rp-text", "classifier", RP, texts, BAD_TEXTS),
     Case("ridge-table", "classifier", {**TABLE, "head": "ridge"}, tables, BAD_ROWS, warms_up=True),
+    Case("rp-table", "classifier", {**TABLE, "scale": 16.0, **RP}, tables, BAD_ROWS),
     Case(
         "best-vector",
         "classifier",
