@@ -4,14 +4,17 @@ import signal
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 from benchmarks.service import Failed
+
+T = TypeVar("T")
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -50,6 +53,11 @@ def print_json(content: Mapping[str, Any]) -> None:
 def say(text: str) -> None:
     """Progress, on standard error."""
     print(text, file=sys.stderr, flush=True)
+
+
+def progress(items: Sequence[T], what: str) -> Iterable[T]:
+    """The items, with a bar on standard error while there are more to come."""
+    return track(items, what, console=Console(stderr=True), transient=True)
 
 
 def command(run: Callable[[], int]) -> None:

@@ -134,12 +134,34 @@ class Confidence:
             return cls()
         centre, spread = float(np.median(familiarity_N)), float(np.std(familiarity_N)) or 1.0
         x_NK = cls(centre=centre, spread=spread)._inputs(chance_N, familiarity_N)
-        prior_K = np.array(cls().weights)
-        weights_K = prior_K.copy()
-        for _ in range(25):
-            believed_N = 1 / (1 + np.exp(-np.clip(x_NK @ weights_K, -30, 30)))
-            slope_K = x_NK.T @ (believed_N - right_N) + (weights_K - prior_K)
-            bend_KK = (x_NK * (believed_N * (1 - believed_N))[:, None]).T @ x_NK + np.eye(3)
-            weights_K = weights_K - np.linalg.solve(bend_KK, slope_K)
+        weights_K = logistic_regression(x_NK, right_N, np.array(cls().weights))
         one, odds, familiar = map(float, weights_K)
         return cls((one, odds, familiar), centre, spread)
+
+
+def logistic_regression(
+    x_NK: NDArray[np.float64], right_N: NDArray[np.bool_], prior_K: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weights [K], drawn to `prior_K` by a penalty of half their squared distance.
+
+    By Newton's method, its step halved until it gains: where right and wrong can be parted whole steps diverge.
+    """
+    sign_N = np.where(right_N, 1.0, -1.0)
+
+    def loss(weights_K: NDArray[np.float64]) -> float:
+        return float(np.logaddexp(0, -sign_N * (x_NK @ weights_K)).sum() + ((weights_K - prior_K) ** 2).sum() / 2)
+
+    weights_K = prior_K
+    for _ in range(25):
+        believed_N = 1 / (1 + np.exp(-np.clip(x_NK @ weights_K, -30, 30)))
+        slope_K = x_NK.T @ (believed_N - right_N) + (weights_K - prior_K)
+        bend_KK = (x_NK * (believed_N * (1 - believed_N))[:, None]).T @ x_NK + np.eye(len(prior_K))
+        step_K = np.linalg.solve(bend_KK, slope_K)
+        shares = (0.5**halvings for halvings in range(30))
+        better = (weights_K - share * step_K for share in shares)
+        before = loss(weights_K)
+        found = next((candidate_K for candidate_K in better if loss(candidate_K) < before), None)
+        if found is None:
+            break
+        weights_K = found
+    return weights_K

@@ -68,11 +68,12 @@ class Classifier:
     def feature_epoch(self) -> str:
         return self.inputs.epoch()
 
-    def _new_head(self) -> Head:
+    def _new_head(self, octave: float | None = None) -> Head:
+        """octave: of the random features, as another head had it; None: by the columns there are now."""
         options = self.options
         random_features = options["random_features"] if options["head"] in ("rp_ridge", "best") else 0
-        octave, octaves = TEXT_OCTAVE if self.inputs.kind == "text" else (self._octave(), OTHER_OCTAVES)
-        projection = Projection(random_features, options["seed"], octave, octaves)
+        typical, octaves = TEXT_OCTAVE if self.inputs.kind == "text" else (self._octave(), OTHER_OCTAVES)
+        projection = Projection(random_features, options["seed"], typical if octave is None else octave, octaves)
         head = Head(options["head"], projection, options["shrinkage"], options["priors"], self.device)
         head.name_columns(self._names())
         return head
@@ -237,6 +238,7 @@ class Classifier:
         meta = {
             "labels": self.statistics.labels,
             "decided": solution.decided.memory(),
+            "octave": self.head.projection.octave,
             **self.inputs.mapping(),
         }
         solved = {"matrix": weights.matrix, "bias": weights.bias, "active": weights.active, "meta": packed(meta)}
@@ -254,7 +256,7 @@ class Classifier:
         meta = unpacked(solved["meta"])
         memory = unpacked(state["statistics"].tensors["memory"]) if "statistics" in state else None
         self.inputs.restore(meta, memory)
-        self.head = self._new_head()
+        self.head = self._new_head(meta["octave"])
         self.head.decided = Decided.recalled(meta["decided"])
         weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"])
         self._solution = self.head.solved(weights)

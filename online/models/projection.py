@@ -29,7 +29,7 @@ class Projection:
     """
 
     def __init__(self, width: int, seed: int, octave: float, octaves: float = 0.0) -> None:
-        self.width, self.seed = width, seed
+        self.width, self.seed, self.octave = width, seed, octave
         around = octaves * (np.arange(width) / max(width, 1) - 0.5)
         per_step_M = np.maximum(np.rint(SPREAD * 2 * np.pi / TURN * np.exp2(octave + around)), 1)
         self.steps_M = (1 / per_step_M).astype(np.float32)  # one product and one rounding, the same on every machine
@@ -53,6 +53,7 @@ class Projection:
         """int8 [B, D] -> int8 [B, M]. D may be less than the columns it knows, never more."""
         exact = np.float32 if x_BD.shape[1] <= FLOAT32_COLUMNS else np.float64
         sums_BM = x_BD.astype(exact) @ self.weights_DM[: x_BD.shape[1]].astype(exact, copy=False)
+        sums_BM = sums_BM.astype(np.float32, copy=False)  # a later column must not change how this row is rounded
         sums_BM += self.phase_M
         sums_BM *= self.steps_M
         turned: NDArray[np.int8] = COSINES[np.floor(sums_BM).astype(np.int32) & (TURN - 1)]

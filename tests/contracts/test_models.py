@@ -120,6 +120,7 @@ VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 NARROW: Options = {"hidden": [32], "buffer": 100}
 ACE_IN_EIGHTS: Options = {"strategy": "er_ace", "batch": 8}
+RP: Options = {"head": "rp_ridge", "random_features": 64}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
@@ -129,8 +130,9 @@ CASES = [
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
     Case("table-windowed", "classifier", {**TABLE, "window": 20}, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
-    Case("rp-text", "classifier", {"head": "rp_ridge", "random_features": 64}, texts, BAD_TEXTS),
+    Case("rp-text", "classifier", RP, texts, BAD_TEXTS),
     Case("ridge-table", "classifier", {**TABLE, "head": "ridge"}, tables, BAD_ROWS, warms_up=True),
+    Case("rp-table", "classifier", {**TABLE, "scale": 16.0, **RP}, tables, BAD_ROWS),
     Case(
         "best-vector",
         "classifier",
