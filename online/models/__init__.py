@@ -140,6 +140,8 @@ class Encoder(Protocol):
 KINDS: dict[str, str] = {
     "ranker": "online.models.ranker:Ranker",
     "classifier": "online.models.classifier:Classifier",
+    "knn": "online.models.knn:Knn",
+    "logistic": "online.models.logistic:Logistic",
     "river": "online.models.river:River",
 }
 

@@ -105,6 +105,12 @@ CASES = [
     Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
+    Case("knn-text", "knn", {"input": "text"}, texts, BAD_TEXTS),
+    Case("knn-vector", "knn", VECTOR, vectors, BAD_VECTORS),
+    Case("knn-table", "knn", TABLE, tables, BAD_ROWS),
+    Case("knn-full", "knn", {**TABLE, "window": 100}, tables, BAD_ROWS, exact=False),
+    Case("logistic-vector", "logistic", VECTOR, vectors, BAD_VECTORS, exact=False),
+    Case("logistic-table", "logistic", TABLE, tables, BAD_ROWS, exact=False),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
@@ -334,6 +340,8 @@ def test_a_new_label_moves_no_old_one(exact: Case) -> None:
 
 
 def test_an_index_never_changes_its_meaning(exact: Case) -> None:
+    if exact.kind == "knn":
+        pytest.skip("it has no indices: a label is written with each example")
     model, before = exact.model(), list[str]()
     examples = [*exact.examples(COUNT), *repeated(newcomers(exact), 1)]
     if exact.kind == "classifier":  # the first that is ever heard of a label may be that it is wrong
@@ -365,8 +373,8 @@ def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case, lear
 
 
 def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> None:
-    if exact.kind == "ranker":
-        exact = replace(exact, options={"max_exemplars": 100})
+    bounds = {"ranker": {"max_exemplars": 100}, "knn": {"window": 100}}
+    exact = replace(exact, options={**exact.options, **bounds.get(exact.kind, {})})
     examples = exact.examples(COUNT)
     model = exact.taught(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
@@ -503,7 +511,11 @@ def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, share:
     assert choices(model, exact) == choices(alternative, exact)
 
 
-LEARNS = {"classifier": ("label", "reward"), "ranker": ("label", "reward", "correction", "retire", "restore", "reply")}
+LEARNS = {
+    "classifier": ("label", "reward"),
+    "knn": ("label", "reward"),
+    "ranker": ("label", "reward", "correction", "retire", "restore", "reply"),
+}
 
 
 @pytest.mark.parametrize(
