@@ -140,6 +140,7 @@ class Encoder(Protocol):
 KINDS: dict[str, str] = {
     "ranker": "online.models.ranker:Ranker",
     "classifier": "online.models.classifier:Classifier",
+    "best_of": "online.models.best_of:BestOf",
     "knn": "online.models.knn:Knn",
     "logistic": "online.models.logistic:Logistic",
     "river": "online.models.river:River",

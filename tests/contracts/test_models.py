@@ -98,6 +98,7 @@ def river_case(name: str, estimator: str, **params: int) -> Case:
 
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
+TWO = {"tree": {"kind": "river", "estimator": "tree.HoeffdingTreeClassifier"}, "near": {"kind": "knn"}}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
@@ -111,6 +112,10 @@ CASES = [
     Case("knn-full", "knn", {**TABLE, "window": 100}, tables, BAD_ROWS, exact=False),
     Case("logistic-vector", "logistic", VECTOR, vectors, BAD_VECTORS, exact=False),
     Case("logistic-table", "logistic", TABLE, tables, BAD_ROWS, exact=False),
+    Case("best-vector", "best_of", VECTOR, vectors, BAD_VECTORS, exact=False),
+    Case(
+        "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
+    ),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
