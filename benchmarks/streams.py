@@ -262,13 +262,11 @@ def environment(peer: str) -> Path:
     made = folder / ".made"
     if not made.exists():
         say(f"{peer}: making {folder} ...")
-        steps = [
-            [sys.executable, "-m", "venv", folder],
-            *([folder / "bin" / "pip", "install", "-q", p] for p in PEERS[peer]),
-        ]
+        pip = str(folder / "bin" / "pip")
+        steps = [[sys.executable, "-m", "venv", str(folder)], *([pip, "install", "-q", what] for what in PEERS[peer])]
         for step in steps:
             if subprocess.run(step, check=False).returncode:
-                raise Failed(f"{' '.join(map(str, step))} failed")
+                raise Failed(f"{' '.join(step)} failed")
         made.touch()
     return folder / "bin" / "python"
 

@@ -44,6 +44,7 @@ class Manifest:
     """What a snapshot folder holds.
 
     state_sha256: of what was learned; weights_sha256: of what serving loads; recipe: of the model's kind and options.
+    determinism_domain: within which the same log gives these very bits; exact statistics need none.
     """
 
     model: str
@@ -59,6 +60,7 @@ class Manifest:
     metrics: Mapping[str, float] = field(default_factory=dict)
     files: Mapping[str, File] = field(default_factory=dict)
     format: int = FORMAT
+    determinism_domain: str = ""
 
     @classmethod
     def parse(cls, data: bytes) -> "Manifest":

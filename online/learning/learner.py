@@ -20,6 +20,7 @@ import torch
 from online.errors import Unavailable
 from online.learning.gate import Gate
 from online.models import BadExample, Example, Model, Options, State, create, recipe
+from online.models.stack import determinism_domain
 from online.observability import fact
 from online.schemas import Entry, Event
 from online.snapshots import Loaded, Manifest, Snapshots
@@ -261,6 +262,7 @@ class Learner:
             recipe=self.recipe,
             durable=durable,
             metrics={"events": self.events, "rated": self.rated, "right": self.right, **self.pupil.model.facts()},
+            determinism_domain=determinism_domain(self.device),
         )
         written = self.snapshots.publish(state, manifest)
         self.parent, self.published_at = written.version, self.clock()

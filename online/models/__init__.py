@@ -144,6 +144,7 @@ KINDS: dict[str, str] = {
     "knn": "online.models.knn:Knn",
     "logistic": "online.models.logistic:Logistic",
     "river": "online.models.river:River",
+    "tower": "online.models.tower:Tower",
 }
 
 

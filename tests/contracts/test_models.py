@@ -99,6 +99,7 @@ def river_case(name: str, estimator: str, **params: int) -> Case:
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 TWO = {"tree": {"kind": "river", "estimator": "tree.HoeffdingTreeClassifier"}, "near": {"kind": "knn"}}
+SMALL: Options = {"hidden": [32], "buffer": 100}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
@@ -116,6 +117,16 @@ CASES = [
     Case(
         "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
     ),
+    Case("tower-text", "tower", {"input": "text", **SMALL}, texts, BAD_TEXTS, exact=False),
+    Case(
+        "tower-vector",
+        "tower",
+        {**VECTOR, **SMALL, "strategy": "er_ace", "batch": 8},
+        vectors,
+        BAD_VECTORS,
+        exact=False,
+    ),
+    Case("tower-table", "tower", {**TABLE, **SMALL, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
