@@ -62,6 +62,7 @@ LINES: Contenders = {
     "line": {"kind": "logistic"},
     "line-drifting": {"kind": "logistic", "drift": 1e-5},
     "line-now": {"kind": "logistic", "drift": 1e-3, "prior": 10.0},
+    "curve": {"kind": "logistic", "drift": 1e-5, "waves": 64},
 }
 CONTENDERS: dict[str, Contenders] = {
     "text": {"slda": {"kind": "classifier"}, "near": {"kind": "knn"}},

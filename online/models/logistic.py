@@ -1,7 +1,7 @@
 """Logistic regression whose weights are believed to wander: what was learned long ago counts less, nothing is tuned.
 
     input = "vector" | "table"
-    bytes -> x [D] = 1 and the columns -> chances [C] = softmax(W x)
+    bytes -> x [D] = 1, waves, columns -> chances [C] = softmax(W x)
 
 Each label's weights are a normal belief, mean W_c and covariance P_c, updated by an extended Kalman filter: second
 order, so that one pass does what gradients need many for. Between two examples each weight moves toward its prior by
@@ -9,7 +9,8 @@ the share `drift`, and its variance with it (an Ornstein-Uhlenbeck process): P n
 long not been seen. Labels are treated as independent in P (Bohning 1992 bounds what this leaves out).
 
 Examples are learned one by one, in order, so micro-batches cannot matter. The columns' scales are fitted to the first
-1, 2, 4, ... 256 examples, which are learned anew each time. Shapes: C labels, D columns and the constant.
+1, 2, 4, ... 256 examples, which are learned anew each time. Shapes: C labels, D
+numbers in x, N columns, K waves.
 """
 
 import hashlib
@@ -27,6 +28,7 @@ WARM_UP = 256  # examples that fit the scales; a power of two
 PROBES = 8
 UNIT = 64  # of the int8 columns: most numbers lie within -1 and 1
 LEAST_DOUBT = 1e-4  # p (1 - p) is taken to be no less: a certain answer that is wrong must still be felt
+AMPLITUDE = 4.0  # of all waves together
 RELAXED = 0.5  # the share of the way to the prior that the variances go when the world has changed
 
 OPTIONS: dict[str, Any] = {
@@ -34,6 +36,8 @@ OPTIONS: dict[str, Any] = {
     "size": 0,  # numbers in a vector
     "drift": 1e-6,  # share of a weight's way to its prior between two examples
     "prior": 1.0,  # variance of a weight that nothing is known about
+    "waves": 0,  # random Fourier features beside the columns: what a line cannot separate, they can
+    "frequency": 0.3,  # of the waves: radians in one unit of a column (half of where 95 % of its numbers lie), one sigma
     "max_labels": 100,  # room and time grow with labels x columns^2
     "max_features": 128,  # columns of a table; names past it share a few
 }
@@ -51,6 +55,8 @@ class Logistic:
             raise ValueError(f"option 'input' must be vector or table, not {self.input!r}")
         if self.input == "vector" and self.options["size"] < 1:
             raise ValueError("a vector model needs option 'size': how many numbers an instance has")
+        if self.options["waves"] < 0:
+            raise ValueError("option 'waves' must not be negative")
         if not (0 <= self.options["drift"] < 1 and self.options["prior"] > 0):
             raise ValueError("option 'drift' must lie in [0, 1) and option 'prior' above 0")
         self.warm: list[Example] | None = []
@@ -60,13 +66,23 @@ class Logistic:
 
     def _forget(self) -> None:
         """Columns, labels and belief as before the first example."""
-        self.columns = self._columns()
+        self._take_columns(self._columns())
         self.labels: list[str] = []  # append-only
-        self.mean = np.zeros((0, 1))  # [C, D]
-        self.covariance = np.zeros((0, 1, 1))  # [C, D, D]
+        width = 1 + self.options["waves"]
+        self.mean = np.zeros((0, width))  # [C, D]
+        self.covariance = np.zeros((0, width, width))  # [C, D, D]
 
     def _columns(self, columns: Sequence[Column] = ()) -> Columns:
         return Columns(False, self.options["max_features"], columns)
+
+    def _take_columns(self, columns: Columns) -> None:
+        """These columns, and waves along them: each column's frequencies hang on its name alone."""
+        count = self.options["waves"]
+        frequencies = [self.options["frequency"] * drawn(column.name, count) for column in columns.columns]
+        self.columns = columns
+        self._waves_NK = np.array(frequencies).reshape(len(frequencies), count)
+        self._phases_K = np.pi * drawn("", count)
+        self._amplitude = AMPLITUDE / max(count, 1) ** 0.5
 
     def feature_epoch(self) -> str:
         return self.input
@@ -89,7 +105,8 @@ class Logistic:
             columns = self.columns.vectors(np.frombuffer(data, np.float64)[None])[0]
         else:
             columns = self.columns.features([parse_row(data)])[0]
-        return np.concatenate([[1.0], columns / UNIT])
+        x_N = columns / UNIT
+        return np.concatenate([[1.0], self._amplitude * np.cos(x_N @ self._waves_NK + self._phases_K), x_N])
 
     def _chances(self, x_D: Floats) -> Floats:
         scores_C = self.mean @ x_D
@@ -127,7 +144,9 @@ class Logistic:
             self.columns.admit_vectors(np.stack([np.frombuffer(e.features, np.float64) for e in examples]), None)
         else:
             self.columns.admit([parse_row(example.features) for example in examples], None)
-        self._widen(len(self.labels), 1 + self.columns.width)
+        if self.columns.width > len(self._waves_NK):
+            self._take_columns(self.columns)
+            self._widen(len(self.labels), 1 + self.options["waves"] + self.columns.width)
 
     def _take_in(self, example: Example) -> None:
         if self.input == "table":
@@ -219,7 +238,8 @@ class Logistic:
     def restore(self, state: State) -> None:
         weights = state["weights"].tensors
         told = unpacked(weights["told"])
-        self.labels, self.columns = told["labels"], self._columns([Column(*entry) for entry in told["columns"]])
+        self.labels = told["labels"]
+        self._take_columns(self._columns([Column(*entry) for entry in told["columns"]]))
         self.mean = weights["mean"].copy()
         if "belief" in state:
             tensors = state["belief"].tensors
@@ -228,3 +248,9 @@ class Logistic:
             self.recent = [bytes.fromhex(features) for features in memory["recent"]]
             warm = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["warm"]]
             self.warm = warm if self.count < WARM_UP else None
+
+
+def drawn(name: str, count: int) -> Floats:
+    """Standard normal numbers that depend on the name alone."""
+    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:16], "little")
+    return np.random.Generator(np.random.Philox(key=key)).normal(size=count)
