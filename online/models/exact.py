@@ -12,6 +12,7 @@ Shapes: B examples, C classes, D features.
 """
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-EXACT_ROWS = 1_040  # 127^2 * rows < 2^24: int8 products summed in float32 stay exact up to here
+log = logging.getLogger("online.models")
+
+INT32_ROWS = 2**17  # 127^2 * rows < 2^31: int8 products summed in int32 stay exact up to here
+FLOAT32_ROWS = 1_040  # 127^2 * rows < 2^24: and in float32 up to here
+FOLD_AT = 1_024  # examples that wait before they are multiplied into the Gram matrix, which is the large part
 NEGATIVE_PULL = 0.25  # how far a mean moves away from what it was punished for (Rocchio 1971)
 PRIOR_WEIGHT = 0.5  # a class described by a text counts as half an example of it
 FLOOR_RATIO = 0.3  # of the mean second moment: the variance assumed before any is seen
@@ -31,16 +36,22 @@ class ExactStatistics:
 
     def __init__(self, width: int, device: str = "cpu") -> None:
         self.device = torch.device(device)
-        torch.backends.cuda.matmul.allow_tf32 = False  # ten mantissa bits would break exactness
         self.labels: list[str] = []
         self._index: dict[str, int] = {}
         self.counts = self._zeros(2, 0)  # [2, C]: positive, negative
         self.sums = self._zeros(2, 0, width)  # [2, C, D]
-        self.gram = self._zeros(width, width)  # [D, D], positives
+        self._gram = self._zeros(width, width)
+        self._waiting: list[tuple[Tensor, int]] = []  # int8 [B, D] and its sign, not yet in the Gram matrix
+
+    @property
+    def gram(self) -> Tensor:
+        """[D, D], positives"""
+        self._fold()
+        return self._gram
 
     @property
     def width(self) -> int:
-        return int(self.gram.shape[0])
+        return int(self._gram.shape[0])
 
     def index(self, label: str) -> int | None:
         return self._index.get(label)
@@ -58,22 +69,54 @@ class ExactStatistics:
         """Append features that were zero in every example so far."""
         more = width - self.width
         if more > 0:
+            self._fold()
             self.sums = torch.nn.functional.pad(self.sums, (0, more))
-            self.gram = torch.nn.functional.pad(self.gram, (0, more, 0, more))
+            self._gram = torch.nn.functional.pad(self._gram, (0, more, 0, more))
 
     def add(self, features: NDArray[np.int8], classes: Sequence[int], negative: bool = False, times: int = 1) -> None:
         """Add B examples (int8 [B, D]) to their classes; times=-1 subtracts them."""
-        for start in range(0, len(features), EXACT_ROWS):
-            chunk = torch.from_numpy(features[start : start + EXACT_ROWS].astype(np.float32)).to(self.device)
-            members = torch.as_tensor(classes[start : start + EXACT_ROWS], device=self.device)
-            self._add_chunk(chunk, members, int(negative), times)
+        members_B = torch.as_tensor(classes, dtype=torch.int64).to(self.device)
+        x_BD = self._on_device(features)
+        side = int(negative)
+        self.counts[side].index_add_(0, members_B, torch.ones_like(members_B), alpha=times)
+        for start in range(0, len(x_BD), INT32_ROWS):
+            rows = slice(start, start + INT32_ROWS)
+            self.sums[side].index_add_(0, members_B[rows], x_BD[rows].to(torch.int64), alpha=times)
+        if not negative:
+            self._waiting.append((x_BD, times))
+            if sum(len(waiting) for waiting, _ in self._waiting) >= FOLD_AT:
+                self._fold()
 
-    def _add_chunk(self, x_BD: Tensor, classes_B: Tensor, side: int, times: int) -> None:
-        member_BC = torch.nn.functional.one_hot(classes_B, len(self.labels)).to(torch.float32)
-        self.counts[side] += times * member_BC.sum(0).to(torch.int64)
-        self.sums[side] += times * (member_BC.T @ x_BD).to(torch.int64)
-        if not side:
-            self.gram += times * (x_BD.T @ x_BD).to(torch.int64)
+    def _on_device(self, features: NDArray[np.int8]) -> Tensor:
+        x_BD = torch.from_numpy(np.array(features))
+        return x_BD if self.device.type == "cpu" else x_BD.pin_memory().to(self.device, non_blocking=True)
+
+    def _fold(self) -> None:
+        """Multiply what waits into the Gram matrix; on a device without room for that, go to the CPU and say so."""
+        waiting, self._waiting = self._waiting, []
+        for times in (1, -1):
+            chunks = [x_BD for x_BD, sign in waiting if sign == times]
+            if chunks:
+                self._add_products(torch.cat(chunks), times)
+
+    def _add_products(self, x_BD: Tensor, times: int) -> None:
+        rows = INT32_ROWS
+        done = 0
+        while done < len(x_BD):
+            try:
+                self._gram.add_(products(x_BD[done : done + rows]), alpha=times)
+                done += rows
+            except torch.OutOfMemoryError:
+                if rows > FLOAT32_ROWS:
+                    rows //= 2
+                else:
+                    log.warning("the accelerator is out of memory: the statistics go to the CPU")
+                    self._move(torch.device("cpu"))
+                    x_BD = x_BD.cpu()
+
+    def _move(self, device: torch.device) -> None:
+        self.device = device
+        self.counts, self.sums, self._gram = (each.to(device) for each in (self.counts, self.sums, self._gram))
 
     def merge(self, other: "ExactStatistics") -> None:
         """Add another worker's sums; equals having learned its examples here."""
@@ -81,7 +124,19 @@ class ExactStatistics:
         places = [self.add_label(label) for label in other.labels]
         self.counts[:, places] += other.counts.to(self.device)
         self.sums[:, places, : other.width] += other.sums.to(self.device)
-        self.gram[: other.width, : other.width] += other.gram.to(self.device)
+        self.gram[: other.width, : other.width].add_(other.gram.to(self.device))
+
+    def block(self, start: int, stop: int | None = None) -> "ExactStatistics":
+        """The same sums over some of the features: a view, to be solved."""
+        part = ExactStatistics(0, str(self.device))
+        part.labels, part._index, part.counts = self.labels, self._index, self.counts
+        part.sums, part._gram = self.sums[:, :, start:stop], self.gram[start:stop, start:stop]
+        return part
+
+    def copy(self) -> "ExactStatistics":
+        other = self.block(0)
+        other.counts, other.sums, other._gram = other.counts.clone(), other.sums.clone(), other._gram.clone()
+        return other
 
     def tensors(self) -> dict[str, NDArray[np.int64]]:
         """Copies: what was given out stays as it was when learning goes on."""
@@ -94,8 +149,10 @@ class ExactStatistics:
         statistics = cls(tensors["gram"].shape[0], device)
         statistics.labels = list(labels)
         statistics._index = {label: place for place, label in enumerate(labels)}
-        for name in ("counts", "sums", "gram"):
-            setattr(statistics, name, torch.from_numpy(tensors[name].copy()).to(statistics.device))
+        counts, sums, gram = (
+            torch.from_numpy(tensors[name].copy()).to(statistics.device) for name in ("counts", "sums", "gram")
+        )
+        statistics.counts, statistics.sums, statistics._gram = counts, sums, gram
         return statistics
 
     def digest(self, columns: Sequence[str] | None = None) -> bytes:
@@ -117,6 +174,30 @@ class ExactStatistics:
 
     def _zeros(self, *shape: int) -> Tensor:
         return torch.zeros(shape, dtype=torch.int64, device=self.device)
+
+
+def products(x_BD: Tensor) -> Tensor:
+    """x^T x of int8 rows, exactly: int64 [D, D]. At most INT32_ROWS rows."""
+    more = -x_BD.shape[1] % 8  # the integer kernel takes multiples of eight columns and more than sixteen rows
+    padded = torch.nn.functional.pad(x_BD, (0, more, 0, -len(x_BD) % 8 + 16))
+    try:
+        product_DD = torch._int_mm(padded.T.contiguous(), padded)
+    except (RuntimeError, NotImplementedError) as error:  # a build or a device without the kernel
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        return float_products(x_BD)
+    width = x_BD.shape[1]
+    return product_DD[:width, :width].to(torch.int64)
+
+
+def float_products(x_BD: Tensor) -> Tensor:
+    """The same by float32, in chunks small enough to be exact; ten mantissa bits (TF32) would not be."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    total = torch.zeros(x_BD.shape[1], x_BD.shape[1], dtype=torch.int64, device=x_BD.device)
+    for start in range(0, len(x_BD), FLOAT32_ROWS):
+        chunk = x_BD[start : start + FLOAT32_ROWS].to(torch.float32)
+        total += (chunk.T @ chunk).to(torch.int64)
+    return total
 
 
 @dataclass(frozen=True, slots=True)

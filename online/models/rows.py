@@ -1,7 +1,8 @@
 """What a model that learns labels from vectors, tables' rows or encoded texts asks of an example."""
 
 from online.models import BadExample, Example
-from online.models.encoder import TEXT_WIDTH, parse_row
+from online.models.encoder import TEXT_WIDTH
+from online.models.inputs import check_row
 
 
 def check(example: Example, kind: str, input: str, size: int) -> None:
@@ -14,13 +15,4 @@ def check(example: Example, kind: str, input: str, size: int) -> None:
     if expected is not None and len(example.features) != expected:
         raise BadExample(f"features of {len(example.features)} bytes where {expected} are expected")
     if input == "table":
-        _check_row(example.features)
-
-
-def _check_row(features: bytes) -> None:
-    try:
-        row = parse_row(features)
-    except ValueError:
-        raise BadExample("features that are not JSON") from None
-    if not isinstance(row, dict) or not all(isinstance(value, (float, str)) for value in row.values()):
-        raise BadExample("features that are not an object of numbers and texts")
+        check_row(example.features)

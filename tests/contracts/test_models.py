@@ -100,6 +100,7 @@ VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 TWO = {"tree": {"kind": "river", "estimator": "tree.HoeffdingTreeClassifier"}, "near": {"kind": "knn"}}
 SMALL: Options = {"hidden": [32], "buffer": 100}
+THREE = {"near": {"kind": "knn"}, "curve": {"kind": "logistic", "waves": 8}, "slda": {"kind": "classifier"}}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
@@ -113,7 +114,7 @@ CASES = [
     Case("knn-full", "knn", {**TABLE, "window": 100}, tables, BAD_ROWS, exact=False),
     Case("logistic-vector", "logistic", VECTOR, vectors, BAD_VECTORS, exact=False),
     Case("logistic-table", "logistic", TABLE, tables, BAD_ROWS, exact=False),
-    Case("best-vector", "best_of", VECTOR, vectors, BAD_VECTORS, exact=False),
+    Case("best-of-three", "best_of", {**VECTOR, "contenders": THREE}, vectors, BAD_VECTORS, exact=False),
     Case(
         "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
     ),
@@ -127,6 +128,15 @@ CASES = [
         exact=False,
     ),
     Case("tower-table", "tower", {**TABLE, **SMALL, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
+    Case("rp-text", "classifier", {"head": "rp_ridge", "random_features": 64}, texts, BAD_TEXTS),
+    Case("ridge-table", "classifier", {**TABLE, "head": "ridge"}, tables, BAD_ROWS, warms_up=True),
+    Case(
+        "best-vector",
+        "classifier",
+        {**VECTOR, "scale": 4.0, "head": "best", "random_features": 64},
+        vectors,
+        BAD_VECTORS,
+    ),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
@@ -394,8 +404,9 @@ def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> No
     examples = exact.examples(COUNT)
     model = exact.taught(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
-    before = room(model)
     model.learn(repeated(thumbs, 10))
+    before = room(model)
+    model.learn(repeated(repeated(thumbs, 1), 110)[-10 * len(thumbs) :])
     assert room(model) <= 1.05 * before
 
 

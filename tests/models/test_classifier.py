@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from online.models import BadExample, Example, Kind
-from online.models.classifier import WARM_UP, Classifier
+from online.models.classifier import Classifier
 from online.models.encoder import OVERFLOW_COLUMNS, Column, Columns
+from online.models.inputs import WARM_UP
 from tests.models.synthetic import as_features, row, tables, text, texts, unit
 
 
@@ -45,8 +46,8 @@ def test_bumps_let_a_linear_head_learn_a_rule_that_bends(scale: float) -> None:
 
 
 def test_a_long_vector_goes_without_bumps() -> None:
-    assert Classifier({"input": "vector", "size": 64, "scale": 1.0}).columns.width == 4 * 64
-    assert Classifier({"input": "vector", "size": 65, "scale": 1.0}).columns.width == 65
+    assert Classifier({"input": "vector", "size": 64, "scale": 1.0}).inputs.columns.width == 4 * 64
+    assert Classifier({"input": "vector", "size": 65, "scale": 1.0}).inputs.columns.width == 65
 
 
 def test_it_learns_digits_from_one_pass() -> None:
@@ -163,8 +164,8 @@ def test_a_table_has_no_more_columns_than_there_is_room_for(scale: float, at_onc
     many_rows: list[dict[str, float | str]] = [{f"name {n}": "x" if n % 2 else 1.0} for n in range(300)]
     model.learn([row_example(n, values, "ab"[n % 2]) for n, values in enumerate(one_row if at_once else many_rows)])
     model.predict([row({"name 3": 1.0})])
-    assert 20 <= len(model.columns.columns) <= 20 + OVERFLOW_COLUMNS
-    assert model.statistics.width == model.columns.width
+    assert 20 <= len(model.inputs.columns.columns) <= 20 + OVERFLOW_COLUMNS
+    assert model.statistics.width == model.inputs.columns.width
 
 
 def test_names_past_the_limit_are_still_worth_something() -> None:
@@ -254,4 +255,4 @@ def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], me
 
 
 def test_a_whole_number_will_do_where_a_fraction_is_expected() -> None:
-    assert Classifier({"input": "vector", "size": 2, "scale": 4}).columns.width == 8
+    assert Classifier({"input": "vector", "size": 2, "scale": 4}).inputs.columns.width == 8

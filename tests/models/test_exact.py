@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from online.models.exact import EXACT_ROWS, ExactStatistics, solve_slda
+from online.models.exact import FLOAT32_ROWS, ExactStatistics, solve_slda
 
 WIDTH = 24
 
@@ -61,13 +61,13 @@ def assert_equal(statistics: ExactStatistics, expected: dict[str, NDArray[np.int
         np.testing.assert_array_equal(tensor, expected[name])
 
 
-@pytest.mark.parametrize("count", [1, 37, EXACT_ROWS, EXACT_ROWS + 1, 4_001])
+@pytest.mark.parametrize("count", [1, 37, FLOAT32_ROWS, FLOAT32_ROWS + 1, 4_001])
 def test_the_sums_are_those_of_int64_arithmetic(count: int) -> None:
     some = data(count)
     assert_equal(joint(some), reference(some))
 
 
-@pytest.mark.parametrize("count", [EXACT_ROWS, 5 * EXACT_ROWS + 3])
+@pytest.mark.parametrize("count", [FLOAT32_ROWS, 5 * FLOAT32_ROWS + 3])
 def test_the_largest_features_of_the_largest_batch_are_summed_exactly(count: int) -> None:
     largest = np.full((count, WIDTH), 127, np.int8)
     largest[:, 1::2] = -127
