@@ -64,10 +64,12 @@ LINES: Contenders = {
     "line-now": {"kind": "logistic", "drift": 1e-3, "prior": 10.0},
     "curve": {"kind": "logistic", "drift": 1e-5, "waves": 64},
 }
+SLDA: Contenders = {"slda": {"kind": "classifier"}}
+TOWER: Contenders = {"tower": {"kind": "tower"}}  # as dear as all others together; the best where nothing else fits
 CONTENDERS: dict[str, Contenders] = {
-    "text": {"slda": {"kind": "classifier"}, "near": {"kind": "knn"}},
-    "vector": {**NEAR, **LINES, "slda": {"kind": "classifier"}},
-    "table": {**NEAR, **LINES, "slda": {"kind": "classifier"}},
+    "text": {**SLDA, "near": {"kind": "knn"}},
+    "vector": {**NEAR, **LINES, **SLDA, **TOWER},
+    "table": {**NEAR, **LINES, **SLDA, **TOWER},
 }
 
 

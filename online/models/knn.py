@@ -9,6 +9,7 @@ them, categories by being equal or not. C is for classes.
 """
 
 import hashlib
+import math
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ class Knn:
         label, sign, squared = seen.nearest(row, self.options["neighbours"])
         votes_C = np.bincount(label, sign / (squared + NEAREST), minlength=len(seen.labels))
         chances_C = np.maximum(votes_C, 0) + FAINT
-        chances = (chances_C / chances_C.sum()).tolist()
+        chances = (chances_C / math.fsum(chances_C)).tolist()  # exact: in whatever order the labels came
         order = sorted(range(len(chances)), key=lambda c: (-chances[c], -votes_C[c], seen.labels[c]))
         candidates = tuple(Candidate(seen.labels[c], chances[c]) for c in order)
         return Answer(candidates[0].id, candidates, candidates[0].score)
