@@ -154,7 +154,7 @@ def stop_with_parent() -> None:
 @app.command()
 def replay(
     source: Annotated[str, typer.Argument(help="a log of ours, JSONL of {input, label}, a CSV, or river:Phishing")],
-    model: Annotated[str, typer.Option("--model", help="kind of model: classifier, ranker or river")],
+    model: Annotated[str, typer.Option("--model", help="kind of model: best_of, classifier, tower, ...")],
     label: Annotated[Optional[str], typer.Option("--label", help="a CSV's label column")] = None,
     option: Annotated[
         Optional[list[str]], typer.Option("--option", help="NAME=VALUE of the model; may be repeated")

@@ -19,6 +19,8 @@ from online.models.encoder import encoder
 from online.schemas import Entry, Event, Target
 from online.workspace import cache_folder
 
+READ_ALIKE = ("classifier", "tower", "knn", "logistic", "best_of")  # kinds whose option `input` says what they read
+
 
 @dataclass(slots=True)
 class Score:
@@ -56,7 +58,7 @@ class Replay:
     def __init__(self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu") -> None:
         self.source = source
         self.options = self._options(kind, options)
-        self.logged = source.header.get("kind") == kind or (kind == "classifier" and self._same_input())
+        self.logged = source.header.get("kind") == kind or (kind in READ_ALIKE and self._same_input())
         self.encoder = None if self.logged else self._encoder(kind)
         self.pupil = Pupil(kind, self.options, device, self._history)
         self.score, self.examples, self.seconds = Score(), 0, 0.0
@@ -69,7 +71,7 @@ class Replay:
             raise BadInput(
                 "a ranker replays a log of its own service; labelled data is for a classifier or a river model"
             )
-        if kind == "classifier":
+        if kind in READ_ALIKE:
             inputs = (
                 {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
             )

@@ -48,7 +48,7 @@ EAGERNESS = 0.3  # how soon the vote follows the loss
 PROBES = 8
 
 OPTIONS: dict[str, Any] = {
-    "input": "vector",  # text, vector or table
+    "input": "text",  # text, vector or table
     "size": 0,  # numbers in a vector
     "contenders": {},  # name -> {"kind": ..., its options}; none: those of CONTENDERS for this input
     "vote": True,  # whether their vote may be served too; it is, at first

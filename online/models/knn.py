@@ -41,7 +41,7 @@ FAINT = 0.1  # the vote of a label without neighbours
 NEAREST = 1e-3  # squared distance below which a neighbour's vote grows no more
 
 OPTIONS: dict[str, Any] = {
-    "input": "vector",  # text, vector or table
+    "input": "text",  # text, vector or table
     "size": 0,  # numbers in a vector
     "window": 5_000,  # examples, the newest
     "neighbours": 10,

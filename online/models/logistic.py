@@ -32,7 +32,7 @@ AMPLITUDE = 4.0  # of all waves together
 RELAXED = 0.5  # the share of the way to the prior that the variances go when the world has changed
 
 OPTIONS: dict[str, Any] = {
-    "input": "vector",  # vector or table
+    "input": "",  # vector or table
     "size": 0,  # numbers in a vector
     "drift": 1e-6,  # share of a weight's way to its prior between two examples
     "prior": 1.0,  # variance of a weight that nothing is known about

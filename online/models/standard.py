@@ -71,7 +71,7 @@ class Standard:
         """The values [D] of one example, after its new columns were admitted and every scale has followed it."""
         if self.input == "table":
             self._admit(features)
-        values_D = self.raw([features])[0]
+        values_D: NDArray[Any] = self.raw([features])[0]
         if self.input != "text":
             self._follow(values_D)
         return values_D

@@ -9,9 +9,11 @@ A strategy is asked for one thing: the gradient [L, P] of a step, for L copies a
 has no task boundaries, so ewc and lwf take a new self to hold on to every CONSOLIDATE_EVERY examples.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -137,15 +139,47 @@ class DarkReplay(Naive):
         return step.gradient(step.losses(slice(step.fresh)).sum() + step.losses(labelled).sum() + dark_loss)
 
 
-class ElasticWeights(Naive):
-    """Online EWC (Schwarz et al. 2018): pulled back to an anchor by how much each weight mattered to it."""
+class Consolidating(Naive):
+    """Takes a new self to hold on to, every so many examples."""
 
     def __init__(self, strength: float) -> None:
         super().__init__(strength)
         self.examples = 0
+
+    def learned(self, stack: Stack, examples: int) -> None:
+        due = self.examples // CONSOLIDATE_EVERY < (self.examples + examples) // CONSOLIDATE_EVERY
+        self.examples += examples
+        if due:
+            self.consolidate(stack)
+
+    def consolidate(self, stack: Stack) -> None:
+        raise NotImplementedError
+
+    def held(self) -> Mapping[str, Tensor | None]:
+        """What it holds on to; None before the first time."""
+        raise NotImplementedError
+
+    def tensors(self) -> Tensors:
+        found = {name: as_array(tensor) for name, tensor in self.held().items() if tensor is not None}
+        return {**found, "examples": np.array([self.examples])}
+
+    def restore(self, tensors: Tensors, device: torch.device) -> None:
+        self.examples = int(tensors["examples"][0])
+        for name in self.held():
+            setattr(self, name, torch.tensor(tensors[name], device=device) if name in tensors else None)
+
+
+class ElasticWeights(Consolidating):
+    """Online EWC (Schwarz et al. 2018): pulled back to an anchor by how much each weight mattered to it."""
+
+    def __init__(self, strength: float) -> None:
+        super().__init__(strength)
         self.seen_LP: Tensor | None = None  # squared gradients since the anchor was taken
         self.fisher_LP: Tensor | None = None
         self.anchor_LP: Tensor | None = None
+
+    def held(self) -> Mapping[str, Tensor | None]:
+        return {"seen_LP": self.seen_LP, "fisher_LP": self.fisher_LP, "anchor_LP": self.anchor_LP}
 
     def gradient(self, step: Step) -> Tensor:
         gradient_LP = super().gradient(step)
@@ -156,73 +190,52 @@ class ElasticWeights(Naive):
             gradient_LP.add_(pull_LP, alpha=self.strength)
         return gradient_LP
 
-    def learned(self, stack: Stack, examples: int) -> None:
-        due = self.examples // CONSOLIDATE_EVERY < (self.examples + examples) // CONSOLIDATE_EVERY
-        self.examples += examples
-        if due and self.seen_LP is not None:
-            self.fisher_LP = self.seen_LP if self.fisher_LP is None else FADING * self.fisher_LP + self.seen_LP
-            self.seen_LP = None
-            self.anchor_LP = stack.parameters_LP.clone()
+    def consolidate(self, stack: Stack) -> None:
+        assert self.seen_LP is not None
+        self.fisher_LP = self.seen_LP if self.fisher_LP is None else FADING * self.fisher_LP + self.seen_LP
+        self.seen_LP, self.anchor_LP = None, stack.parameters_LP.clone()
 
     def grown(self, before: Stack, after: Stack) -> None:
-        for name in ("seen_LP", "fisher_LP", "anchor_LP"):
-            if (flat_LP := getattr(self, name)) is not None:
-                setattr(
-                    self, name, before.layout.into_corner(flat_LP, after.layout, after.parameters_LP.clone().zero_())
-                )
-
-    def tensors(self) -> Tensors:
-        held = {"seen": self.seen_LP, "fisher": self.fisher_LP, "anchor": self.anchor_LP}
-        found = {name: as_array(flat_LP) for name, flat_LP in held.items() if flat_LP is not None}
-        return {**found, "examples": as_array(torch.tensor(self.examples))}
-
-    def restore(self, tensors: Tensors, device: torch.device) -> None:
-        held = {name: torch.tensor(tensor, device=device) for name, tensor in tensors.items()}
-        self.examples = int(held["examples"])
-        self.seen_LP, self.fisher_LP, self.anchor_LP = held.get("seen"), held.get("fisher"), held.get("anchor")
+        """What is new never mattered."""
+        for name, flat_LP in self.held().items():
+            if flat_LP is not None:
+                empty_LP = torch.zeros_like(after.parameters_LP)
+                setattr(self, name, before.layout.into_corner(flat_LP, after.layout, empty_LP))
 
 
-class Distillation(Naive):
+class Distillation(Consolidating):
     """LwF (Li and Hoiem 2016), without tasks: the answers of an earlier self to the fresh rows are kept too."""
 
     def __init__(self, strength: float) -> None:
         super().__init__(strength)
-        self.examples = 0
         self.teacher_LP: Tensor | None = None
         self.taught_C: Tensor | None = None  # labels the teacher knew
+        self.known_C: Tensor | None = None
+
+    def held(self) -> Mapping[str, Tensor | None]:
+        return {"teacher_LP": self.teacher_LP, "taught_C": self.taught_C}
 
     def gradient(self, step: Step) -> Tensor:
-        loss = step.losses().sum()
-        if self.teacher_LP is not None and self.taught_C is not None:
-            with torch.no_grad():
-                wise_LBC = step.stack.layout.logits(step.stack.layout.views(self.teacher_LP), step.x_BD)[
-                    ..., self.taught_C
-                ]
-            ours_LBC = (step.logits_LBC[..., self.taught_C] / TEMPERATURE).log_softmax(2)
-            cross_LB = -((wise_LBC / TEMPERATURE).softmax(2) * ours_LBC).sum(2)
-            loss = loss + self.strength * TEMPERATURE**2 * (cross_LB * step.share_B).sum()
-        self._known_C = step.known_C
-        return step.gradient(loss)
+        self.known_C = step.known_C
+        return step.gradient(step.losses().sum() + self._unfaithful(step))
 
-    def learned(self, stack: Stack, examples: int) -> None:
-        due = self.examples // CONSOLIDATE_EVERY < (self.examples + examples) // CONSOLIDATE_EVERY
-        self.examples += examples
-        if due:
-            self.teacher_LP, self.taught_C = stack.parameters_LP.clone(), self._known_C.nonzero().squeeze(1)
+    def _unfaithful(self, step: Step) -> Tensor:
+        if self.teacher_LP is None or self.taught_C is None:
+            return torch.zeros((), device=step.x_BD.device)
+        layout, taught_C = step.stack.layout, self.taught_C
+        with torch.no_grad():
+            wise_LBC = layout.logits(layout.views(self.teacher_LP), step.x_BD)[..., taught_C] / TEMPERATURE
+        ours_LBC = (step.logits_LBC[..., taught_C] / TEMPERATURE).log_softmax(2)
+        cross_LB = -(wise_LBC.softmax(2) * ours_LBC).sum(2)
+        return self.strength * TEMPERATURE**2 * (cross_LB * step.share_B).sum()
+
+    def consolidate(self, stack: Stack) -> None:
+        assert self.known_C is not None
+        self.teacher_LP, self.taught_C = stack.parameters_LP.clone(), self.known_C.nonzero().squeeze(1)
 
     def grown(self, before: Stack, after: Stack) -> None:
         if self.teacher_LP is not None:
             self.teacher_LP = before.layout.into_corner(self.teacher_LP, after.layout, after.parameters_LP.clone())
-
-    def tensors(self) -> Tensors:
-        found = {"examples": as_array(torch.tensor(self.examples))}
-        if self.teacher_LP is not None and self.taught_C is not None:
-            found |= {"teacher": as_array(self.teacher_LP), "taught": as_array(self.taught_C)}
-        return found
-
-    def restore(self, tensors: Tensors, device: torch.device) -> None:
-        held = {name: torch.tensor(tensor, device=device) for name, tensor in tensors.items()}
-        self.examples, self.teacher_LP, self.taught_C = int(held["examples"]), held.get("teacher"), held.get("taught")
 
 
 class AveragedEpisodicMemory(Naive):

@@ -100,6 +100,7 @@ VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 TWO = {"tree": {"kind": "river", "estimator": "tree.HoeffdingTreeClassifier"}, "near": {"kind": "knn"}}
 SMALL: Options = {"hidden": [32], "buffer": 100}
+ACE_IN_EIGHTS: Options = {"strategy": "er_ace", "batch": 8}
 THREE = {"near": {"kind": "knn"}, "curve": {"kind": "logistic", "waves": 8}, "slda": {"kind": "classifier"}}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
@@ -108,26 +109,6 @@ CASES = [
     Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
-    Case("knn-text", "knn", {"input": "text"}, texts, BAD_TEXTS),
-    Case("knn-vector", "knn", VECTOR, vectors, BAD_VECTORS),
-    Case("knn-table", "knn", TABLE, tables, BAD_ROWS),
-    Case("knn-full", "knn", {**TABLE, "window": 100}, tables, BAD_ROWS, exact=False),
-    Case("logistic-vector", "logistic", VECTOR, vectors, BAD_VECTORS, exact=False),
-    Case("logistic-table", "logistic", TABLE, tables, BAD_ROWS, exact=False),
-    Case("best-of-three", "best_of", {**VECTOR, "contenders": THREE}, vectors, BAD_VECTORS, exact=False),
-    Case(
-        "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
-    ),
-    Case("tower-text", "tower", {"input": "text", **SMALL}, texts, BAD_TEXTS, exact=False),
-    Case(
-        "tower-vector",
-        "tower",
-        {**VECTOR, **SMALL, "strategy": "er_ace", "batch": 8},
-        vectors,
-        BAD_VECTORS,
-        exact=False,
-    ),
-    Case("tower-table", "tower", {**TABLE, **SMALL, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
     Case("rp-text", "classifier", {"head": "rp_ridge", "random_features": 64}, texts, BAD_TEXTS),
     Case("ridge-table", "classifier", {**TABLE, "head": "ridge"}, tables, BAD_ROWS, warms_up=True),
     Case(
@@ -137,6 +118,19 @@ CASES = [
         vectors,
         BAD_VECTORS,
     ),
+    Case("knn-text", "knn", {"input": "text"}, texts, BAD_TEXTS),
+    Case("knn-vector", "knn", VECTOR, vectors, BAD_VECTORS),
+    Case("knn-table", "knn", TABLE, tables, BAD_ROWS),
+    Case("knn-full", "knn", {**TABLE, "window": 100}, tables, BAD_ROWS, exact=False),
+    Case("logistic-vector", "logistic", VECTOR, vectors, BAD_VECTORS, exact=False),
+    Case("logistic-table", "logistic", {**TABLE, "waves": 8}, tables, BAD_ROWS, exact=False),
+    Case("best-of-three", "best_of", {**VECTOR, "contenders": THREE}, vectors, BAD_VECTORS, exact=False),
+    Case(
+        "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
+    ),
+    Case("tower-text", "tower", {"input": "text", **SMALL, "batch": 4}, texts, BAD_TEXTS, exact=False),
+    Case("tower-vector", "tower", {**VECTOR, **SMALL, **ACE_IN_EIGHTS}, vectors, BAD_VECTORS, exact=False),
+    Case("tower-table", "tower", {**TABLE, **SMALL, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
     river_case("softmax", "linear_model.SoftmaxRegression"),
     river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
     river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),

@@ -59,6 +59,17 @@ def test_river_models_replay_the_same_sources(tmp_path: Path) -> None:
     assert replayed(tmp_path / "log.jsonl", "river").report().examples == 60
 
 
+def test_towers_read_what_classifiers_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
+    (tmp_path / "numbers.jsonl").write_text(
+        "\n".join(json.dumps({"input": [n % 2], "label": n % 2}) for n in range(60))
+    )
+    for name in ("rows.jsonl", "numbers.jsonl"):
+        report = replayed(tmp_path / name, "tower").report()
+        assert report.examples == 60
+        assert report.accuracy is not None and report.accuracy > 0.8
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

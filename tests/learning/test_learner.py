@@ -12,6 +12,7 @@ from online.errors import Unavailable
 from online.learning.gate import Gate
 from online.learning.learner import Learner, Pupil
 from online.models import KINDS, Example, Options, create, unpacked
+from online.models.stack import determinism_domain
 from online.schemas import Entry, Event, Target
 from online.settings import ModelSettings, Settings
 from online.store import add_feedback, feedback_of, refused_offsets
@@ -103,6 +104,21 @@ def test_what_is_appended_is_learned_published_and_live(scene: Scene) -> None:
 def test_the_manifest_counts_what_was_answered_right(scene: Scene) -> None:
     scene.learn(*events(10))
     assert scene.snapshots.manifests()[0].metrics == {"events": 10, "rated": 10, "right": 5}
+
+
+def test_the_manifest_names_the_domain_of_its_bits(scene: Scene) -> None:
+    scene.learn(*events(3))
+    assert scene.snapshots.manifests()[0].determinism_domain == determinism_domain("cpu")
+
+
+def test_a_tower_takes_back_by_learning_anew_and_resumes_inside_a_micro_batch(tmp_path: Path) -> None:
+    options: Options = {"input": "vector", "size": 3, "hidden": [8], "batch": 4}
+    scene = Scene(tmp_path, "tower", options)
+    scene.learn(*events(10))  # two wait
+    scene.learner = scene.started()
+    scene.learn(*events(20, start=10))
+    scene.learn(retraction(scene.stream, 5))
+    assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without("e4")
 
 
 @pytest.mark.parametrize("kind", ["classifier", "river"])
