@@ -294,9 +294,12 @@ def teach(model: Model, examples: Sequence[Example]) -> None:
 
 
 def brier(answer: Answer, label: str) -> float:
-    """The squared distance of the chances it gave from the truth, in [0, 2]. No answer: 1."""
+    """The squared distance of the chances it gave from the truth, in [0, 2]. No answer: 1.
+
+    Rounded: the last bits of a product depend on how a matrix lies in memory, and must not reach the state.
+    """
     chance = next((candidate.score for candidate in answer.candidates if candidate.id == label), 0.0)
-    return sum(candidate.score**2 for candidate in answer.candidates) - 2 * chance + 1
+    return round(sum(candidate.score**2 for candidate in answer.candidates) - 2 * chance + 1, 6)
 
 
 def prefixed(name: str, state: State, serves: bool) -> dict[str, Part]:
