@@ -160,6 +160,7 @@ def replay(
         Optional[list[str]], typer.Option("--option", help="NAME=VALUE of the model; may be repeated")
     ] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda")] = "cpu",
+    drift: Annotated[str, typer.Option("--drift", help="off, watch or act")] = "watch",
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a logged stream: predict, score, then learn, each example in order.
@@ -169,12 +170,13 @@ def replay(
     from online.evaluation.replay import Replay
     from online.evaluation.sources import open_source
     from online.learning.process import choose_device
-    from online.settings import Device
+    from online.settings import Device, Drift
 
+    mode: Drift = "act" if drift == "act" else "off" if drift == "off" else "watch"
     wanted: Device = "cuda" if device == "cuda" else "auto" if device == "auto" else "cpu"
     opened = open_source(source, label)
     try:
-        running = Replay(opened, model, options_from(option or []), choose_device(wanted))
+        running = Replay(opened, model, options_from(option or []), choose_device(wanted), mode)
     except ValueError as error:
         raise SetupError(str(error)) from None
     interrupted = run_with_bar(running, opened.count)
@@ -248,6 +250,12 @@ def print_table(report: "Report", interrupted: bool) -> None:
     console.print(
         f"{report.examples:,} examples, {report.examples_per_second:,.0f} a second, state {report.state_sha256}"
     )
+    console.print(f"{len(report.drift)} drift alarms{':' if report.drift else ''}")
+    for alarm in report.drift:
+        where = alarm.label or ("" if alarm.projection is None else f"direction {alarm.projection}")
+        console.print(
+            f"  at {alarm.offset:,}: {alarm.what} {where} {alarm.before:.3g} -> {alarm.after:.3g} since {alarm.since:,}"
+        )
 
 
 @log_app.command()

@@ -72,6 +72,9 @@ class Metrics:
         self.learned_until = Gauge(
             "online_learned_until", "the offset the live version has learned", by_model, registry=own
         )
+        self.drift_alarms = Gauge(
+            "online_drift_alarms", "drift alarms raised until the live version", by_model, registry=own
+        )
         self.swaps = Counter("online_swaps_total", "versions swapped in", by_model, registry=own)
         self.learner_up = Gauge("online_learner_up", "1 while the supervised learner process runs", registry=own)
         self.learner_restarts = Counter(

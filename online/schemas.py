@@ -157,6 +157,25 @@ class RollbackAnswer(Wire):
     learned_until: int
 
 
+class DriftShown(Wire):
+    """What changed (the loss, a label's loss, the features), where, since about when, and by how much."""
+
+    offset: int = Field(description="of the feedback that showed it")
+    what: Literal["loss", "class", "features"]
+    label: str | None
+    projection: int | None = Field(description="of features: the direction that moved most")
+    since: int = Field(description="about the offset where it began")
+    before: float = Field(description="mean loss before; of features, their mean on the direction")
+    after: float
+    size: float = Field(description="after - before; of features, the Kolmogorov-Smirnov distance")
+    window: int = Field(description="in how many entries it shows")
+    noted_at: str
+
+
+class DriftAnswer(Wire):
+    drift: list[DriftShown]
+
+
 class LearnerState(Wire):
     state: Literal["running", "restarting", "stopped", "external"]
     reason: str | None = None

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 Device = Literal["auto", "cpu", "cuda"]
+Drift = Literal["off", "watch", "act"]
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -21,6 +22,7 @@ class ModelSettings(Frozen):
     name: str = Field(description="the model's name in every URL")
     kind: str = Field(description="what learns: ranker, classifier, river, ...")
     options: dict[str, Any] = Field(default_factory=dict, description="the kind's own options")
+    drift: Drift = Field("watch", description="off; watch: tell of drift; act: shorten what the model relies on, too")
 
     @field_validator("name")
     @classmethod

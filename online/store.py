@@ -82,6 +82,24 @@ class ReplyRow(SQLModel, table=True):
     active: bool = True
 
 
+class DriftRow(SQLModel, table=True):
+    """An alarm of a drift detector: what changed, where, by how much (online/learning/drift.py)."""
+
+    __tablename__ = "drift"
+
+    model: str = Field(primary_key=True)
+    offset: int = Field(primary_key=True)
+    what: str = Field(primary_key=True)
+    label: str | None
+    projection: int | None
+    since: int
+    before: float
+    after: float
+    size: float
+    window: int
+    noted_at: str
+
+
 class MetaRow(SQLModel, table=True):
     __tablename__ = "meta"
 
@@ -92,8 +110,9 @@ class MetaRow(SQLModel, table=True):
 PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
 REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
+DRIFT: Any = DriftRow.__table__  # type: ignore[attr-defined]
 META: Any = MetaRow.__table__  # type: ignore[attr-defined]
-TABLES = [PREDICTIONS, FEEDBACK, REPLIES, META, EVENTS]
+TABLES = [PREDICTIONS, FEEDBACK, REPLIES, DRIFT, META, EVENTS]
 
 
 def now() -> str:
@@ -220,6 +239,20 @@ def replies_of(connection: Connection, model: str) -> list[ReplyRow]:
 
 def reply_count(connection: Connection, model: str) -> int:
     return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
+
+
+def add_drift(connection: Connection, model: str, alarms: Sequence[dict[str, Any]]) -> None:
+    """Note alarms. One entry raises one alarm of a kind: what is noted already stays as it is."""
+    for alarm in alarms:
+        same = (DRIFT.c.model == model, DRIFT.c.offset == alarm["offset"], DRIFT.c.what == alarm["what"])
+        if connection.scalar(select(DRIFT.c.offset).where(*same)) is None:
+            connection.execute(insert(DRIFT).values(model=model, noted_at=now(), **alarm))
+
+
+def drift_of(connection: Connection, model: str, count: int) -> list[DriftRow]:
+    """The newest alarms, newest first."""
+    query = select(DRIFT).where(DRIFT.c.model == model).order_by(DRIFT.c.offset.desc(), DRIFT.c.what)
+    return [DriftRow(**row) for row in connection.execute(query.limit(count)).mappings()]
 
 
 def log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:

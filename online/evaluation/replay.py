@@ -13,10 +13,12 @@ from typing import Any
 
 from online.errors import BadInput
 from online.evaluation.sources import Line, Source
+from online.learning.drift import Alarm
 from online.learning.learner import Pupil
 from online.models import Encoder
 from online.models.encoder import encoder
-from online.schemas import Entry, Event, Target
+from online.schemas import Entry, Target
+from online.settings import Drift
 from online.workspace import cache_folder
 
 READ_ALIKE = ("classifier", "tower", "knn", "logistic", "best_of")  # kinds whose option `input` says what they read
@@ -50,17 +52,20 @@ class Report:
     majority_accuracy: float | None
     examples_per_second: float
     state_sha256: str
+    drift: list[Alarm]
 
 
 class Replay:
     """One source through one model. `run` may be interrupted; `report` then tells what is known so far."""
 
-    def __init__(self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu") -> None:
+    def __init__(
+        self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu", drift: Drift = "watch"
+    ) -> None:
         self.source = source
         self.options = self._options(kind, options)
         self.logged = source.header.get("kind") == kind or (kind in READ_ALIKE and self._same_input())
         self.encoder = None if self.logged else self._encoder(kind)
-        self.pupil = Pupil(kind, self.options, device, self._history)
+        self.pupil = Pupil(kind, self.options, device, self._history, drift=drift)
         self.score, self.examples, self.seconds = Score(), 0, 0.0
 
     def _options(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -106,14 +111,21 @@ class Replay:
         if line.refused is not None:
             self.pupil.refused[entry.offset] = line.refused
         elif line.rated:
-            self._score(entry.event)
+            entry = self._scored(entry)
         self.pupil.apply([entry])
         self.examples += line.rated
 
-    def _score(self, event: Event) -> None:
-        """Only what tells the right answer can be scored: a label, a correction, a reward for what was right."""
-        if event.kind in ("label", "correction") or (event.kind == "reward" and event.reward >= 0.5):
-            self.score.add(self.pupil.model.predict([event.features])[0].choice, event.label)
+    def _scored(self, entry: Entry) -> Entry:
+        """The entry with what was answered; the log's own answer, where it has one, is what drift is judged by.
+
+        Only what tells the right answer can be scored: a label, a correction, a reward for what was right.
+        """
+        event = entry.event
+        if event.kind not in ("label", "correction") and not (event.kind == "reward" and event.reward >= 0.5):
+            return entry
+        choice = self.pupil.model.predict([event.features])[0].choice
+        self.score.add(choice, event.label)
+        return entry if self.source.header else replace(entry, event=replace(event, choice=choice))
 
     def _encoded(self, line: Line) -> Entry:
         event = line.entry.event
@@ -148,4 +160,4 @@ class Replay:
 
         rate = round(self.examples / self.seconds, 1) if self.seconds else 0.0
         counts = ratio(score.right), ratio(score.no_change), ratio(score.majority)
-        return Report(self.examples, *counts, rate, self.pupil.model.fingerprint())
+        return Report(self.examples, *counts, rate, self.pupil.model.fingerprint(), self.pupil.monitor.alarms)

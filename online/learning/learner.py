@@ -12,19 +12,22 @@ no acknowledgement is kept anywhere else, so that nothing is learned twice and n
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import torch
 
 from online.errors import Unavailable
+from online.learning.drift import Alarm, Monitor
 from online.learning.gate import Gate
 from online.models import BadExample, Example, Model, Options, State, create, recipe
 from online.models.stack import determinism_domain
 from online.observability import fact
 from online.schemas import Entry, Event
+from online.settings import Drift
 from online.snapshots import Loaded, Manifest, Snapshots
-from online.store import Store, mark_refused, now, refused_offsets
+from online.store import Store, add_drift, mark_refused, now, refused_offsets
 from online.stream import Stream
 
 log = logging.getLogger("online.learner")
@@ -47,6 +50,7 @@ class Pupil:
     """A model and how far it has learned. Learner and replay drive the same one, so both end in the same state.
 
     history: every entry up to an offset, for models that cannot subtract. refused: offsets set aside, with reasons.
+    drift: off; watch: alarms are told; act: the model hears of them too, right after the entry that showed them.
     """
 
     kind: str
@@ -55,11 +59,15 @@ class Pupil:
     history: Callable[[int], Iterable[Entry]]
     refused: dict[int, str] = field(default_factory=dict)
     on_refused: Callable[[int, str], None] = lambda offset, reason: None
+    drift: Drift = "watch"
+    on_drift: Callable[[Sequence[Alarm]], None] = lambda alarms: None
     learned_until: int = 0
     model: Model = field(init=False)
+    monitor: Monitor = field(init=False)
 
     def __post_init__(self) -> None:
         self.model = create(self.kind, self.options, self.device)
+        self.monitor = Monitor(self.kind, self.options)
 
     def apply(self, entries: Sequence[Entry]) -> None:
         """Learn entries in order. What can never be learned is set aside; any other error is raised."""
@@ -69,10 +77,25 @@ class Pupil:
                 self._learn(pending)
                 pending = []
                 self._take_back(entry)
-            elif entry.offset not in self.refused:
+                continue
+            if entry.offset not in self.refused:
                 pending.append(entry)
+            if alarms := self._alarms(entry):
+                self._learn(pending)
+                pending = []
+                self.on_drift(alarms)
+                self._act(alarms)
         self._learn(pending)
         self.learned_until = entries[-1].offset
+
+    def _alarms(self, entry: Entry) -> list[Alarm]:
+        return self.monitor.observe(entry) if self.drift != "off" else []
+
+    def _act(self, alarms: Iterable[Alarm]) -> None:
+        """Features alone are no reason to forget: what was learned of others still holds."""
+        for alarm in alarms if self.drift == "act" else ():
+            if alarm.what != "features":
+                self.model.drifted(alarm.label, alarm.since)
 
     def _learn(self, entries: Sequence[Entry]) -> None:
         if not entries:
@@ -108,8 +131,26 @@ class Pupil:
             for e in self.history(until)
             if e.event.kind != "retraction" and e.offset not in gone | self.refused.keys()
         )
+        told = deque(self.monitor.alarms)
         for entry in kept:
+            while told and told[0].offset < entry.offset:
+                self._act([told.popleft()])
             self._learn([entry])
+        self._act(told)
+
+    # state
+
+    def state(self, serving_only: bool = False) -> State:
+        """The model's parts, and the detectors beside them."""
+        parts = dict(self.model.state(serving_only))
+        return parts if serving_only or self.drift == "off" else {**parts, "drift": self.monitor.part()}
+
+    def restore(self, state: State) -> None:
+        parts = dict(state)
+        detectors = parts.pop("drift", None)
+        self.model.restore(parts)
+        if detectors is not None and self.drift != "off":
+            self.monitor.restore(detectors)
 
 
 class Learner:
@@ -127,9 +168,11 @@ class Learner:
         publish_every_ms: float = 10.0,
         durable_every_s: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
+        drift: Drift = "watch",
     ) -> None:
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.clock = kind, options, device, clock
+        self.drift: Drift = drift
         self.batch, self.publish_every_s, self.durable_every_s = batch, publish_every_ms / 1000, durable_every_s
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
         self.events = self.rated = self.right = 0
@@ -171,7 +214,7 @@ class Learner:
 
     def _taken_up(self, loaded: Loaded) -> bool:
         try:
-            self.pupil.model.restore(loaded.parts)
+            self.pupil.restore(loaded.parts)
         except Exception as error:  # whatever is wrong with it: an older one, or the log itself, will do
             reason = f"{type(error).__name__}: {error}"
             version = loaded.manifest.version
@@ -241,7 +284,7 @@ class Learner:
         self.tried_until = until
         if not durable and until <= self.snapshots.live_until(self.recipe):
             return None
-        state = self.pupil.model.state(serving_only=not durable)
+        state = self.pupil.state(serving_only=not durable)
         refusal = self.gate.refusal(state, self.pupil.model.probes())
         if refusal is not None:
             fact(log, "refused", logging.ERROR, model=self.snapshots.model, learned_until=until, reason=refusal)
@@ -261,7 +304,7 @@ class Learner:
             feature_epoch=self.pupil.model.feature_epoch(),
             recipe=self.recipe,
             durable=durable,
-            metrics={"events": self.events, "rated": self.rated, "right": self.right, **self.pupil.model.facts()},
+            metrics={**self._counts(), **self.pupil.model.facts()},
             determinism_domain=determinism_domain(self.device),
         )
         written = self.snapshots.publish(state, manifest)
@@ -281,6 +324,14 @@ class Learner:
             durable=durable,
         )
         return written
+
+    def _counts(self) -> dict[str, int]:
+        return {
+            "events": self.events,
+            "rated": self.rated,
+            "right": self.right,
+            "drift_alarms": self.pupil.monitor.told,
+        }
 
     # poison
 
@@ -316,7 +367,8 @@ class Learner:
 
     def _new_pupil(self) -> Pupil:
         refused = self.store.read(lambda connection: refused_offsets(connection, self.snapshots.model, self.recipe))
-        return Pupil(self.kind, self.options, self.device, self._history, refused, self._note_refused)
+        told = self._note_refused, self.drift, self._note_drift
+        return Pupil(self.kind, self.options, self.device, self._history, refused, *told)
 
     def _history(self, until: int) -> Iterator[Entry]:
         after = 0
@@ -329,3 +381,10 @@ class Learner:
         self.store.submit(
             lambda connection: mark_refused(connection, self.snapshots.model, self.recipe, offset, reason)
         ).result()
+
+    def _note_drift(self, alarms: Sequence[Alarm]) -> None:
+        """After a crash the same alarms are raised again: what is in the store already stays as it is."""
+        for alarm in alarms:
+            fact(log, "drift", logging.WARNING, model=self.snapshots.model, **asdict(alarm))
+        told = [asdict(alarm) for alarm in alarms]
+        self.store.submit(lambda connection: add_drift(connection, self.snapshots.model, told)).result()

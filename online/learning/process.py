@@ -72,4 +72,5 @@ def learner_of(workspace: Workspace, model: ModelSettings, stream: Stream, devic
         settings.learn_batch,
         settings.publish_every_ms,
         settings.durable_every_s,
+        drift=model.drift,
     )

@@ -19,6 +19,7 @@ from online.models.encoder import TEXT_WIDTH
 from online.models.exact import ExactStatistics, LinearWeights
 from online.models.heads import HEADS, Decided, Head, Solved
 from online.models.projection import Projection
+from online.models.windows import Windows
 
 OUTSIDE_KEPT = 256  # examples of what belongs to no label
 TEXT_OCTAVE = 10.35, 0.0  # of unit vectors times 512, chosen on CLINC150's validation questions; all of one bandwidth
@@ -35,6 +36,8 @@ OPTIONS: dict[str, Any] = {
     "abstain_below": 0.0,  # no answer where the chance that it is right, learned from feedback, is less
     "outside": "",  # a label that means "none of these": it is never answered, it teaches when to abstain
     "max_labels": 1_000,
+    "window": 0,  # newest examples of a label that count; 0: all
+    "drift_window": 0,  # newest examples of a label held so that drift can shorten what counts; 0: it cannot
 }
 
 
@@ -43,16 +46,20 @@ class Classifier:
         self.options = take(options, OPTIONS)
         if self.options["head"] not in HEADS:
             raise ValueError(f"option 'head' must be one of {', '.join(HEADS)}, not {self.options['head']!r}")
+        if self.options["head"] != "slda" and (self.options["window"] or self.options["drift_window"]):
+            raise ValueError("windows are means' own: options 'window' and 'drift_window' need head 'slda'")
         self.device = device
         self.inputs = inputs.Inputs(self.options)
         self.head = self._new_head()
+        self.windows = Windows(self.options["window"], self.options["drift_window"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # of everything outside, kept or not: the sum of hashes modulo 2^256
         self._solution: Solved | None = None
 
     @property
     def subtracts(self) -> bool:
-        return self.inputs.subtracts
+        """Not once examples decide how others are seen, nor while a label's window holds no example to spare."""
+        return self.inputs.subtracts and not self.windows.exhausted(self.statistics)
 
     @property
     def statistics(self) -> ExactStatistics:
@@ -102,7 +109,7 @@ class Classifier:
         if self._solution is None:
             if self.inputs.warm is not None:
                 self._count_anew(self.inputs.fitted())
-            self._solution = self.head.solve()
+            self._solution = self.head.solve(self.windows.rested_on(self.statistics))
         return self._solution
 
     # learn
@@ -167,7 +174,7 @@ class Classifier:
             self.outside_digest = (self.outside_digest + times * int.from_bytes(own, "little")) % 2**256
 
     def _count_anew(self, examples: Sequence[Example]) -> None:
-        self.head = self._new_head()
+        self.head, self.windows = self._new_head(), self.windows.emptied()
         self._count(examples, times=1)
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
@@ -178,7 +185,10 @@ class Classifier:
             chosen = [example for example in examples if (example.reward < 0.5) == negative]
             if chosen:
                 classes = [self.statistics.add_label(example.label) for example in chosen]
-                self.head.add(self._features([example.features for example in chosen]), classes, negative, times)
+                features = self._features([example.features for example in chosen])
+                self.head.add(features, classes, negative, times)
+                if not negative:
+                    self.windows.add(features, [e.label for e in chosen], [e.offset for e in chosen], times)
 
     def _check_all(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -208,11 +218,16 @@ class Classifier:
         return self.statistics.digest(None if columns is None else [*before, *columns])
 
     def drifted(self, label: str | None, since: int) -> None:
-        """It has no windows to shorten."""
+        """Let the means rest on what came since: see `Windows.cut`."""
+        if self.inputs.warm is not None:
+            self._count_anew(self.inputs.fitted())
+        self.windows.cut(label, since, self.statistics)
+        self._solution = None
 
     def facts(self) -> Mapping[str, float]:
         decided = self.head.decided
-        return {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}
+        facts = {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}
+        return {**facts, "shortened_labels": self.windows.cuts()} if self.options["drift_window"] else facts
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(features, None) for features in self.inputs.recent]
@@ -230,6 +245,8 @@ class Classifier:
         if not serving_only:
             memory = packed({**self.inputs.memory(), "outside_digest": self.outside_digest})
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": memory}, serving=False)
+            if self.windows.room:
+                parts["windows"] = Part(self.windows.tensors(self.statistics.width), serving=False)
             parts["held_out"], parts["outside"] = self.held_out.part(), self.outside.part()
         return parts
 
@@ -249,3 +266,5 @@ class Classifier:
             self.outside_digest = memory["outside_digest"]
             self.held_out.recall(state["held_out"])
             self.outside.recall(state["outside"])
+            if "windows" in state:
+                self.windows.restore(state["windows"].tensors)

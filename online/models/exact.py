@@ -210,23 +210,31 @@ class LinearWeights:
 
 
 def solve_slda(
-    statistics: ExactStatistics, shrinkage: float, priors: bool, described: NDArray[np.int8] | None = None
+    statistics: ExactStatistics,
+    shrinkage: float,
+    priors: bool,
+    described: NDArray[np.int8] | None = None,
+    rested_on: tuple[Tensor, Tensor] | None = None,
 ) -> LinearWeights:
     """Linear discriminant analysis with one shared covariance (Hayes & Kanan 2020), solved by Cholesky in float64.
 
     The covariance is shrunk toward its own diagonal by a / (a + n) with a = shrinkage * D: with few examples this is
     the nearest mean, later it is full LDA. described: int8 [C, D], a text per class, worth half an example.
-    priors: whether frequent classes are preferred.
+    priors: whether frequent classes are preferred. rested_on: counts [C] and sums [C, D] the means rest on instead of
+    all (windows.py); the covariance and the priors rest on everything.
     """
     counts_C, negative_C = statistics.counts.to(torch.float64)
     sums_CD, negative_CD = statistics.sums.to(torch.float64)
     means_CD = sums_CD / counts_C.clamp(min=1)[:, None]
     covariance_DD = _shrunk_covariance(statistics, means_CD, counts_C, shrinkage)
     weight_C = counts_C
+    if rested_on is not None:
+        weight_C, sums_CD = rested_on[0].to(torch.float64), rested_on[1].to(torch.float64)
+        means_CD = sums_CD / weight_C.clamp(min=1)[:, None]
     if described is not None:
         text_CD = torch.from_numpy(described.astype(np.float64)).to(statistics.device)
         present_C = (text_CD != 0).any(1) * PRIOR_WEIGHT
-        weight_C = counts_C + present_C
+        weight_C = weight_C + present_C
         means_CD = (sums_CD + present_C[:, None] * text_CD) / weight_C.clamp(min=PRIOR_WEIGHT)[:, None]
     pull_C = NEGATIVE_PULL * negative_C / (negative_C + weight_C).clamp(min=1)
     away_CD = negative_CD / negative_C.clamp(min=1)[:, None] - means_CD

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from online.models.calibration import ENOUGH, Confidence, ahead, fitted_temperature, softmax
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
@@ -146,13 +147,20 @@ class Head:
         """Weights that were solved before."""
         return Solved(weights, 0 if self.decided.head == "ridge" else self.start, self.decided)
 
-    def solve(self) -> Solved:
-        return self._solved(self.decided, self.statistics, self.solver)
+    def solve(self, rested_on: tuple[Tensor, Tensor] | None = None) -> Solved:
+        """rested_on: what the means of slda rest on, see `solve_slda`."""
+        return self._solved(self.decided, self.statistics, self.solver, rested_on)
 
-    def _solved(self, decided: Decided, statistics: ExactStatistics, solver: RidgeSolver) -> Solved:
+    def _solved(
+        self,
+        decided: Decided,
+        statistics: ExactStatistics,
+        solver: RidgeSolver,
+        rested_on: tuple[Tensor, Tensor] | None = None,
+    ) -> Solved:
         if decided.head == "ridge":
             return Solved(solver.solve(statistics, decided.ridge_ratio), 0, decided)
-        weights = solve_slda(statistics.block(self.start), self.shrinkage, self.priors)
+        weights = solve_slda(statistics.block(self.start), self.shrinkage, self.priors, rested_on=rested_on)
         return Solved(weights, self.start, decided)
 
     # what held-out feedback decides

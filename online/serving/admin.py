@@ -1,4 +1,4 @@
-"""HTTP: versions, roll back, events, health, metrics."""
+"""HTTP: versions, roll back, drift, events, health, metrics."""
 
 import asyncio
 import re
@@ -10,14 +10,16 @@ from fastapi.responses import StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from online.errors import BadInput, Unavailable
-from online.schemas import RollbackAnswer, RollbackRequest, VersionsAnswer
+from online.schemas import DriftAnswer, RollbackAnswer, RollbackRequest, VersionsAnswer
 from online.serving.api import ERRORS, ModelHere, PartsHere, answer, body_as, body_of, live_stamp, stamp
 from online.serving.parts import ModelParts, Parts, status_of
 from online.snapshots import as_shown
+from online.store import drift_of
 
 router = APIRouter(responses=ERRORS)
 
 KEEP_ALIVE_S = 15.0
+DRIFT_SHOWN = 200
 
 
 @router.get("/v1/models/{model}/versions", response_model=VersionsAnswer)
@@ -41,6 +43,13 @@ async def rollback(request: Request, model: ModelHere, parts: PartsHere) -> Resp
     await model.live.refresh()
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
     return answer(content, headers=stamp(manifest.version, manifest.learned_until))
+
+
+@router.get("/v1/models/{model}/drift", response_model=DriftAnswer)
+async def drift(model: ModelHere) -> Response:
+    """The newest alarms of the drift detectors, newest first."""
+    rows = await model.predictor.read(lambda connection: drift_of(connection, model.spec.name, DRIFT_SHOWN))
+    return answer({"drift": [row.model_dump(exclude={"model"}) for row in rows]}, headers=live_stamp(model))
 
 
 @router.get("/v1/models/{model}/events")

@@ -94,6 +94,8 @@ class ModelParts:
         self.metrics.swaps.labels(name).inc()
         self.metrics.live_version.labels(name).set(served.version)
         self.metrics.learned_until.labels(name).set(served.learned_until)
+        if served.loaded is not None:
+            self.metrics.drift_alarms.labels(name).set(served.loaded.manifest.metrics.get("drift_alarms", 0))
         freshness_ms = self._freshness(served.learned_until)
         kind = "rolled_back" if served.version < before.version else "published"
         data = {"version": str(served.version), "learned_until": served.learned_until}

@@ -105,9 +105,11 @@ THREE = {"near": {"kind": "knn"}, "curve": {"kind": "logistic", "waves": 8}, "sl
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
+    Case("text-windowed", "classifier", {"input": "text", "window": 20, "drift_window": 16}, texts, BAD_TEXTS),
     Case("vector", "classifier", VECTOR, vectors, BAD_VECTORS, warms_up=True),
     Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
     Case("table", "classifier", TABLE, tables, BAD_ROWS, warms_up=True),
+    Case("table-windowed", "classifier", {**TABLE, "window": 20}, tables, BAD_ROWS, warms_up=True),
     Case("table-scaled", "classifier", {**TABLE, "scale": 16.0}, tables, BAD_ROWS),
     Case("rp-text", "classifier", {"head": "rp_ridge", "random_features": 64}, texts, BAD_TEXTS),
     Case("ridge-table", "classifier", {**TABLE, "head": "ridge"}, tables, BAD_ROWS, warms_up=True),

@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from online.settings import Settings
+from online.store import add_drift
+from online.workspace import Workspace
 from tests.support import Service, until
 
 
@@ -260,6 +263,19 @@ def test_versions_tell_what_each_has_learned(service: Service) -> None:
     newest = service.versions("chat")[0]
     keys = {"version", "parent", "learned_until", "created_at", "state_sha256", "weights_sha256", "metrics", "live"}
     assert keys <= set(newest) and any(version["live"] for version in service.versions("chat"))
+
+
+def test_drift_is_told_newest_first_with_what_where_and_how_big(service: Service) -> None:
+    assert service.http.get("/v1/models/vec/drift").json() == {"drift": []}
+    alarm: dict[str, Any] = {"what": "loss", "label": None, "projection": None, "since": 900, "window": 64}
+    alarm |= {"before": 0.1, "after": 0.6, "size": 0.5}
+    told = [{**alarm, "offset": 960}, {**alarm, "offset": 970, "what": "class", "label": "a"}]
+    store = Workspace(Settings(state=service.state)).store
+    for _ in range(2):  # a learner that starts again notes the same again
+        store.submit(lambda connection: add_drift(connection, "vec", told)).result()
+    store.close()
+    shown = service.http.get("/v1/models/vec/drift").json()["drift"]
+    assert [{key: each[key] for key in told[0]} for each in shown] == told[::-1]
 
 
 def test_the_served_hash_is_the_published_hash(service: Service) -> None:

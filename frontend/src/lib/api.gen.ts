@@ -192,6 +192,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/drift": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Drift
+         * @description The newest alarms of the drift detectors, newest first.
+         */
+        get: operations["drift_v1_models__model__drift_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/events": {
         parameters: {
             query?: never;
@@ -264,6 +284,58 @@ export interface components {
             probabilities: {
                 [key: string]: number;
             };
+        };
+        /** DriftAnswer */
+        DriftAnswer: {
+            /** Drift */
+            drift: components["schemas"]["DriftShown"][];
+        };
+        /**
+         * DriftShown
+         * @description What changed (the loss, a label's loss, the features), where, since about when, and by how much.
+         */
+        DriftShown: {
+            /**
+             * Offset
+             * @description of the feedback that showed it
+             */
+            offset: number;
+            /**
+             * What
+             * @enum {string}
+             */
+            what: "loss" | "class" | "features";
+            /** Label */
+            label: string | null;
+            /**
+             * Projection
+             * @description of features: the direction that moved most
+             */
+            projection: number | null;
+            /**
+             * Since
+             * @description about the offset where it began
+             */
+            since: number;
+            /**
+             * Before
+             * @description mean loss before; of features, their mean on the direction
+             */
+            before: number;
+            /** After */
+            after: number;
+            /**
+             * Size
+             * @description after - before; of features, the Kolmogorov-Smirnov distance
+             */
+            size: number;
+            /**
+             * Window
+             * @description in how many entries it shows
+             */
+            window: number;
+            /** Noted At */
+            noted_at: string;
         };
         /** ErrorAnswer */
         ErrorAnswer: {
@@ -1227,6 +1299,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RollbackAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    drift_v1_models__model__drift_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DriftAnswer"];
                 };
             };
             /** @description the request cannot be meant; nothing changed */
