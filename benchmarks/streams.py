@@ -394,6 +394,9 @@ def main() -> int:
     flags = flags_given()
     torch.set_num_threads(1)
     wanted = [peer for peer in flags.peers.split(",") if peer]
+    unknown = sorted({*flags.streams.split(","), *wanted} - STREAMS.keys() - PEERS.keys())
+    if unknown:
+        raise Failed(f"there is no {unknown[0]}; streams are {', '.join(STREAMS)}, peers {', '.join(PEERS)}")
     told = []
     for name in flags.streams.split(","):
         stream = stream_of(name)

@@ -112,7 +112,7 @@ class Knn:
             names = sorted({name for row in rows for name in parse_row(row.features)}) if self.input == "table" else []
             self._map = Map(self._width(), names[: self.options["max_features"]], self.input != "text")
             for row in rows:
-                self._map.append(self._seen(row.features), row.label, row.sign)
+                self._map.append(self._map.known(self._seen(row.features)), row.label, row.sign)
         return self._map
 
     def _width(self) -> int:

@@ -68,9 +68,13 @@ class Map:
             self._place(at, at + 1)
         return True
 
+    def known(self, row: Row) -> Row:
+        """The row without the names it was not made for."""
+        return {n: value for n, value in row.items() if n in self.names} if isinstance(row, Mapping) else row
+
     def drop_oldest(self, row: Row, label: str) -> bool:
         """False, and the map is of no more use, where it was the last with its label or with one of its names."""
-        names = row.keys() if isinstance(row, Mapping) else ()
+        names = row.keys() & self.names.keys() if isinstance(row, Mapping) else ()
         self._users.subtract(names)
         self._members[label] -= 1
         gone, self._start = self._numbers[self._start], self._start + 1

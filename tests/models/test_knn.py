@@ -107,6 +107,13 @@ def test_a_missing_number_and_an_unknown_category_are_no_trouble() -> None:
     assert model.predict([row({"width": 8.0, "shape": "bent", "colour": "red"})])[0].choice == "board"
 
 
+def test_names_past_the_limit_are_not_looked_at() -> None:
+    model = Knn({"input": "table", "max_features": 1, "window": 8})
+    for n in range(20):
+        model.learn([Example(n, "label", row({"near": float(n % 2), "other": float(n)}), "ab"[n % 2])])
+        assert model.predict([row({"near": float(n % 2), "other": 0.0})])[0].choice == "ab"[n % 2]
+
+
 def test_a_chunk_that_did_not_change_keeps_its_revision() -> None:
     model = knn()
     model.learn([point(n, [float(n)] * SIZE, "a") for n in range(600)])
