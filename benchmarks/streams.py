@@ -1,7 +1,7 @@
 """Who is right more often on a stream of tables, and who is faster: best_of beside river, VW, torch and CapyMOA.
 
     stream -> rows x [N, D], labels y [N], the same for all
-           -> ours: predict, score, learn, one by one                        (this process)
+           -> ours: predict, score, learn, one by one or in micro-batches    (this process)
            -> each peer the same, in its library's own environment           (benchmarks/stream_peers.py)
 
 Phishing, Bananas and ImageSegments come with river; digits is scikit-learn's, shuffled and presented five times; SEA,
@@ -54,13 +54,17 @@ MODELS = {
     "capymoa": ("hat", "knn", "arf10", "srp10"),
 }
 MOST_ROWS = {("river", "srp10"): 10_000, ("river", "arf10"): 20_000, ("river", "knn"): 20_000}
-OURS: dict[str, tuple[str, dict[str, Any]]] = {
-    "best_of": ("best_of", {}),
-    "logistic": ("logistic", {}),
-    "logistic drifting": ("logistic", {"drift": 1e-5}),
-    "logistic, now": ("logistic", {"drift": 1e-3, "prior": 10.0}),
-    "knn": ("knn", {}),
-    "knn, 1,000": ("knn", {"window": 1_000, "neighbours": 5}),
+OURS: dict[str, tuple[str, dict[str, Any], int]] = {  # kind, options, examples answered before they are learned
+    "best_of": ("best_of", {}, 1),
+    "logistic": ("logistic", {}, 1),
+    "logistic drifting": ("logistic", {"drift": 1e-5}, 1),
+    "logistic now": ("logistic", {"drift": 1e-3, "prior": 10.0}, 1),
+    "logistic curve": ("logistic", {"drift": 1e-5, "waves": 64}, 1),
+    "knn": ("knn", {}, 1),
+    "knn of 1,000": ("knn", {"window": 1_000, "neighbours": 5}, 1),
+    "slda": ("classifier", {}, 1),
+    "slda in 16s": ("classifier", {}, 16),
+    "slda in 256s": ("classifier", {}, 256),
 }
 
 Floats = NDArray[np.float64]
@@ -212,15 +216,19 @@ class Run:
 
 
 def ours(who: str, stream: Stream, rows: int) -> Run:
-    kind, options = OURS[who]
+    kind, options, batch = OURS[who]
     model = create(kind, {"input": "vector", "size": stream.x.shape[1], **options})
-    inputs = [row.tobytes() for row in stream.x[:rows]]
-    labels = [str(label) for label in stream.y[:rows].tolist()]
-    right, started = np.zeros(rows, np.bool_), time.perf_counter()
-    for place, (features, label) in enumerate(zip(inputs, labels, strict=True)):
-        right[place] = model.predict([features])[0].choice == label
-        model.learn([Example(place + 1, "label", features, label)])
-    return Run(f"ours {who}", right, time.perf_counter() - started)
+    examples = [
+        Example(place, "label", row.tobytes(), str(label))
+        for place, (row, label) in enumerate(zip(stream.x[:rows], stream.y[:rows].tolist(), strict=True), 1)
+    ]
+    right, started = list[bool](), time.perf_counter()
+    for start in range(0, rows, batch):
+        block = examples[start : start + batch]
+        answers = model.predict([example.features for example in block])
+        right += [answer.choice == example.label for answer, example in zip(answers, block, strict=True)]
+        model.learn(block)
+    return Run(f"ours {who}", np.array(right), time.perf_counter() - started)
 
 
 def peers(stream: Stream, wanted: Sequence[str], rows: int, again: bool) -> Iterator[Run]:
