@@ -154,7 +154,7 @@ def stop_with_parent() -> None:
 @app.command()
 def replay(
     source: Annotated[str, typer.Argument(help="a log of ours, JSONL of {input, label}, a CSV, or river:Phishing")],
-    model: Annotated[str, typer.Option("--model", help="kind of model: best_of, classifier, tower, ...")],
+    model: Annotated[str, typer.Option("--model", help="kind of model: classifier, regressor, tower, best_of, ...")],
     label: Annotated[Optional[str], typer.Option("--label", help="a CSV's label column")] = None,
     option: Annotated[
         Optional[list[str]], typer.Option("--option", help="NAME=VALUE of the model; may be repeated")
@@ -226,27 +226,38 @@ def run_with_bar(running: "Replay", count: int | None) -> bool:
     return False
 
 
-def print_json(report: "Report") -> None:
-    from dataclasses import asdict
+LABEL_ROWS = (
+    ("this model", "accuracy"),
+    ("no change (the last label again)", "no_change_accuracy"),
+    ("majority (the most frequent label)", "majority_accuracy"),
+)
+NUMBER_ROWS = (
+    ("this model", "mae"),
+    ("no change (the last number again)", "no_change_mae"),
+    ("mean (of all numbers so far)", "mean_mae"),
+)
 
-    typer.echo(json.dumps(asdict(report)))
+
+def print_json(report: "Report") -> None:
+    shown: dict[str, Any] = {"examples": report.examples, **report.figures}
+    shown |= {"examples_per_second": report.examples_per_second, "state_sha256": report.state_sha256}
+    typer.echo(json.dumps(shown))
 
 
 def print_table(report: "Report", interrupted: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    def percent(ratio: float | None) -> str:
-        return "-" if ratio is None else f"{ratio:.2%}"
-
-    table = Table(title="so far (interrupted)" if interrupted else None)
-    for name in ("predictor", "prequential accuracy"):
-        table.add_column(name)
-    table.add_row("this model", percent(report.accuracy))
-    table.add_row("no change (the last label again)", percent(report.no_change_accuracy))
-    table.add_row("majority (the most frequent label)", percent(report.majority_accuracy))
+    title = "so far (interrupted)" if interrupted else None
+    numbers = "mae" in report.figures
+    table = Table("predictor", "mean absolute error" if numbers else "prequential accuracy", title=title)
+    for predictor, name in NUMBER_ROWS if numbers else LABEL_ROWS:
+        ratio = report.figures[name]
+        table.add_row(predictor, "-" if ratio is None else f"{ratio:.6g}" if numbers else f"{ratio:.2%}")
     console = Console()
     console.print(table)
+    if numbers and report.figures["mae"] is not None:
+        console.print(f"root mean square error {report.figures['rmse']}, R2 {report.figures['r2']}")
     console.print(
         f"{report.examples:,} examples, {report.examples_per_second:,.0f} a second, state {report.state_sha256}"
     )

@@ -62,8 +62,8 @@ class Client:
         """The reply it should have given; new text is a new reply. Gives the receipt."""
         return self.feedback([{"prediction_id": prediction_id, "correction": correction, **more}])[0]
 
-    def label(self, prediction_id: str, label: str, **more: Any) -> Json:
-        """The right label. Gives the receipt."""
+    def label(self, prediction_id: str, label: str | float, **more: Any) -> Json:
+        """The right label, or for a regressor the right number. Gives the receipt."""
         return self.feedback([{"prediction_id": prediction_id, "label": label, **more}])[0]
 
     def feedback(self, items: Sequence[Mapping[str, Any]]) -> list[Json]:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction"]
 Fate = Literal["accepted", "learned", "refused", "retracted"]
@@ -21,6 +21,14 @@ ID = r"^[^#/\x00-\x1f\x7f]+$"
 Id = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=ID), AfterValidator(usable_in_a_path)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres stores no NUL
+
+
+def number_as_text(label: Any) -> Any:
+    """12.5 -> "12.5": a label travels as text, whatever it stands for."""
+    return repr(label) if type(label) in (int, float) else label
+
+
+Label = Annotated[Text, BeforeValidator(number_as_text, json_schema_input_type=Text | float)]
 
 
 class Wire(BaseModel):
@@ -62,8 +70,16 @@ class ClassifierPrediction(Wire):
     probabilities: dict[str, float]
 
 
+class RegressorPrediction(Wire):
+    """value lies within low..high as often as the model's option `level` says; null before it has seen enough."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
 class PredictAnswer(Wire):
-    predictions: list[RankerPrediction | ClassifierPrediction]
+    predictions: list[RankerPrediction | ClassifierPrediction | RegressorPrediction]
     prediction_ids: list[str]
     model_version: str
     learned_until: int
@@ -81,7 +97,7 @@ class FeedbackItem(Wire):
     prediction_id: Name | None = None
     input: Any = Field(None, description="instead of a prediction_id")
     reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    label: Text | None = None
+    label: Label | None = Field(None, description="the right label, reply id or number")
     correction: Text | None = Field(
         None, description="the text of the reply it should have given; new text is a new reply"
     )

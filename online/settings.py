@@ -20,7 +20,7 @@ class ModelSettings(Frozen):
     """One `[[models]]` table of online.toml."""
 
     name: str = Field(description="the model's name in every URL")
-    kind: str = Field(description="what learns: ranker, classifier, river, ...")
+    kind: str = Field(description="what learns: ranker, classifier, regressor, river, ...")
     options: dict[str, Any] = Field(default_factory=dict, description="the kind's own options")
     drift: Drift = Field("watch", description="off; watch: tell of drift; act: shorten what the model relies on, too")
 

@@ -15,13 +15,13 @@ from online.errors import BadInput
 from online.evaluation.sources import Line, Source
 from online.learning.drift import Alarm
 from online.learning.learner import Pupil
-from online.models import Encoder
+from online.models import Encoder, number_of
 from online.models.encoder import encoder
 from online.schemas import Entry, Target
 from online.settings import Drift
 from online.workspace import cache_folder
 
-READ_ALIKE = ("classifier", "tower", "knn", "logistic", "best_of")  # kinds whose option `input` says what they read
+TEXTS_OR_TABLES_ONLY = ("ranker", "river")  # every other kind has an option `input` and reads whatever a source holds
 
 
 @dataclass(slots=True)
@@ -43,13 +43,73 @@ class Score:
         self.seen[label] += 1
         self.last = label
 
+    def figures(self) -> dict[str, float | None]:
+        def ratio(count: int) -> float | None:
+            return round(count / self.rated, 6) if self.rated else None
+
+        return {
+            "accuracy": ratio(self.right),
+            "no_change_accuracy": ratio(self.no_change),
+            "majority_accuracy": ratio(self.majority),
+        }
+
+
+@dataclass(slots=True)
+class NumberScore:
+    """Errors, from the first number that is predicted on. no_change predicts the last number, mean that of all so far.
+
+    scatter: sum of squared distances from the mean of what was scored (Welford 1962), for R2.
+    """
+
+    rated: int = 0
+    absolute: float = 0.0
+    squared: float = 0.0
+    no_change: float = 0.0
+    mean: float = 0.0
+    scatter: float = 0.0
+    scored_mean: float = 0.0
+    seen: int = 0
+    seen_mean: float = 0.0
+    last: float = 0.0
+
+    def add(self, choice: str | None, label: str) -> None:
+        value = number_of(label)
+        if choice is not None:
+            self._score(float(choice), value)
+        self.seen += 1
+        self.seen_mean += (value - self.seen_mean) / self.seen
+        self.last = value
+
+    def _score(self, predicted: float, value: float) -> None:
+        self.rated += 1
+        self.absolute += abs(predicted - value)
+        self.squared += (predicted - value) ** 2
+        self.no_change += abs(self.last - value)
+        self.mean += abs(self.seen_mean - value)
+        away = value - self.scored_mean
+        self.scored_mean += away / self.rated
+        self.scatter += away * (value - self.scored_mean)
+
+    def figures(self) -> dict[str, float | None]:
+        def average(total: float) -> float | None:
+            return float(f"{total / self.rated:.6g}") if self.rated else None
+
+        mean_square = average(self.squared)
+        return {
+            "mae": average(self.absolute),
+            "rmse": None if mean_square is None else float(f"{mean_square**0.5:.6g}"),
+            "r2": round(1 - self.squared / self.scatter, 6) if self.scatter else None,
+            "no_change_mae": average(self.no_change),
+            "mean_mae": average(self.mean),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """figures: what the score knows, by name; None while nothing was scored."""
+
     examples: int
-    accuracy: float | None
-    no_change_accuracy: float | None
-    majority_accuracy: float | None
+    figures: dict[str, float | None]
     examples_per_second: float
     state_sha256: str
     drift: list[Alarm]
@@ -61,12 +121,15 @@ class Replay:
     def __init__(
         self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu", drift: Drift = "watch"
     ) -> None:
+        if source.numbers and kind != "regressor":
+            raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
         self.source = source
         self.options = self._options(kind, options)
-        self.logged = source.header.get("kind") == kind or (kind in READ_ALIKE and self._same_input())
+        self.logged = source.header.get("kind") == kind or (reads_any(kind) and self._same_input())
         self.encoder = None if self.logged else self._encoder(kind)
         self.pupil = Pupil(kind, self.options, device, self._history, drift=drift)
-        self.score, self.examples, self.seconds = Score(), 0, 0.0
+        self.score = NumberScore() if kind == "regressor" else Score()
+        self.examples, self.seconds = 0, 0.0
 
     def _options(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The log's own options where its kind is replayed, otherwise what the source's inputs call for."""
@@ -76,7 +139,7 @@ class Replay:
             raise BadInput(
                 "a ranker replays a log of its own service; labelled data is for a classifier or a river model"
             )
-        if kind in READ_ALIKE:
+        if reads_any(kind):
             inputs = (
                 {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
             )
@@ -124,7 +187,10 @@ class Replay:
         if event.kind not in ("label", "correction") and not (event.kind == "reward" and event.reward >= 0.5):
             return entry
         choice = self.pupil.model.predict([event.features])[0].choice
-        self.score.add(choice, event.label)
+        try:
+            self.score.add(choice, event.label)
+        except ValueError as error:
+            raise BadInput(f"{self.source.name}, example {entry.offset}: {error}") from None
         return entry if self.source.header else replace(entry, event=replace(event, choice=choice))
 
     def _encoded(self, line: Line) -> Entry:
@@ -153,11 +219,10 @@ class Replay:
             yield self._encoded(line)
 
     def report(self) -> Report:
-        score = self.score
-
-        def ratio(count: int) -> float | None:
-            return round(count / score.rated, 6) if score.rated else None
-
         rate = round(self.examples / self.seconds, 1) if self.seconds else 0.0
-        counts = ratio(score.right), ratio(score.no_change), ratio(score.majority)
-        return Report(self.examples, *counts, rate, self.pupil.model.fingerprint(), self.pupil.monitor.alarms)
+        fingerprint, alarms = self.pupil.model.fingerprint(), self.pupil.monitor.alarms
+        return Report(self.examples, self.score.figures(), rate, fingerprint, alarms)
+
+
+def reads_any(kind: str) -> bool:
+    return kind not in TEXTS_OR_TABLES_ONLY

@@ -30,7 +30,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """header: of our own log (model kind, options, feature epoch); empty for others. input: text, vector or table."""
+    """header: of our own log (model kind, options, feature epoch); empty for others. input: text, vector or table.
+
+    numbers: whether its labels are known to be numbers to predict.
+    """
 
     name: str
     path: Path | None
@@ -39,6 +42,7 @@ class Source:
     count: int | None
     header: Mapping[str, Any] = field(default_factory=dict)
     label: str | None = None
+    numbers: bool = False
 
     def lines(self) -> Iterator[Line]:
         if self.path is None:
@@ -52,7 +56,7 @@ def open_source(name: str, label: str | None) -> Source:
     """Look at what `name` is. Raises BadInput when it is nothing we can replay."""
     if name.startswith("river:"):
         dataset = _river_dataset(name)
-        return Source(name, None, "table", 0, dataset.n_samples)
+        return Source(name, None, "table", 0, dataset.n_samples, numbers=dataset.task == "Regression")
     path = Path(name)
     if not path.exists():
         raise BadInput(f"there is no file {name}; give a JSONL log, a CSV with --label COLUMN, or river:Phishing")
@@ -160,8 +164,8 @@ def _river_dataset(name: str) -> Any:
         known = sorted(each for each in datasets.__all__ if isinstance(getattr(datasets, each), type))
         raise BadInput(f"river has no dataset {wanted!r}; it has {', '.join(known)}")
     dataset = made()
-    if dataset.task not in (base.BINARY_CLF, base.MULTI_CLF):
-        raise BadInput(f"river's {wanted} is not a classification dataset")
+    if dataset.task not in (base.BINARY_CLF, base.MULTI_CLF, base.REG):
+        raise BadInput(f"river's {wanted} is neither a classification nor a regression dataset")
     return dataset
 
 

@@ -188,6 +188,7 @@ class Monitor:
     """All detectors of one model. `observe` the entries in order; alarms: the newest, oldest first; told: all, ever."""
 
     def __init__(self, kind: str, options: Options) -> None:
+        self.rates_answers = kind != "regressor"  # a number is near or far, not right or wrong
         self.losses = Adwin(DELTA, clock=32)
         self.classes: dict[str, Adwin] = {}
         self.dtype, width = seen_as(kind, options)
@@ -204,7 +205,7 @@ class Monitor:
 
     def _observe_loss(self, entry: Entry) -> Iterator[Alarm]:
         loss = loss_of(entry.event)
-        if loss is None:
+        if loss is None or not self.rates_answers:
             return
         label = entry.event.label
         if label not in self.classes and len(self.classes) < MAX_LABELS:

@@ -223,7 +223,7 @@ class Learner:
             return False
         self.pupil.learned_until = loaded.manifest.learned_until
         counts = loaded.manifest.metrics
-        self.events, self.rated, self.right = int(counts["events"]), int(counts["rated"]), int(counts["right"])
+        self.events, self.rated, self.right = (int(counts.get(name, 0)) for name in ("events", "rated", "right"))
         return True
 
     def step(self) -> None:
@@ -263,7 +263,12 @@ class Learner:
         self.events += 1
         if event.choice is not None and event.kind in ("label", "correction", "reward"):
             self.rated += 1
-            self.right += event.reward >= 0.5 if event.kind == "reward" else event.choice == event.label
+            if self.kind != "regressor":  # a number is never simply right or wrong
+                self.right += event.reward >= 0.5 if event.kind == "reward" else event.choice == event.label
+
+    def _counts(self) -> dict[str, float]:
+        counts = {"events": self.events, "rated": self.rated, "drift_alarms": self.pupil.monitor.told}
+        return dict(counts) if self.kind == "regressor" else {**counts, "right": self.right}
 
     def _patience_ms(self) -> float:
         if self.pupil.learned_until > self.tried_until:
@@ -324,14 +329,6 @@ class Learner:
             durable=durable,
         )
         return written
-
-    def _counts(self) -> dict[str, int]:
-        return {
-            "events": self.events,
-            "rated": self.rated,
-            "right": self.right,
-            "drift_alarms": self.pupil.monitor.told,
-        }
 
     # poison
 

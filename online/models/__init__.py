@@ -28,8 +28,8 @@ Kind = Literal["label", "reward", "correction", "reply", "retire", "restore"]
 class Example:
     """One thing to learn. `offset` is its place in the stream and its identity.
 
-    label: the right label (classifier) or reply id (ranker); for a reward, what was answered; for reply, retire and
-    restore, the reply's id. text: a new reply's text. reward: in [0, 1].
+    label: the right label (classifier), reply id (ranker) or number as text (regressor); for a reward, what was
+    answered; for reply, retire and restore, the reply's id. text: a new reply's text. reward: in [0, 1].
     """
 
     offset: int
@@ -137,12 +137,15 @@ class Encoder(Protocol):
         """One byte string per instance. Raises ValueError that names the instance and the cause."""
 
 
+LARGEST_NUMBER = 1e300  # of a label, so that what is predicted around it is finite too
+
 KINDS: dict[str, str] = {
     "ranker": "online.models.ranker:Ranker",
     "classifier": "online.models.classifier:Classifier",
     "best_of": "online.models.best_of:BestOf",
     "knn": "online.models.knn:Knn",
     "logistic": "online.models.logistic:Logistic",
+    "regressor": "online.models.regressor:Regressor",
     "river": "online.models.river:River",
     "tower": "online.models.tower:Tower",
 }
@@ -170,6 +173,17 @@ def packed(meta: Any) -> NDArray[np.uint8]:
 
 def unpacked(tensor: NDArray[Any]) -> Any:
     return json.loads(tensor.tobytes())
+
+
+def number_of(label: str) -> float:
+    """The number that a label stands for. Raises ValueError where it is none, or none that can be predicted."""
+    try:
+        value = float(label)
+    except ValueError:
+        raise ValueError(f"the label {label[:40]!r} is not a number") from None
+    if not abs(value) <= LARGEST_NUMBER:
+        raise ValueError(f"the label {label[:40]!r} must be finite, and at most {LARGEST_NUMBER:g}")
+    return value
 
 
 def take(options: Options, allowed: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class BestOf:
         kind = told.get("kind") if isinstance(told, dict) else None
         if not re.fullmatch("[a-z0-9_-]+", name) or name in (VOTE, CHALLENGER):
             raise ValueError(f"a contender cannot be called {name!r}; use small letters, digits, - and _")
-        if not isinstance(kind, str) or kind in ("ranker", "best_of"):
+        if not isinstance(kind, str) or kind in ("ranker", "regressor", "best_of"):
             raise ValueError(f"contender {name!r} needs the 'kind' of a model that learns labels, not {kind!r}")
         if kind == "river" and self.input != "table":
             raise ValueError(f"contender {name!r} is a river model and reads tables, not input = {self.input!r}")

@@ -34,7 +34,7 @@ class Buffer:
         self.values_ND = np.zeros((size, width), dtype)
         self.label_N = np.zeros(size, np.int64)
         self.liked_N = np.zeros(size, np.bool_)
-        self.offset_N = np.full(size, -1, np.int64)
+        self.offset_N = np.zeros(size, np.int64)
         self.extra_N: NDArray[Any] = np.zeros((size, 0), np.float32)
 
     @property
@@ -75,7 +75,6 @@ class Buffer:
         kept = np.flatnonzero(~(old & (self.label_N[: self.filled] == label) if label is not None else old))
         for rows in (self.values_ND, self.label_N, self.liked_N, self.offset_N, self.extra_N):
             rows[: len(kept)] = rows[kept]
-        self.offset_N[len(kept) :] = -1
         self.seen = self.seen * len(kept) // max(self.filled, 1)
         self.filled = len(kept)
 

@@ -209,9 +209,8 @@ class Classifier:
     # state
 
     def fingerprint(self) -> str:
-        seen = hashlib.sha256(self.inputs.fingerprint(self._digest).encode())
-        seen.update(self.outside_digest.to_bytes(32, "little"))
-        return seen.hexdigest()
+        told = self.inputs.fingerprint(self._digest)
+        return hashlib.sha256(f"{told} {self.outside_digest}".encode()).hexdigest() if self.outside_digest else told
 
     def _digest(self, columns: Sequence[str] | None) -> bytes:
         before = [f"#{place}" for place in range(self.head.start)]  # the features in front of the inputs

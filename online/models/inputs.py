@@ -31,7 +31,8 @@ OPTIONS: dict[str, Any] = {
 class Inputs:
     """columns: of vectors and tables. warm: the examples kept while their scales are not fixed; None from then on."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, warms_up: bool = False) -> None:
+        """warms_up: something besides the inputs is fitted to the first examples too."""
         self.kind: str = options["input"]
         self.size: int = options["size"]
         self.scale: float | None = options["scale"] or None
@@ -41,7 +42,8 @@ class Inputs:
         if self.kind == "vector" and self.size < 1:
             raise ValueError("a model of vectors needs option 'size': how many numbers an instance has")
         self.columns = self._no_columns()
-        self.warm: list[Example] | None = None if self.kind == "text" or self.scale else []
+        scaled = self.kind == "text" or self.scale is not None
+        self.warm: list[Example] | None = [] if warms_up or not scaled else None
         self.recent: list[bytes] = []
 
     @property

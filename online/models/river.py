@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -33,10 +34,31 @@ from online.models.encoder import parse_row
 PROBES = 8
 LARGEST = 1e100
 OPTIONS: dict[str, Any] = {
-    "estimator": "linear_model.SoftmaxRegression",  # its place inside river
+    "estimator": "softmax",  # a name in NAMED, or a place inside river such as "naive_bayes.GaussianNB"
     "params": {},  # its keyword arguments
     "scale": True,  # put preprocessing.StandardScaler before it
     "key": "",  # hex; signs the state (the learner and the server fill it in from the state folder)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A classifier by a short name. part: the parameter that is an object of river's own, and what is made for it."""
+
+    place: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    part: "tuple[str, Named] | None" = None
+
+
+NAMED = {
+    "logistic": Named("linear_model.LogisticRegression"),
+    "softmax": Named("linear_model.SoftmaxRegression"),
+    "ftrl": Named("linear_model.LogisticRegression", part=("optimizer", Named("optim.FTRLProximal", {"alpha": 0.1}))),
+    "hat": Named("tree.HoeffdingAdaptiveTreeClassifier", {"grace_period": 50, "delta": 0.01}),
+    "arf": Named("forest.ARFClassifier"),
+    "srp": Named("ensemble.SRPClassifier"),
+    # exact search: river's own default, a graph, is not the same in every run
+    "knn": Named("neighbors.KNNClassifier", part=("engine", Named("neighbors.LazySearch", {"window_size": 500}))),
 }
 
 
@@ -138,25 +160,44 @@ class River:
         return hmac.new(self.key, data, hashlib.sha256).hexdigest()
 
 
-def build(name: str, params: dict[str, Any], scale: bool) -> Any:
-    """The river classifier at `name`, e.g. "forest.ARFClassifier". Raises ValueError that says what is wrong."""
+def build(name: str, params: Mapping[str, Any], scale: bool) -> Any:
+    """The river classifier called `name`, e.g. "arf" or "forest.ARFClassifier". Raises ValueError that says why not."""
     from river import base, multiclass, preprocessing
 
-    module, _, attribute = name.rpartition(".")
-    try:
-        made = getattr(importlib.import_module(f"river.{module}"), attribute)
-    except (ImportError, AttributeError):
-        raise ValueError(f"river has no {name!r}; give a place inside river such as 'forest.ARFClassifier'") from None
+    named = NAMED.get(name) or Named(name)
+    made = at_place(named.place)
     if not (isinstance(made, type) and issubclass(made, base.Classifier)):
-        raise ValueError(f"river's {name} is not a classifier")
-    seeded = {"seed": 0} if "seed" in inspect.signature(made).parameters else {}  # the same log, the same forest
-    try:
-        estimator = made(**seeded | params)
-    except TypeError as error:
-        raise ValueError(f"river's {name} does not take these params: {error}") from None
+        raise ValueError(f"river's {named.place} is not a classifier")
+    estimator = create(named, params)
     if not estimator._multiclass:  # knows yes and no alone: one of it per label
         estimator = multiclass.OneVsRestClassifier(estimator)
     return preprocessing.StandardScaler() | estimator if scale else estimator
+
+
+def create(named: Named, params: Mapping[str, Any]) -> Any:
+    """`named` with `params` over its own; those that its part takes go to the part. Seeded, where it draws."""
+    made = at_place(named.place)
+    own = dict(params)
+    parts = {}
+    if named.part is not None:
+        parameter, part = named.part
+        theirs = {name: own.pop(name) for name in inspect.signature(at_place(part.place)).parameters if name in own}
+        parts = {parameter: create(part, theirs)}
+    seeded = {"seed": 0} if "seed" in inspect.signature(made).parameters else {}  # the same log, the same forest
+    try:
+        return made(**seeded | dict(named.params) | parts | own)
+    except TypeError as error:
+        raise ValueError(f"river's {named.place} does not take these params: {error}") from None
+
+
+def at_place(place: str) -> Any:
+    module, _, attribute = place.rpartition(".")
+    try:
+        return getattr(importlib.import_module(f"river.{module}"), attribute)
+    except (ImportError, AttributeError):
+        raise ValueError(
+            f"river has no {place!r}; give a name ({', '.join(NAMED)}) or a place inside river such as 'forest.ARFClassifier'"
+        ) from None
 
 
 def features(data: bytes) -> dict[str, Any]:

@@ -306,7 +306,8 @@ class Tower:
         """Of every number but the buffer's rows: their offsets name them."""
         seen = hashlib.sha256(packed([self.labels, self._memory()]).tobytes())
         learned = {} if self.stack is None else self.stack.tensors()
-        counted = {"known": self.known_C, "met": self.met_C, "loss": self.loss_K, "kept": self.buffer.offset_N}
+        kept = self.buffer.offset_N[: self.buffer.filled]
+        counted = {"known": self.known_C, "met": self.met_C, "loss": self.loss_K, "kept": kept}
         for tensors in (counted, self.standard.tensors(), self.strategy.tensors(), learned):
             for name in sorted(tensors):
                 seen.update(name.encode() + np.ascontiguousarray(tensors[name]).tobytes())

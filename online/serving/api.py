@@ -104,6 +104,9 @@ async def predict(request: Request, model: ModelHere, parts: PartsHere) -> Respo
 
 def shown(kind: str, each: Answer) -> dict[str, Any]:
     """A prediction as the kind of model shows it."""
+    if kind == "regressor":
+        low, high = each.interval or (None, None)
+        return {"value": None if each.choice is None else float(each.choice), "low": low, "high": high}
     if kind != "ranker":
         return {"label": each.choice, "probabilities": {candidate.id: candidate.score for candidate in each.candidates}}
     candidates = [

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from online import store
 from online.errors import BadInput, Conflict, NotFound, TooLarge
-from online.models import Answer, Encoder
+from online.models import Answer, Encoder, number_of
 from online.observability import Metrics
 from online.schemas import Event, Fate, FeedbackFate, FeedbackItem, PredictRequest, Receipt, Target
 from online.serving.batcher import Batcher
@@ -165,6 +165,8 @@ class Predictor:
                 f"feedback {place} has a label of {len(item.label)} characters; it may have 1 to "
                 f"{self.settings.max_label_chars} (max_label_chars)"
             )
+        if self.spec.kind == "regressor":
+            check_number(place, item)
 
     def _record_feedback(
         self,
@@ -319,6 +321,18 @@ def change_reply(connection: Connection, model: str, reply: str, active: bool, i
     """The event that restores or retires a reply, which is so in the store already."""
     store.set_reply_active(connection, model, reply, active)
     return Event(id, "restore" if active else "retire", label=reply)
+
+
+def check_number(place: int, item: FeedbackItem) -> None:
+    """Raises BadInput for what no regressor can learn."""
+    if item.reward is not None:
+        raise BadInput(
+            f"feedback {place} is a reward: that says how good a number was, not what was right; send a label"
+        )
+    try:
+        number_of(item.label or "")
+    except ValueError as error:
+        raise BadInput(f"feedback {place}: {error}") from None
 
 
 def draw_key(prediction_id: str) -> int:

@@ -14,11 +14,13 @@ import torch
 from safetensors.numpy import load, save
 
 from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpacked
+from online.models.river import NAMED
 from tests.models.synthetic import (
     KNOWN,
     NEWCOMER,
     TOPICS,
     labels_only,
+    numbers,
     ranker_log,
     replies,
     reply,
@@ -88,6 +90,16 @@ BAD_FOR_RANKERS = [
     Example(9_003, "retire", b"", "a reply nobody wrote"),
     Example(9_004, "reply", b"short", "new", "A reply that was not encoded."),
 ]
+BAD_NUMBERS = [
+    Example(9_001, "label", b"{}", "mango"),
+    Example(9_002, "label", b"{}", "nan"),
+    Example(9_003, "label", b"{}", "-inf"),
+    Example(9_004, "label", b"{}", ""),
+    Example(9_005, "label", b"{}", "1e301"),
+    Example(9_006, "reward", b"{}", "1.0", reward=1.0),
+    Example(9_007, "correction", b"{}", "1.0"),
+    Example(9_008, "label", b"short", "1.0"),
+]
 BAD_FOR_RIVER = [*BAD_TABLES, Example(9_005, "reward", b"{}", TOPICS[0], reward=0.0)]
 
 
@@ -96,10 +108,18 @@ def river_case(name: str, estimator: str, **params: int) -> Case:
     return Case(name, "river", options, lambda *log: labels_only(tables(*log)), BAD_FOR_RIVER, exact=False)
 
 
+def number_case(name: str, options: Options, log: Callable[[int, int, range], list[Example]], warms_up: bool) -> Case:
+    def some(count: int, seed: int, among: range) -> list[Example]:
+        return numbers(log(count * 5 // 4 + 1, seed, among))[:count]  # a fifth of a log's lines are thumbs
+
+    return Case(name, "regressor", options, some, BAD_NUMBERS, warms_up=warms_up)
+
+
+SMALL = {"hat": {"grace_period": 30}, "arf": {"n_models": 3, "grace_period": 30}, "srp": {"n_models": 3}}
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 TWO = {"tree": {"kind": "river", "estimator": "tree.HoeffdingTreeClassifier"}, "near": {"kind": "knn"}}
-SMALL: Options = {"hidden": [32], "buffer": 100}
+NARROW: Options = {"hidden": [32], "buffer": 100}
 ACE_IN_EIGHTS: Options = {"strategy": "er_ace", "batch": 8}
 THREE = {"near": {"kind": "knn"}, "curve": {"kind": "logistic", "waves": 8}, "slda": {"kind": "classifier"}}
 CASES = [
@@ -130,14 +150,20 @@ CASES = [
     Case(
         "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
     ),
-    Case("tower-text", "tower", {"input": "text", **SMALL, "batch": 4}, texts, BAD_TEXTS, exact=False),
-    Case("tower-vector", "tower", {**VECTOR, **SMALL, **ACE_IN_EIGHTS}, vectors, BAD_VECTORS, exact=False),
-    Case("tower-table", "tower", {**TABLE, **SMALL, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
-    river_case("softmax", "linear_model.SoftmaxRegression"),
-    river_case("tree", "tree.HoeffdingAdaptiveTreeClassifier", grace_period=30),
-    river_case("forest", "forest.ARFClassifier", n_models=3, grace_period=30),
+    number_case("number-text", {"input": "text"}, texts, warms_up=True),
+    number_case("number-text-scaled", {"input": "text", "target_scale": 64.0}, texts, warms_up=False),
+    number_case("number-vector", VECTOR, vectors, warms_up=True),
+    number_case("number-table", {**TABLE, "target_scale": 64.0}, tables, warms_up=True),
+    number_case("number-table-scaled", {**TABLE, "scale": 16.0, "target_scale": 64.0}, tables, warms_up=False),
+    Case("tower-text", "tower", {"input": "text", **NARROW, "batch": 4}, texts, BAD_TEXTS, exact=False),
+    Case("tower-vector", "tower", {**VECTOR, **NARROW, **ACE_IN_EIGHTS}, vectors, BAD_VECTORS, exact=False),
+    Case("tower-table", "tower", {**TABLE, **NARROW, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
+    *(river_case(name, name, **SMALL.get(name, {})) for name in NAMED),
+    river_case("bayes", "naive_bayes.GaussianNB"),
 ]
 EXACT = [case for case in CASES if case.exact]
+CHOOSERS = [case for case in CASES if case.kind != "regressor"]  # they answer with one of the labels they know
+REGRESSORS = [case for case in CASES if case.kind == "regressor"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -157,6 +183,24 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture(params=EXACT, ids=lambda case: case.name)
 def exact(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture(params=CHOOSERS, ids=lambda case: case.name)
+def chooser(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture(params=[case for case in CHOOSERS if case.exact], ids=lambda case: case.name)
+def exact_chooser(request: pytest.FixtureRequest) -> Case:
+    found: Case = request.param
+    return found
+
+
+@pytest.fixture(params=REGRESSORS, ids=lambda case: case.name)
+def regressor(request: pytest.FixtureRequest) -> Case:
     found: Case = request.param
     return found
 
@@ -265,22 +309,33 @@ def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
     assert [answer.score for answer in together] == pytest.approx([answer.score for answer in alone], abs=1e-4)
 
 
-def test_it_learns(case: Case) -> None:
-    model, later = case.taught(case.examples(COUNT)), case.examples(COUNT, 1)
+def test_it_learns(chooser: Case) -> None:
+    model, later = chooser.taught(chooser.examples(COUNT)), chooser.examples(COUNT, 1)
     asked = [e for e in later if e.kind in ("label", "correction") and e.label in TOPICS]
     answers = model.predict([example.features for example in asked])
     right = sum(answer.choice == example.label for answer, example in zip(answers, asked, strict=True))
     assert right >= 0.9 * len(asked)
 
 
-def test_candidates_come_best_first_and_their_scores_are_chances(case: Case) -> None:
+def test_it_learns_numbers(regressor: Case) -> None:
+    model, later = regressor.taught(regressor.examples(COUNT)), regressor.examples(COUNT, 1)
+    right = np.array([float(example.label) for example in later])
+    answers = model.predict([example.features for example in later])
+    error = np.abs([float(answer.choice or "nan") for answer in answers] - right)
+    assert error.mean() < 0.5 * np.abs(right - np.median(right)).mean()
+    for answer in answers:
+        assert answer.interval is not None and answer.candidates == ()
+        assert answer.interval[0] < float(answer.choice or "nan") < answer.interval[1]
+
+
+def test_candidates_come_best_first_and_their_scores_are_chances(chooser: Case) -> None:
     def check(answer: Answer) -> None:
         scores = [candidate.score for candidate in answer.candidates]
         assert scores == sorted(scores, reverse=True)
         assert min(scores) >= 0 and sum(scores) <= 1 + 1e-6
         assert answer.choice in (None, answer.candidates[0].id)
 
-    for answer in case.taught(case.examples(COUNT)).predict(questions(case)):
+    for answer in chooser.taught(chooser.examples(COUNT)).predict(questions(chooser)):
         check(answer)
 
 
@@ -344,29 +399,29 @@ def newcomers(case: Case) -> list[Example]:
     return [*([reply(4, 0, NEWCOMER)] if start else []), *learned]
 
 
-def test_a_new_label_is_welcome(case: Case) -> None:
-    model = case.taught(case.examples(COUNT))
-    model.learn(repeated(newcomers(case), 1))
-    later = [e.features for e in case.examples(COUNT, 4, range(4, 5)) if e.label == NEWCOMER][-40:]
+def test_a_new_label_is_welcome(chooser: Case) -> None:
+    model = chooser.taught(chooser.examples(COUNT))
+    model.learn(repeated(newcomers(chooser), 1))
+    later = [e.features for e in chooser.examples(COUNT, 4, range(4, 5)) if e.label == NEWCOMER][-40:]
     answers = model.predict(later)
     assert sum(answer.choice == NEWCOMER for answer in answers) >= 0.9 * len(later)
 
 
-def test_a_new_label_moves_no_old_one(exact: Case) -> None:
-    model = exact.taught(exact.examples(COUNT))
-    asked = [e.features for e in exact.examples(COUNT, 1) if e.label in TOPICS and len(e.features)]
+def test_a_new_label_moves_no_old_one(exact_chooser: Case) -> None:
+    model = exact_chooser.taught(exact_chooser.examples(COUNT))
+    asked = [e.features for e in exact_chooser.examples(COUNT, 1) if e.label in TOPICS and len(e.features)]
     before = [answer.choice for answer in model.predict(asked)]
-    model.learn(repeated(newcomers(exact), 1))
+    model.learn(repeated(newcomers(exact_chooser), 1))
     after = [answer.choice for answer in model.predict(asked)]
     assert sum(b == a for b, a in zip(before, after, strict=True)) >= 0.95 * len(asked)
 
 
-def test_an_index_never_changes_its_meaning(exact: Case) -> None:
-    if exact.kind == "knn":
+def test_an_index_never_changes_its_meaning(exact_chooser: Case) -> None:
+    if exact_chooser.kind == "knn":
         pytest.skip("it has no indices: a label is written with each example")
-    model, before = exact.model(), list[str]()
-    examples = [*exact.examples(COUNT), *repeated(newcomers(exact), 1)]
-    if exact.kind == "classifier":  # the first that is ever heard of a label may be that it is wrong
+    model, before = exact_chooser.model(), list[str]()
+    examples = [*exact_chooser.examples(COUNT), *repeated(newcomers(exact_chooser), 1)]
+    if exact_chooser.kind == "classifier":  # the first that is ever heard of a label may be that it is wrong
         examples.insert(0, replace(examples[0], offset=0, label="zebra", reward=0.0))
     for start in range(0, len(examples), 3):
         model.learn(examples[start : start + 3])
@@ -537,6 +592,7 @@ def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, share:
 LEARNS = {
     "classifier": ("label", "reward"),
     "knn": ("label", "reward"),
+    "regressor": ("label",),
     "ranker": ("label", "reward", "correction", "retire", "restore", "reply"),
 }
 
@@ -585,7 +641,7 @@ def secret_example(case: Case) -> list[Example]:
             Example(900, "correction", features, TOPICS[0]),
             Example(901, "reply", text(1, 9_999), "secret", "What nobody must know."),
         ]
-    return [Example(900, "label", features, TOPICS[0])]
+    return [Example(900, "label", features, "1.0" if case.kind == "regressor" else TOPICS[0])]
 
 
 def choices(model: Model, case: Case) -> list[str | None]:
@@ -610,6 +666,28 @@ def test_river_refuses_to_unlearn_and_stays_as_it_was(river: Case) -> None:
     with pytest.raises(NotImplementedError, match="cannot subtract"):
         model.unlearn(examples[:1])
     assert model.fingerprint() == river.taught(examples).fingerprint()
+
+
+def test_neither_questions_nor_their_order_change_what_a_river_model_says_or_becomes(river: Case) -> None:
+    examples, asked = river.examples(COUNT), questions(river)
+    one, other = river.taught(examples[:200]), river.taught(examples[:200])
+    forwards = one.predict(asked)
+    assert [other.predict([question])[0] for question in reversed(asked)][::-1] == forwards
+    assert one.fingerprint() == other.fingerprint() == river.taught(examples[:200]).fingerprint()
+    for model in (one, other):
+        model.learn(examples[200:])
+    assert one.fingerprint() == other.fingerprint()
+    assert one.predict(asked) == other.predict(asked)
+
+
+def test_a_river_model_that_is_restored_again_and_again_ends_as_the_one_that_never_was(river: Case) -> None:
+    examples = river.examples(COUNT)
+    killed = river.model()
+    for start in range(0, COUNT, 40):
+        killed = restored(river, killed.state())
+        killed.learn(examples[start : start + 40])
+        killed.predict(questions(river))
+    assert killed.fingerprint() == river.taught(examples).fingerprint()
 
 
 class Trap:

@@ -43,7 +43,7 @@ def test_plain_jsonl_csv_and_gzip_of_the_same_rows_give_the_same_state(tmp_path:
         replayed(tmp_path / "c.jsonl.gz"),
     ]
     assert len({replay.report().state_sha256 for replay in ends}) == 1
-    assert ends[0].report().accuracy == ends[1].report().accuracy
+    assert ends[0].report().figures["accuracy"] == ends[1].report().figures["accuracy"]
     assert ends[0].report().examples == 60
 
 
@@ -51,8 +51,34 @@ def test_no_change_and_majority_are_what_they_say(tmp_path: Path) -> None:
     labels = ["a", "a", "b", "a", "a"]
     (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": [1.0], "label": label}) for label in labels))
     report = replayed(tmp_path / "log.jsonl").report()
-    assert report.no_change_accuracy == 2 / 5  # the 2nd and the 5th
-    assert report.majority_accuracy == 3 / 5  # the 2nd, 4th and 5th
+    assert report.figures["no_change_accuracy"] == 2 / 5  # the 2nd and the 5th
+    assert report.figures["majority_accuracy"] == 3 / 5  # the 2nd, 4th and 5th
+
+
+def test_a_regressor_is_scored_by_its_errors_beside_no_change_and_the_mean(tmp_path: Path) -> None:
+    numbers = [1.0, 3.0, 2.0, 6.0]
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": {}, "label": label}) for label in numbers))
+    report = replayed(tmp_path / "log.jsonl", "regressor").report()
+    assert report.examples == 4
+    assert report.figures["mean_mae"] == pytest.approx((2 + 0 + 4) / 3, abs=1e-5)  # 1; 2; 2
+    assert report.figures["no_change_mae"] == pytest.approx((2 + 1 + 4) / 3, abs=1e-5)
+    assert report.figures["mae"] == pytest.approx((2 + 0 + 4) / 3, abs=1e-3)  # with no features the mean is all it has
+    assert report.figures["rmse"] == pytest.approx((20 / 3) ** 0.5, abs=1e-3)
+    assert report.figures["r2"] == pytest.approx(1 - 20 / (26 / 3), abs=1e-3)
+
+
+def test_a_regressor_replays_rivers_regression_streams_and_a_classifier_does_not() -> None:
+    report = replay_json("river:TrumpApproval", "--model", "regressor")
+    assert report["examples"] == 1_001
+    assert report["mae"] < 0.5 < report["mean_mae"]
+    with pytest.raises(BadInput, match="replay it with --model regressor"):
+        Replay(open_source("river:TrumpApproval", None), "classifier", {})
+
+
+def test_a_label_that_is_no_number_is_named_where_numbers_are_predicted(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"input": [1], "label": 3}\n{"input": [1], "label": "spam"}')
+    with pytest.raises(BadInput, match=r"example 2: the label 'spam' is not a number"):
+        replayed(tmp_path / "log.jsonl", "regressor")
 
 
 def test_river_models_replay_the_same_sources(tmp_path: Path) -> None:
@@ -68,7 +94,7 @@ def test_towers_read_what_classifiers_read(tmp_path: Path) -> None:
     for name in ("rows.jsonl", "numbers.jsonl"):
         report = replayed(tmp_path / name, "tower").report()
         assert report.examples == 60
-        assert report.accuracy is not None and report.accuracy > 0.8
+        assert (report.figures["accuracy"] or 0) > 0.8
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The learner's loop on a real store and real snapshots: what it learns, sets aside, refuses and resumes."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,14 @@ def test_a_tower_takes_back_by_learning_anew_and_resumes_inside_a_micro_batch(tm
     scene.learn(*events(20, start=10))
     scene.learn(retraction(scene.stream, 5))
     assert scene.learner.pupil.model.fingerprint() == scene.fingerprint_without("e4")
+
+
+def test_a_regressors_manifest_counts_no_number_as_right_or_wrong(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, "regressor", {**VECTOR, "target_scale": 64.0})
+    scene.learn(*(replace(event, label="7.5", choice="7.0") for event in events(10)))
+    metrics = scene.snapshots.manifests()[0].metrics
+    assert (metrics["events"], metrics["rated"], set(metrics)) == (10, 10, {"events", "rated", "noise"})
+    scene.workspace.store.close()
 
 
 @pytest.mark.parametrize("kind", ["classifier", "river"])

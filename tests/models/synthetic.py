@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +80,16 @@ def judged(features: Sequence[bytes], topics: NDArray[np.int64], rng: np.random.
 def labels_only(examples: Sequence[Example]) -> list[Example]:
     """What a river classifier can learn: no thumbs down."""
     return [example for example in examples if example.reward >= 0.5]
+
+
+def numbers(examples: Sequence[Example]) -> list[Example]:
+    """The same inputs with a number instead of a topic: its place among the names, and some noise. Labels alone."""
+    kept = [example for example in examples if example.kind == "label"]
+    noise = np.random.default_rng(len(kept)).normal(0, 0.1, len(kept))
+    return [
+        replace(example, label=repr(round(10.0 * NAMES.index(example.label) + float(away), 3)))
+        for example, away in zip(kept, noise, strict=True)
+    ]
 
 
 def reply(topic: int, offset: int, name: str) -> Example:

@@ -3,20 +3,16 @@
 import pytest
 
 from online.models import BadExample, Example
-from online.models.river import River
+from online.models.river import NAMED, River
 from tests.models.synthetic import labels_only, row, tables
 
 ESTIMATORS = [
-    "linear_model.SoftmaxRegression",
-    "linear_model.LogisticRegression",
+    *NAMED,
     "linear_model.PAClassifier",
     "naive_bayes.GaussianNB",
-    "neighbors.KNNClassifier",
     "tree.HoeffdingTreeClassifier",
-    "tree.HoeffdingAdaptiveTreeClassifier",
     "tree.ExtremelyFastDecisionTreeClassifier",
     "tree.SGTClassifier",
-    "forest.ARFClassifier",
     "forest.AMFClassifier",
     "dummy.PriorClassifier",
 ]
@@ -32,7 +28,10 @@ def model(request: pytest.FixtureRequest) -> River:
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        ("forest.Nothing", "river has no 'forest.Nothing'; give a place inside river such as 'forest.ARFClassifier'"),
+        (
+            "forest.Nothing",
+            "river has no 'forest.Nothing'; give a name .* or a place inside river such as 'forest.ARFClassifier'",
+        ),
         ("nowhere.ARFClassifier", "river has no 'nowhere.ARFClassifier'"),
         ("ARFClassifier", "river has no 'ARFClassifier'"),
         ("", "river has no ''"),
@@ -42,6 +41,7 @@ def model(request: pytest.FixtureRequest) -> River:
         ("rules.AMRules", "is not a classifier"),
         ("preprocessing.StandardScaler", "is not a classifier"),
         ("linear_model.base", "is not a classifier"),
+        ("optim.FTRLProximal", "river's optim.FTRLProximal is not a classifier"),
         ("ensemble.BaggingClassifier", "does not take these params: .*'model'"),
     ],
 )
@@ -53,6 +53,19 @@ def test_an_estimator_that_cannot_be_had_is_refused_with_the_reason(estimator: s
 def test_a_param_that_an_estimator_does_not_take_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"tree.HoeffdingTreeClassifier does not take these params: .*'depth'"):
         River({"estimator": "tree.HoeffdingTreeClassifier", "params": {"depth": 3}})
+
+
+def test_params_go_to_the_part_that_takes_them() -> None:
+    knn = River({"estimator": "knn", "params": {"window_size": 7, "n_neighbors": 3}, "scale": False}).estimator
+    assert (knn.engine.window_size, knn.n_neighbors) == (7, 3)
+    ftrl = River({"estimator": "ftrl", "params": {"beta": 2.0, "intercept_lr": 0.5}, "scale": False}).estimator
+    assert (ftrl.classifier.optimizer.beta, ftrl.classifier.optimizer.alpha) == (2.0, 0.1)
+    assert ftrl.classifier.intercept_lr.learning_rate == 0.5
+
+
+def test_a_param_that_neither_a_named_estimator_nor_its_part_takes_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"neighbors.KNNClassifier does not take these params: .*'window'"):
+        River({"estimator": "knn", "params": {"window": 7}})
 
 
 def test_predict_changes_nothing_from_the_first_question_on(model: River) -> None:

@@ -92,6 +92,29 @@ def test_a_label_is_learned_and_read_back_at_once(service: Service) -> None:
     assert sum(answer["predictions"][0]["probabilities"].values()) == pytest.approx(1)
 
 
+def test_a_number_is_predicted_with_the_interval_it_lies_in(service: Service) -> None:
+    assert predict(service, "num", [[0, 0]])["predictions"] == [{"value": None, "low": None, "high": None}]
+    points = [[n % 4, n % 3] for n in range(24)]
+    for x, y in points:
+        receipt = give(service, "num", input=[x, y], label=10 + 2 * x - y)
+    text = give(service, "num", input=[0, 0], label="1e1")
+    answer = predict(service, "num", [[3, 1]], min_offset=text["offset"])["predictions"][0]
+    assert answer["low"] < answer["value"] < answer["high"]
+    assert answer["value"] == pytest.approx(15, abs=0.5)
+    assert receipt["status"] == "accepted"
+
+
+def test_a_number_that_answered_is_corrected_and_taken_back(service: Service) -> None:
+    asked = predict(service, "num", [[1, 1]])["prediction_ids"][0]
+    receipt = give(service, "num", prediction_id=asked, label=12.5)
+    service.wait_learned("num", receipt["offset"])
+    assert service.http.get(f"/v1/models/num/feedback/{receipt['id']}").json()["status"] == "learned"
+    taken_back = service.http.delete(f"/v1/models/num/feedback/{receipt['id']}").json()
+    service.wait_learned("num", taken_back["offset"])
+    newest = service.versions("num")[-1]
+    assert "noise" in newest["metrics"]
+
+
 def test_the_same_id_again_has_no_second_effect(service: Service) -> None:
     item = {"id": uuid.uuid4().hex, "input": [0, 0, 0, 1], "label": "up"}
     first, again = give(service, "vec", **item), give(service, "vec", **item)
@@ -319,6 +342,7 @@ def test_the_documentation_needs_no_other_host(service: Service) -> None:
 # what is refused
 
 PREDICT, FEEDBACK = "/v1/models/vec:predict", "/v1/models/vec:feedback"
+NUMBERS = "/v1/models/num:feedback"
 DEEP = "[" * 100_000 + "]" * 100_000
 INPUT = [0.0, 0.0, 0.0, 0.0]
 
@@ -367,6 +391,15 @@ BAD = {
         {"feedback": [{"input": INPUT, "correction": "a"}]},
         400,
         "send a label",
+    ),
+    "a text as a number": (NUMBERS, {"feedback": [{"input": [0, 0], "label": "up"}]}, 400, "'up' is not a number"),
+    "no finite number": (NUMBERS, '{"feedback": [{"input": [0, 0], "label": NaN}]}', 400, "must be finite"),
+    "a boolean as a number": (NUMBERS, {"feedback": [{"input": [0, 0], "label": True}]}, 400, "valid string"),
+    "a reward for a number": (
+        NUMBERS,
+        {"feedback": [{"prediction_id": "x", "reward": 1}]},
+        400,
+        "not what was right; send a label",
     ),
     "a key nobody knows": (FEEDBACK, {"feedback": [{"input": INPUT, "label": "a", "lable": "b"}]}, 400, "lable"),
     "NaN in a vector": (PREDICT, '{"instances": [[0, NaN, 0, 0]]}', 400, "must be finite"),

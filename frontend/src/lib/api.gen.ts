@@ -373,7 +373,7 @@ export interface components {
         /** PredictAnswer */
         PredictAnswer: {
             /** Predictions */
-            predictions: (components["schemas"]["RankerPrediction"] | components["schemas"]["ClassifierPrediction"])[];
+            predictions: (components["schemas"]["RankerPrediction"] | components["schemas"]["ClassifierPrediction"] | components["schemas"]["RegressorPrediction"])[];
             /** Prediction Ids */
             prediction_ids: string[];
             /** Model Version */
@@ -413,6 +413,18 @@ export interface components {
              * @enum {string}
              */
             status: "accepted" | "learned" | "refused" | "retracted";
+        };
+        /**
+         * RegressorPrediction
+         * @description value lies within low..high as often as the model's option `level` says; null before it has seen enough.
+         */
+        RegressorPrediction: {
+            /** Value */
+            value: number | null;
+            /** Low */
+            low: number | null;
+            /** High */
+            high: number | null;
         };
         /** RepliesAnswer */
         RepliesAnswer: {
@@ -547,9 +559,10 @@ export interface components {
             reward?: number | null;
             /**
              * Label
+             * @description the right label, reply id or number
              * @default null
              */
-            label?: string | null;
+            label?: string | number | null;
             /**
              * Correction
              * @description the text of the reply it should have given; new text is a new reply

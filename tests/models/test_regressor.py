@@ -1,0 +1,241 @@
+"""Numbers and their intervals: how well they fit, how often they hold, and what no model can learn."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from online.models import BadExample, Example
+from online.models.regressor import EXACT_ROWS, ROUNDING, TARGET_LIMIT, Regressor, solve, student_t
+from tests.models.synthetic import row
+
+Floats = NDArray[np.float64]
+
+
+def line(count: int, seed: int, size: int = 4, noise: float = 1.0) -> tuple[Floats, Floats]:
+    """x [N, size], y [N]: a linear rule with an offset, and normal noise."""
+    rng = np.random.default_rng(seed)
+    rule = np.random.default_rng(0).normal(0, 3, size)
+    x = rng.normal(size=(count, size))
+    return x, 20 + x @ rule + rng.normal(0, noise, count)
+
+
+def lessons(x: Floats, y: Floats, start: int = 1) -> list[Example]:
+    return [Example(start + n, "label", x[n].tobytes(), repr(float(y[n]))) for n in range(len(y))]
+
+
+def vector_model(size: int = 4, **options: float) -> Regressor:
+    return Regressor({"input": "vector", "size": size, **options})
+
+
+def predicted(model: Regressor, x: Floats) -> tuple[Floats, Floats]:
+    """Numbers [B], intervals [B, 2]."""
+    answers = model.predict([each.tobytes() for each in x])
+    return np.array([float(a.choice or "nan") for a in answers]), np.array([a.interval for a in answers])
+
+
+def test_it_finds_a_linear_rule() -> None:
+    model = vector_model()
+    model.learn(lessons(*line(600, 1, noise=0.2)))
+    x, y = line(300, 2, noise=0.0)
+    assert np.abs(predicted(model, x)[0] - y).mean() < 0.1
+
+
+def test_bumps_let_it_learn_a_rule_that_bends() -> None:
+    x = np.random.default_rng(0).uniform(-2, 2, (800, 1))
+    model = vector_model(1)
+    model.learn(lessons(x[:600], x[:600, 0] ** 2))
+    errors = np.abs(predicted(model, x[600:])[0] - x[600:, 0] ** 2)
+    assert errors.mean() < 0.25 * np.std(x[:, 0] ** 2)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+@pytest.mark.parametrize(("taught", "size"), [(5, 4), (12, 4), (30, 20), (250, 20), (1_000, 4)])
+def test_an_interval_holds_the_number_as_often_as_it_says(level: float, taught: int, size: int) -> None:
+    held = []
+    for seed in range(30):
+        model = vector_model(size, level=level)
+        x, y = line(taught + 100, seed, size)
+        model.learn(lessons(x[:taught], y[:taught]))
+        _, interval = predicted(model, x[taught:])
+        held += ((interval[:, 0] <= y[taught:]) & (y[taught:] <= interval[:, 1])).tolist()
+    few = taught < 4 * size  # fewer examples than features (with their bumps): an interval is a little too narrow
+    assert np.mean(held) == pytest.approx(level, abs=0.12 if few else 0.04)
+
+
+def test_an_interval_is_wider_where_nothing_was_seen() -> None:
+    model = vector_model(1, scale=8.0)
+    model.learn(lessons(*line(60, 0, 1)))
+    _, interval = predicted(model, np.array([[0.0], [7.5]]))
+    widths = interval[:, 1] - interval[:, 0]
+    assert widths[1] > 1.2 * widths[0]
+
+
+def test_one_number_gives_an_answer_without_an_interval() -> None:
+    model = Regressor({"input": "table"})
+    model.learn([Example(1, "label", row({"x": 1.0}), "12.5")])
+    answer = model.predict([row({"x": 3.0})])[0]
+    assert (answer.choice, answer.interval) == ("12.5", None)
+
+
+def test_rows_without_any_features_get_the_mean() -> None:
+    model = Regressor({"input": "table"})
+    model.learn([Example(n, "label", row({}), text) for n, text in enumerate(["1", "2", "6"])])
+    assert float(model.predict([row({})])[0].choice or "nan") == pytest.approx(3.0, abs=1e-3)
+
+
+def test_a_constant_number_is_predicted_as_it_is() -> None:
+    model = vector_model(2)
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    model.learn(lessons(x, np.full(300, -7.25)))
+    numbers, interval = predicted(model, x[:5])
+    assert numbers.tolist() == [-7.25] * 5
+    assert (interval[:, 1] - interval[:, 0] < 0.01).all()
+
+
+def test_the_moments_are_the_sums_they_are_said_to_be() -> None:
+    model = vector_model(3, scale=4.0, target_scale=64.0)
+    x, y = line(EXACT_ROWS + 50, 0, 3)
+    model.learn(lessons(x, y))
+    features = model.inputs.features([each.tobytes() for each in x]).astype(np.int64)
+    quanta = np.rint(np.ldexp(y, model.target.exponent)).astype(np.int64)
+    z = np.column_stack([np.ones(len(y), np.int64), quanta, features])
+    np.testing.assert_array_equal(model.moments.numpy(), z.T @ z)
+
+
+def test_targets_at_the_limit_are_summed_exactly() -> None:
+    model = vector_model(1, scale=1.0, target_scale=1.0)
+    count = EXACT_ROWS + 1
+    model.learn(lessons(np.ones((count, 1)), np.full(count, 1e9)))
+    assert int(model.moments[1, 1]) == count * TARGET_LIMIT**2
+
+
+@pytest.mark.parametrize("shift", [0.0, -40.0, 1e6])
+@pytest.mark.parametrize("width", [1e-3, 1.0, 1e4])
+def test_a_fitted_target_scale_is_fine_and_has_room(shift: float, width: float) -> None:
+    model = vector_model(1)
+    y = shift + width * np.random.default_rng(0).normal(size=250)
+    model.learn(lessons(np.zeros((250, 1)), y))
+    quantum = 2.0**-model.target.exponent
+    assert quantum < width / 1_000
+    assert quantum * TARGET_LIMIT > 100 * width
+
+
+EXTREMES = ["1e300", "-1e300", "5e-324", "0", "-0.0", "1"]
+
+
+@pytest.mark.parametrize("first", EXTREMES)
+@pytest.mark.parametrize("second", EXTREMES)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_the_most_extreme_targets_leave_a_model_that_answers(first: str, second: str) -> None:
+    model = vector_model(1)
+    examples = [Example(n, "label", np.array([float(n)]).tobytes(), text) for n, text in enumerate([first, second])]
+    model.learn(examples * 120)
+    for answer in model.predict([np.array([x]).tobytes() for x in (0.0, 1.0, 1e300)]):
+        assert answer.interval is not None
+        assert all(map(math.isfinite, (float(answer.choice or "nan"), *answer.interval)))
+
+
+@pytest.mark.parametrize("label", ["mango", "", "nan", "inf", "-inf", "1e301", "1e999", "12,5", "0x10"])
+def test_a_label_that_is_no_finite_number_is_refused_with_the_reason(label: str) -> None:
+    model = vector_model(1)
+    with pytest.raises(BadExample, match=r"the label .* (is not a number|must be finite)"):
+        model.learn([Example(1, "label", np.zeros(1).tobytes(), label)])
+
+
+def test_a_reward_is_refused_with_the_reason() -> None:
+    with pytest.raises(BadExample, match="it says how good a number was, not what was right"):
+        vector_model(1).learn([Example(1, "reward", np.zeros(1).tobytes(), "1.0")])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 0.0}, "option 'level' must lie between 0 and 1"),
+        ({"level": 1}, "option 'level' must lie between 0 and 1"),
+        ({"target_scale": "wide"}, "option 'target_scale' must be float"),
+        ({"priors": True}, "unknown option 'priors'"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Regressor(options)
+
+
+def test_facts_tell_the_noise_in_the_targets_own_unit() -> None:
+    model = vector_model(2)
+    model.learn(lessons(*line(1_000, 3, 2, noise=2.5)))
+    assert model.facts()["noise"] == pytest.approx(2.5, rel=0.1)
+
+
+# the solve
+
+
+def moments_of(x: Floats, y: Floats) -> torch.Tensor:
+    z = np.column_stack([np.ones(len(y)), y, x]).astype(np.int64)
+    return torch.from_numpy(z.T @ z)
+
+
+def integers(count: int, size: int, seed: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-60, 60, (count, size)).astype(np.float64)
+    return x, np.rint(x @ rng.normal(0, 5, size) + rng.normal(0, 200, count))
+
+
+@pytest.mark.parametrize(("count", "size"), [(6, 10), (40, 10), (400, 10)])
+def test_the_solve_is_ridge_regression_with_a_free_intercept(count: int, size: int) -> None:
+    x, y = integers(count, size, count)
+    ridge = solve(moments_of(x, y))
+    centred, strength = x - x.mean(0), ridge.scalars[3]
+    inverse = np.linalg.inv(centred.T @ centred + strength * np.eye(size))
+    np.testing.assert_allclose(ridge.weights, inverse @ centred.T @ (y - y.mean()), rtol=1e-8)
+    np.testing.assert_allclose(ridge.spread @ ridge.spread.T, inverse, rtol=1e-4, atol=1e-9)
+    left = (y - y.mean()) @ (y - y.mean() - centred @ ridge.weights)
+    assert ridge.scalars[2] == pytest.approx(left / (count - 1), rel=1e-8)
+
+
+def test_the_strength_has_the_highest_evidence() -> None:
+    x, y = integers(40, 10, 1)
+
+    def evidence(strength: float) -> float:
+        """Log density of y under its multivariate t: by the N x N covariance, another way than `solve` takes."""
+        centre = np.eye(40) - 1 / 40
+        basis = np.linalg.svd(centre)[0][:, :39]
+        told, seen = basis.T @ y, basis.T @ x
+        covariance = np.eye(39) + seen @ seen.T / strength
+        return float(
+            -0.5 * np.linalg.slogdet(covariance)[1] - 39 / 2 * np.log(told @ np.linalg.solve(covariance, told))
+        )
+
+    best = float(solve(moments_of(x, y)).scalars[3])
+    assert all(evidence(best) >= evidence(best * factor) for factor in (0.1, 0.7, 1.4, 10.0))
+
+
+def test_noise_is_never_less_than_what_rounding_leaves() -> None:
+    x = np.random.default_rng(0).integers(-60, 60, (100, 3)).astype(np.float64)
+    assert solve(moments_of(x, x @ np.array([3.0, -2.0, 7.0]))).scalars[2] >= ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("level", "table"),  # two-sided, from the tables of the t distribution
+    [
+        (0.9, {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 10: 1.812, 30: 1.697, 1_000: 1.646}),
+        (0.5, {1: 1.000, 2: 0.816, 3: 0.765, 5: 0.727, 30: 0.683}),
+        (0.95, {1: 12.706, 2: 4.303, 4: 2.776, 10: 2.228}),
+    ],
+)
+def test_student_t_is_that_of_the_tables(level: float, table: dict[int, float]) -> None:
+    for freedom, expected in table.items():
+        assert student_t(level, freedom) == pytest.approx(expected, rel=0.006)
+
+
+@pytest.mark.parametrize("make", [lambda: vector_model(4), lambda: vector_model(4, scale=4.0, target_scale=32.0)])
+def test_workers_in_any_order_end_in_the_same_state(make: Callable[[], Regressor]) -> None:
+    examples = lessons(*line(150, 5))
+    one, other = make(), make()
+    one.learn(examples)
+    other.learn(examples[::-1])
+    assert one.fingerprint() == other.fingerprint()
