@@ -59,7 +59,7 @@ class Workspace:
 
     def options(self, model: ModelSettings) -> dict[str, Any]:
         """The model's options, with the secret for those that sign their state."""
-        return {**model.options, "key": self.secret} if model.kind == "river" else dict(model.options)
+        return {**model.options, "key": self.secret} if model.kind in ("river", "best_of") else dict(model.options)
 
     def event_bell(self, model: str) -> Doorbell:
         return Doorbell(self.state / "bells" / f"events-{model}")

@@ -142,6 +142,9 @@ LARGEST_NUMBER = 1e300  # of a label, so that what is predicted around it is fin
 KINDS: dict[str, str] = {
     "ranker": "online.models.ranker:Ranker",
     "classifier": "online.models.classifier:Classifier",
+    "best_of": "online.models.best_of:BestOf",
+    "knn": "online.models.knn:Knn",
+    "logistic": "online.models.logistic:Logistic",
     "regressor": "online.models.regressor:Regressor",
     "river": "online.models.river:River",
     "tower": "online.models.tower:Tower",
