@@ -45,7 +45,7 @@ from online.models.exemplars import (
 )
 from online.models.policies import POLICY_OPTIONS, Policy
 
-EVIDENCE_GAIN = 300.0  # in LDA score units, for one full agreement
+EVIDENCE_GAIN = 100.0  # in LDA score units, for one full agreement
 SOFTMAX_SCALE = 40.0
 PROBES = 32
 

@@ -100,6 +100,7 @@ VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
+    Case("ranker-lin_ts", "ranker", {"policy": "lin_ts"}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
     Case("vector", "classifier", VECTOR, vectors, BAD_VECTORS, warms_up=True),
     Case("vector-scaled", "classifier", {**VECTOR, "scale": 4.0}, vectors, BAD_VECTORS),
