@@ -219,9 +219,10 @@ def taught(world: World, count: int, seed: int) -> float:
 
 
 def promises(world: World, flags: Namespace) -> dict[str, float]:
+    same, near = repeated_mistakes(world, flags.seeds)
     return {
-        "the same mistake again": repeated_mistakes(world, flags.seeds)[0],
-        "again for a near duplicate": repeated_mistakes(world, flags.seeds)[1],
+        "the same mistake again": same,
+        "again for a near duplicate": near,
         "stable after one thumb up": stable_after_a_thumb(world),
         "taught and still answered": still_taught(world),
     }

@@ -3,6 +3,7 @@
     score(q, r) = LDA of the questions r was right for          exact sums; the reply's own text as one example
                 + evidence of rated neighbours of q             signed exemplars, averaged, never piled up
     q asked before (cosine >= .999): the last thing said about it decides at once
+    q asked almost so (cosine >= .9): a reply that was rejected there more than liked is withheld
 
 A 👍 and a correction are positives; a 👎 is negative evidence in that neighbourhood and forbids the reply for that very
 question until somebody contradicts it. Among the candidates a policy (policies.py) chooses. Shapes: Q questions, R replies, D features, E exemplars.
@@ -41,6 +42,7 @@ from online.models.exemplars import (
     exemplars_of,
     features_of,
     last_words,
+    outvoted,
     unit_rows,
 )
 from online.models.policies import POLICY_OPTIONS, Policy
@@ -148,6 +150,9 @@ class Ranker:
         if not allowed_R.any():
             return Answer(None, (), abstained=True)
         settled = [reply for reply in settled if allowed_R[reply]]
+        withheld = [reply for reply in outvoted(cosine_E, neighbours) if reply not in settled]
+        if allowed_R.sum() > allowed_R[withheld].sum():
+            allowed_R[withheld] = False
         scores_R[settled[:1]] = scores_R[allowed_R].max() + SOFTMAX_SCALE * 10
         chances_R = softmax(np.where(allowed_R, scores_R / SOFTMAX_SCALE, -np.inf))
         order = np.argsort(-chances_R, kind="stable")[: self.options["candidates"]]

@@ -80,6 +80,16 @@ def test_one_thumb_down_forbids_the_reply_for_that_very_question(scene: Scene) -
     assert "mango" not in [answer.choice, *(candidate.id for candidate in answer.candidates)]
 
 
+def test_a_thumb_down_withholds_the_reply_from_almost_the_same_question(scene: Scene) -> None:
+    asked, almost = as_features(unit(0) + 0.5 * unit(20)), as_features(unit(0) + 0.5 * unit(20) + 0.3 * unit(21))
+    assert scene.ask(almost).choice == "mango"
+    scene.tell("reward", asked, "mango", reward=0.0)
+    assert scene.ask(almost).choice != "mango"
+    for _ in range(2):
+        scene.tell("reward", asked, "mango")
+    assert scene.ask(almost).choice == "mango"
+
+
 def test_a_forbidden_reply_may_still_be_given_to_others(scene: Scene) -> None:
     scene.tell("reward", MANGO, "mango", reward=0.0)
     assert scene.ask(text(0, 1)).choice == "mango"
