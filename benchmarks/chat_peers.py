@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +81,15 @@ import sys
 import numpy as np
 from vowpalwabbit import Workspace
 
-folder = sys.argv[1]
+folder, crossed = sys.argv[1], sys.argv[2:]
 described, questions, right, test = (np.load(f"{folder}/{name}.npy") for name in ("names", "questions", "right", "test"))
-vw = Workspace("--cb_explore_adf --squarecb --gamma_scale 1000 --cb_type mtr -q qa --quiet --random_seed 1 -b 22")
+vw = Workspace("--cb_explore_adf --squarecb --gamma_scale 1000 --cb_type mtr --quiet --random_seed 1 -b 22 " + " ".join(crossed))
 draw = np.random.default_rng(0)
 actions = len(described)
 
 
 def lines(x, label=None):
-    shared = "shared |q " + " ".join(f"{i}:{v:.4f}" for i, v in enumerate(x))
+    shared = "shared |q " + (" ".join(f"{i}:{v:.4f}" for i, v in enumerate(x)) if crossed else "asked")
     similar = described @ x
     rows = [f"|s sim:{similar[a]:.4f} |a {a}" for a in range(actions)]
     if label is not None:
@@ -107,7 +108,10 @@ for x in test:
 """
 
 
-def vowpal_wabbit(described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, bar: Bar) -> Played:
+def vowpal_wabbit(
+    described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, bar: Bar, crossed: str = ""
+) -> Played:
+    """crossed: "-qqa" lets it learn every feature of the question for every reply, beside the similarity."""
     python = Path(os.environ.get("ONLINE_VW_PYTHON", cache_folder() / "peers" / "vw" / "bin" / "python"))
     if not python.exists():
         raise Failed(f"there is no {python}; make a virtual environment with vowpalwabbit, or leave `peers` out")
@@ -116,7 +120,7 @@ def vowpal_wabbit(described: Int8s, questions: Int8s, right: NDArray[np.int64], 
     for name, rows in (("names", described), ("questions", questions), ("test", test)):
         np.save(folder / f"{name}.npy", units(rows))
     np.save(folder / "right.npy", right)
-    arguments = [str(python), "-c", VW_LOOP, str(folder)]
+    arguments = [str(python), "-c", VW_LOOP, str(folder), *crossed.split()]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=sys.stderr, text=True) as worker:
         assert worker.stdout is not None
         hits = [worker.stdout.readline() == "1\n" for _ in bar(range(len(questions)), "Vowpal Wabbit")]
@@ -130,4 +134,5 @@ PEERS: dict[str, Callable[[Int8s, Int8s, NDArray[np.int64], Int8s, Bar], Played]
     "LinUCB": lin_ucb,
     "epsilon-greedy": epsilon_greedy,
     "VW --cb_explore_adf --squarecb": vowpal_wabbit,
+    "VW, question x reply crossed": partial(vowpal_wabbit, crossed="-qqa"),
 }

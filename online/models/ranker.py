@@ -143,14 +143,15 @@ class Ranker:
         weights: LinearWeights,
         neighbours: Neighbours,
     ) -> Answer:
-        scores_R = lda_R + EVIDENCE_GAIN * evidence(cosine_E, neighbours, len(lda_R))
+        evidence_R = evidence(cosine_E, neighbours, len(lda_R))
+        scores_R = lda_R + EVIDENCE_GAIN * evidence_R
         settled, forbidden = last_words(cosine_E, neighbours)
         allowed_R = weights.active.copy()
         allowed_R[forbidden] = False
         if not allowed_R.any():
             return Answer(None, (), abstained=True)
         settled = [reply for reply in settled if allowed_R[reply]]
-        withheld = [reply for reply in outvoted(cosine_E, neighbours) if reply not in settled]
+        withheld = [reply for reply in outvoted(cosine_E, neighbours, evidence_R) if reply not in settled]
         if allowed_R.sum() > allowed_R[withheld].sum():
             allowed_R[withheld] = False
         scores_R[settled[:1]] = scores_R[allowed_R].max() + SOFTMAX_SCALE * 10
