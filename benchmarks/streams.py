@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.clinc150 import splits
+from benchmarks.clinc150 import split
 from benchmarks.report import command, parser, print_json, say, table, verdict
 from benchmarks.service import Failed
 from online.models import Example, create
@@ -345,7 +345,7 @@ def print_verdicts(told: Sequence[dict[str, Any]]) -> None:
 
 def dense(wanted: Sequence[str], again: bool) -> dict[str, float]:
     """CLINC150's int8 features: 384 numbers, 150 labels. Ours in micro-batches, as the learner does; VW one by one."""
-    train, _ = splits()
+    train = split("train")
     examples = [
         Example(place, "label", row.tobytes(), label)
         for place, (row, label) in enumerate(zip(train.features, train.labels, strict=True), 1)

@@ -27,8 +27,8 @@ INT32_ROWS = 2**17  # 127^2 * rows < 2^31: int8 products summed in int32 stay ex
 FLOAT32_ROWS = 1_040  # 127^2 * rows < 2^24: and in float32 up to here
 FOLD_AT = 1_024  # examples that wait before they are multiplied into the Gram matrix, which is the large part
 NEGATIVE_PULL = 0.25  # how far a mean moves away from what it was punished for (Rocchio 1971)
-PRIOR_WEIGHT = 0.5  # a class described by a text counts as half an example of it
-FLOOR_RATIO = 0.3  # of the mean second moment: the variance assumed before any is seen
+PRIOR_WEIGHT = 1.0  # a text that describes a class counts as one example of it
+FLOOR_RATIO = 0.6  # of the mean second moment: the least variance that the covariance is shrunk toward
 
 
 class ExactStatistics:
@@ -207,6 +207,7 @@ class LinearWeights:
     matrix: NDArray[np.float32]  # [D, C]
     bias: NDArray[np.float32]  # [C]
     active: NDArray[np.bool_]  # [C]
+    doubt: NDArray[np.float32] | None = None  # [C] standard deviation of a score, where texts describe the classes
 
 
 def solve_slda(
@@ -219,9 +220,10 @@ def solve_slda(
     """Linear discriminant analysis with one shared covariance (Hayes & Kanan 2020), solved by Cholesky in float64.
 
     The covariance is shrunk toward its own diagonal by a / (a + n) with a = shrinkage * D: with few examples this is
-    the nearest mean, later it is full LDA. described: int8 [C, D], a text per class, worth half an example.
-    priors: whether frequent classes are preferred. rested_on: counts [C] and sums [C, D] the means rest on instead of
-    all (windows.py); the covariance and the priors rest on everything.
+    the nearest mean, later it is full LDA. described: int8 [C, D], a text per class, worth one example; the scores then
+    allow for how little is known of a class (`_predictive`). priors: whether frequent classes are preferred. rested_on:
+    counts [C] and sums [C, D] the means rest on instead of all (windows.py); the covariance and the priors rest on
+    everything.
     """
     counts_C, negative_C = statistics.counts.to(torch.float64)
     sums_CD, negative_CD = statistics.sums.to(torch.float64)
@@ -244,9 +246,29 @@ def solve_slda(
     bias_C = -0.5 * (means_CD.T * matrix_DC).sum(0)
     if priors:
         bias_C = bias_C + torch.log((counts_C + 1) / (counts_C + 1).sum())
-    return LinearWeights(
-        matrix_DC.to(torch.float32).cpu().numpy(), bias_C.to(torch.float32).cpu().numpy(), (weight_C > 0).cpu().numpy()
-    )
+    doubt_C = None
+    if described is not None:
+        matrix_DC, bias_C, doubt_C = _predictive(matrix_DC, bias_C, weight_C.clamp(min=PRIOR_WEIGHT))
+    return LinearWeights(_float32(matrix_DC), _float32(bias_C), (weight_C > 0).cpu().numpy(), doubt_C)
+
+
+def _predictive(matrix_DC: Tensor, bias_C: Tensor, weight_C: Tensor) -> tuple[Tensor, Tensor, NDArray[np.float32]]:
+    """The same scores, allowing for means that are known from few examples only; and how uncertain each score is.
+
+    The mean of n examples lies within S / n of the true one, so the next example of the class is spread by S (1 + 1/n):
+    its distance counts l = n / (n + 1) of what it did, and its log density pays D/2 log l (Geisser 1964). Without this
+    a class that only its text describes is hardly ever chosen, so nobody ever confirms it. An input's own length
+    x S^-1 x, which no longer cancels, is taken as its expectation D + mean of m S^-1 m: the scores stay linear.
+    """
+    width = len(matrix_DC)
+    length = width - 2 * (weight_C * bias_C).sum() / weight_C.sum()
+    known_C = weight_C / (weight_C + 1)
+    bias_C = known_C * bias_C + (1 - known_C) * length / 2 + width / 2 * torch.log(known_C)
+    return known_C * matrix_DC, bias_C, _float32(torch.sqrt(length / weight_C))
+
+
+def _float32(tensor: Tensor) -> NDArray[np.float32]:
+    return tensor.to(torch.float32).cpu().numpy()
 
 
 def _shrunk_covariance(statistics: ExactStatistics, means_CD: Tensor, counts_C: Tensor, shrinkage: float) -> Tensor:

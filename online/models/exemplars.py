@@ -19,6 +19,8 @@ from online.models import Example, Part, Tensors, new_revision
 from online.models.encoder import TEXT_WIDTH
 
 SAME_QUESTION = 0.999  # cosine from which two questions are one
+ALIKE = 0.9  # cosine from which a reply that was rejected for one question is withheld from the other
+BACKED = 0.75  # averaged evidence from which a reply is given all the same: a lie or two must not withhold it
 NEAR_QUESTION = 0.5  # cosine from which a rated question says something about another
 EVIDENCE_DAMPING = 0.3
 CHUNK = 256  # exemplars in one file: full ones are hard-linked from version to version
@@ -173,3 +175,10 @@ def last_words(cosine_E: NDArray[np.float32], neighbours: Neighbours) -> tuple[l
         if neighbours.reward_E[at] > 0
     ]
     return [reply for _, _, reply in sorted(agreed, reverse=True)], forbidden
+
+
+def outvoted(cosine_E: NDArray[np.float32], neighbours: Neighbours, evidence_R: NDArray[np.float64]) -> list[int]:
+    """Replies that were rejected more than liked where almost this question was asked, and are not backed around it."""
+    alike = np.flatnonzero(cosine_E >= ALIKE)
+    votes_R = np.bincount(neighbours.reply_E[alike], weights=neighbours.reward_E[alike], minlength=len(evidence_R))
+    return [int(reply) for reply in np.flatnonzero((votes_R < 0) & (evidence_R < BACKED))]

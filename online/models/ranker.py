@@ -1,11 +1,12 @@
 """Chooses a reply from a repertoire, and learns from thumbs and from being taught.
 
-    score(q, r) = LDA of the questions r was right for          exact sums; the reply's own text as half an example
+    score(q, r) = LDA of the questions r was right for          exact sums; the reply's own text as one example
                 + evidence of rated neighbours of q             signed exemplars, averaged, never piled up
     q asked before (cosine >= .999): the last thing said about it decides at once
+    q asked almost so (cosine >= .9): a reply that was rejected there more than liked is withheld
 
 A 👍 and a correction are positives; a 👎 is negative evidence in that neighbourhood and forbids the reply for that very
-question until somebody contradicts it. Shapes: Q questions, R replies, D features, E exemplars.
+question until somebody contradicts it. Among the candidates a policy (policies.py) chooses. Shapes: Q questions, R replies, D features, E exemplars.
 """
 
 import hashlib
@@ -41,10 +42,12 @@ from online.models.exemplars import (
     exemplars_of,
     features_of,
     last_words,
+    outvoted,
     unit_rows,
 )
+from online.models.policies import POLICY_OPTIONS, Policy
 
-EVIDENCE_GAIN = 300.0  # in LDA score units, for one full agreement
+EVIDENCE_GAIN = 100.0  # in LDA score units, for one full agreement
 SOFTMAX_SCALE = 40.0
 PROBES = 32
 
@@ -55,6 +58,7 @@ OPTIONS: dict[str, Any] = {
     "candidates": 5,  # replies listed in a prediction
     "max_replies": 5_000,
     "max_exemplars": 20_000,  # the newest are kept; corrections outlive thumbs
+    **POLICY_OPTIONS,
 }
 
 
@@ -99,6 +103,7 @@ class Reply:
 class Ranker:
     def __init__(self, options: Options, device: str = "cpu") -> None:
         self.options = take(options, OPTIONS)
+        self.policy = Policy.of(self.options)
         self.device = device
         self.replies: list[Reply] = []  # append-only: an index never changes its meaning
         self.statistics = ExactStatistics(TEXT_WIDTH, device)
@@ -126,25 +131,29 @@ class Ranker:
         lda_QR = x_QD.astype(np.float32) @ weights.matrix + weights.bias
         near_QR = unit_QD @ unit_rows(described_RD).T
         cosine_QE = neighbours.cosines(unit_QD)
-        return [
-            self._answer(*rows, weights.active, neighbours) for rows in zip(lda_QR, near_QR, cosine_QE, strict=True)
-        ]
+        asked = zip(lda_QR, near_QR, cosine_QE, keys or [None] * len(inputs), strict=True)
+        return [self._answer(*each, weights, neighbours) for each in asked]
 
     def _answer(
         self,
         lda_R: NDArray[np.float32],
         near_R: NDArray[np.float32],
         cosine_E: NDArray[np.float32],
-        active_R: NDArray[np.bool_],
+        key: int | None,
+        weights: LinearWeights,
         neighbours: Neighbours,
     ) -> Answer:
-        scores_R = lda_R + EVIDENCE_GAIN * evidence(cosine_E, neighbours, len(lda_R))
+        evidence_R = evidence(cosine_E, neighbours, len(lda_R))
+        scores_R = lda_R + EVIDENCE_GAIN * evidence_R
         settled, forbidden = last_words(cosine_E, neighbours)
-        allowed_R = active_R.copy()
+        allowed_R = weights.active.copy()
         allowed_R[forbidden] = False
         if not allowed_R.any():
             return Answer(None, (), abstained=True)
         settled = [reply for reply in settled if allowed_R[reply]]
+        withheld = [reply for reply in outvoted(cosine_E, neighbours, evidence_R) if reply not in settled]
+        if allowed_R.sum() > allowed_R[withheld].sum():
+            allowed_R[withheld] = False
         scores_R[settled[:1]] = scores_R[allowed_R].max() + SOFTMAX_SCALE * 10
         chances_R = softmax(np.where(allowed_R, scores_R / SOFTMAX_SCALE, -np.inf))
         order = np.argsort(-chances_R, kind="stable")[: self.options["candidates"]]
@@ -155,7 +164,12 @@ class Ranker:
         strange = self._familiarity(best, near_R, cosine_E, neighbours) < self.options["abstain_below"]
         if not settled and (strange or lead(scores_R[allowed_R]) < self.options["abstain_margin"]):
             return Answer(None, candidates, candidates[0].score, abstained=True)
-        return Answer(candidates[0].id, candidates, candidates[0].score)
+        if settled or key is None:
+            return Answer(candidates[0].id, candidates, candidates[0].score)
+        listed = order[: len(candidates)]
+        doubts = np.zeros(len(listed)) if weights.doubt is None else weights.doubt[listed]
+        chosen, propensity = self.policy.choose(chances_R[listed], scores_R[listed], doubts, key)
+        return Answer(candidates[chosen].id, candidates, candidates[chosen].score, propensity)
 
     def _familiarity(
         self, reply: int, near_R: NDArray[np.float32], cosine_E: NDArray[np.float32], neighbours: Neighbours
@@ -296,6 +310,8 @@ class Ranker:
             "described": described_RD,
             "meta": meta,
         }
+        if weights.doubt is not None:
+            solved["doubt"] = weights.doubt
         parts = {"weights": Part(solved, serving=True), **self.exemplars.parts()}
         if not serving_only:
             memory = {"replies": [reply.memory() for reply in self.replies], "evicted": self.evicted}
@@ -311,7 +327,7 @@ class Ranker:
         ]
         chunks = [state[name] for name in sorted(state, key=chunk_number) if name.startswith("exemplars-")]
         self._served = (
-            LinearWeights(solved["matrix"], solved["bias"], solved["active"]),
+            LinearWeights(solved["matrix"], solved["bias"], solved["active"], solved.get("doubt")),
             described_RD,
             Neighbours.of(chunks),
         )

@@ -125,6 +125,7 @@ RP: Options = {"head": "rp_ridge", "random_features": 64}
 THREE = {"near": {"kind": "knn"}, "curve": {"kind": "logistic", "waves": 8}, "slda": {"kind": "classifier"}}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
+    Case("ranker-lin_ts", "ranker", {"policy": "lin_ts"}, ranker_log, BAD_FOR_RANKERS),
     Case("text", "classifier", {"input": "text"}, texts, BAD_TEXTS),
     Case("text-windowed", "classifier", {"input": "text", "window": 20, "drift_window": 16}, texts, BAD_TEXTS),
     Case("vector", "classifier", VECTOR, vectors, BAD_VECTORS, warms_up=True),

@@ -11,7 +11,7 @@ from tests.models.synthetic import TOPICS, as_features, ranker_log, replies, rep
 class Scene:
     """A ranker that knows a reply per topic and a few questions about each, and what happens to it next."""
 
-    def __init__(self, **options: int) -> None:
+    def __init__(self, **options: float | str) -> None:
         self.ranker = Ranker(options)
         self.offset = 0
         for example in replies():
@@ -78,6 +78,16 @@ def test_one_thumb_down_forbids_the_reply_for_that_very_question(scene: Scene) -
     scene.tell("reward", MANGO, "mango", reward=0.0)
     answer = scene.ask(MANGO)
     assert "mango" not in [answer.choice, *(candidate.id for candidate in answer.candidates)]
+
+
+def test_a_thumb_down_withholds_the_reply_from_almost_the_same_question(scene: Scene) -> None:
+    asked, almost = as_features(unit(0) + 0.5 * unit(20)), as_features(unit(0) + 0.5 * unit(20) + 0.3 * unit(21))
+    assert scene.ask(almost).choice == "mango"
+    scene.tell("reward", asked, "mango", reward=0.0)
+    assert scene.ask(almost).choice != "mango"
+    for _ in range(2):
+        scene.tell("reward", asked, "mango")
+    assert scene.ask(almost).choice == "mango"
 
 
 def test_a_forbidden_reply_may_still_be_given_to_others(scene: Scene) -> None:
@@ -219,6 +229,66 @@ def assert_probes_hold(scene: Scene) -> None:
     for question, must in probes:
         assert must is not None
         assert scene.ask(question).choice == must
+
+
+# exploring
+
+
+def test_without_a_key_a_policy_that_explores_gives_the_best_answer_it_knows(scene: Scene) -> None:
+    explorer = Scene(policy="epsilon", epsilon=1.0)
+    questions = [text(topic, 200) for topic in range(len(TOPICS))]
+    assert explorer.ranker.predict(questions) == scene.ranker.predict(questions)
+    assert explorer.ranker.predict(questions, [None] * len(questions)) == scene.ranker.predict(questions)
+
+
+@pytest.mark.parametrize("policy", ["epsilon", "squarecb", "lin_ts"])
+def test_with_a_key_it_gives_any_candidate_and_says_how_probable_that_was(policy: str) -> None:
+    explorer = Scene(policy=policy, epsilon=1.0, gamma=1.0, abstain_margin=0.0)
+    answers = explorer.ranker.predict([MANGO] * 200, range(200))
+    assert len({answer.choice for answer in answers}) > 2
+    for answer in answers:
+        assert answer.choice in [candidate.id for candidate in answer.candidates]
+        assert 0 < answer.propensity < 1
+
+
+def test_a_key_draws_the_same_in_whatever_batch_it_comes() -> None:
+    explorer = Scene(policy="lin_ts", epsilon=0.5)
+    questions = [text(topic, 200) for topic in range(len(TOPICS))]
+    alone = [explorer.ranker.predict([each], [key])[0] for key, each in enumerate(questions)]
+    assert [each.choice for each in explorer.ranker.predict(questions, range(len(questions)))] == [
+        each.choice for each in alone
+    ]
+
+
+def test_a_question_that_was_settled_is_not_experimented_with() -> None:
+    explorer = Scene(policy="epsilon", epsilon=1.0)
+    explorer.tell("correction", MANGO, "olive")
+    answers = explorer.ranker.predict([MANGO] * 20, range(20))
+    assert {(answer.choice, answer.propensity) for answer in answers} == {("olive", 1.0)}
+
+
+def test_a_reply_that_was_forbidden_is_not_tried_again() -> None:
+    explorer = Scene(policy="epsilon", epsilon=1.0, abstain_margin=0.0)
+    explorer.tell("reward", MANGO, "mango", reward=0.0)
+    answers = explorer.ranker.predict([MANGO] * 50, range(50))
+    assert "mango" not in {answer.choice for answer in answers}
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown policy 'oracle'"):
+        Ranker({"policy": "oracle"})
+
+
+def test_a_reply_that_nobody_confirmed_gets_its_turn_where_the_known_ones_are_vetoed() -> None:
+    """Its text is unlike the questions it is for, so that alone it would never come first."""
+    scene = Scene(abstain_below=-1.0, abstain_margin=0.0)
+    scene.tell("reply", as_features(0.3 * unit(40) + unit(9)), "new", text="New.")
+    asked = [text(40, variant) for variant in range(60)]
+    for question in asked[:40]:
+        answer = scene.ask(question)
+        assert answer.choice is not None
+        scene.tell("reward", question, answer.choice, reward=float(answer.choice == "new"))
+    assert [scene.ask(question).choice for question in asked[40:]] == ["new"] * 20
 
 
 # room
