@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, packed, take, unpacked
-from online.models.encoder import TEXT_WIDTH, Column, Columns, TextEncoder, parse_row
+from online.models.encoder import TEXT_WIDTH, Column, Columns, parse_row, text_epoch
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
 
 WARM_UP = 200  # examples that fit the scales
@@ -24,6 +24,7 @@ PROBES = 8
 
 OPTIONS: dict[str, Any] = {
     "input": "text",  # text, vector or table
+    "encoder": "",  # sha256 of the tuned encoder whose features texts are; "": the frozen one
     "size": 0,  # numbers in a vector
     "scale": 0.0,  # numbers lie in [-scale, scale]; 0: fitted to the first 200 examples
     "shrinkage": 0.0,  # of the covariance, in examples per feature; 0: 2.5 for texts, 0.5 otherwise
@@ -87,7 +88,7 @@ class Classifier:
 
     def feature_epoch(self) -> str:
         if self.input == "text":
-            return TextEncoder.epoch
+            return text_epoch(self.options["encoder"])
         return f"{self.input}-warming" if self.warm is not None else f"{self.input}-{self.columns.epoch()}"
 
     # predict
@@ -193,7 +194,7 @@ class Classifier:
     # state
 
     def fingerprint(self) -> str:
-        seen = hashlib.sha256(TextEncoder.epoch.encode() if self.input == "text" else self.input.encode())
+        seen = hashlib.sha256(self.feature_epoch().encode() if self.input == "text" else self.input.encode())
         if self.warm is None:
             seen.update(self.statistics.digest(None if self.input == "text" else self.columns.names))
         else:
