@@ -102,8 +102,12 @@ def adopt(workspace: Workspace, model: ModelSettings, tuned: Path | None, tick: 
 
 
 def encoded(encoder: TextEncoder, texts: Sequence[object], what: str, tick: Tick) -> Iterator[bytes]:
+    """Raises SetupError for what is no text."""
     for place, text in enumerate(texts, 1):
-        yield encoder.encode([text])[0]
+        try:
+            yield encoder.encode([text])[0]
+        except ValueError as error:
+            raise SetupError(f"the {what} cannot be encoded anew: {str(error).removeprefix('instance 0 ')}") from None
         tick(f"encoding the {what}", place, len(texts))
 
 

@@ -50,13 +50,13 @@ class Lesson:
 class Tuning:
     """How to tune. rank 0: all weights of the last `layers` instead of LoRA. distil: weight of staying where it was."""
 
-    layers: int = 2
+    layers: int = 1
     rank: int = 8
-    epochs: int = 10
+    epochs: int = 6
     pairs: int = 64
     rate: float = 1e-3
     temperature: float = 0.05
-    distil: float = 1.0
+    distil: float = 0.3
     seed: int = 0
 
 

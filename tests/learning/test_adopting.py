@@ -74,11 +74,11 @@ def test_a_proven_encoder_is_taken_up_and_serves(start: Start) -> None:
     client = again.client("bar")
     answered = client.predict([text for text, _ in orders()])
     assert answered["model_version"] == str(outcome.version)
-    right = [given["choice"] == drink for given, (_, drink) in zip(answered["predictions"], orders(), strict=True)]
+    right = [given["label"] == drink for given, (_, drink) in zip(answered["predictions"], orders(), strict=True)]
     assert sum(right) > 0.8 * len(right)
     receipt = client.label(asked["prediction_ids"][0], "rum")  # asked of the frozen encoder, learned by the tuned one
     client.wait_until_learned(receipt["offset"], 60)
-    assert client.predict(["bring me rum instead of tea"])["predictions"][0]["choice"] == "rum"
+    assert client.predict(["bring me rum instead of tea"])["predictions"][0]["label"] == "rum"
     retracted = client.retract(receipt["id"])
     client.wait_until_learned(retracted["offset"], 60)
     again.stop()
@@ -113,7 +113,7 @@ def test_a_ranker_learns_all_of_its_log_anew(start: Start) -> None:
         assert shown.feature_epoch == create("ranker", workspace.options(spec)).feature_epoch() != TextEncoder.epoch
     client = start(CHAT).client("chat")
     choice = client.predict(["Can I charge my car?"])["predictions"][0]
-    assert choice["text"] == "Two chargers stand behind the library."
+    assert choice["reply"]["text"] == "Two chargers stand behind the library."
 
 
 def test_what_is_not_proven_changes_nothing(start: Start) -> None:
