@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.clinc150 import data_file
+from benchmarks.clinc150 import Int8s, data_file
 from benchmarks.report import command, parser, print_json, say, table, verdict
 from online.learning.adapting import Adaptation, Said
-from online.models import Answer, Example, create, minilm
+from online.learning.learner import example_of
+from online.models import Model, create, minilm
 from online.models.adapter import Lower, Tuning, generator, tensors_of
 from online.models.encoder import quantised
 from online.models.exact import ExactStatistics, solve_slda
@@ -55,9 +56,11 @@ class Clinc:
         return found
 
 
-def read_clinc() -> Clinc:
+def read_clinc(every: int) -> Clinc:
+    """every: only each so-manieth question that is asked."""
     data = json.loads(data_file().read_bytes())
-    return Clinc(*([(text, label) for text, label in data[name]] for name in ("train", "test", "oos_test")))
+    train, test, strange = ([(text, label) for text, label in data[name]] for name in ("train", "test", "oos_test"))
+    return Clinc(train, test[::every], strange[::every])
 
 
 def said_of(taught: Sequence[Question]) -> list[Said]:
@@ -81,39 +84,44 @@ class Asked:
         self.frozen = tensors_of(minilm.read_weights(minilm.package_folder()))
         self.lower = Lower(self.frozen, layers, [tokenizer.encode(text).ids for text, _ in questions])
 
-    def features(self, tuned: Tuned) -> NDArray[np.int8]:
+    def features(self, tuned: Tuned) -> Int8s:
         return quantised(self.lower.vectors({**self.frozen, **tensors_of(tuned)}).numpy())
 
 
-def discriminant(adaptation: Adaptation, tuned: Tuned, asked: Asked) -> list[str]:
-    """What linear discriminant analysis answers, the intents' names counting as half a question each."""
-    features = adaptation.features(tuned)
-    statistics = ExactStatistics(features.shape[1])
-    names = [each.event.label for each in adaptation.said if each.event.kind == "reply"]
-    for name in names:
-        statistics.add_label(name)
-    taught = [each for each in adaptation.said if each.event.kind != "reply"]
-    rows = features[[adaptation.place[each.text] for each in taught]]
-    statistics.add(rows, [names.index(each.event.label) for each in taught])
-    described = features[[adaptation.place[spoken(name)] for name in names]]
-    weights = solve_slda(statistics, OPTIONS["shrinkage"], priors=False, described=described)
-    scores = asked.features(tuned).astype(np.float32) @ weights.matrix + weights.bias
-    return [names[place] for place in scores.argmax(1)]
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """What was taught, and the int8 features of its texts by one encoder."""
 
+    adaptation: Adaptation
+    features: Int8s  # [texts, 384]
 
-def ranked(adaptation: Adaptation, tuned: Tuned, asked: Asked) -> list[Answer]:
-    """What the ranker answers with its default options."""
-    features, model = adaptation.features(tuned), create("ranker", {})
-    rows = [features[adaptation.place[each.text]].tobytes() for each in adaptation.said]
-    events = [each.event for each in adaptation.said]
-    model.learn(
-        [
-            Example(offset, event.kind, row, event.label, event.text)
-            for offset, (event, row) in enumerate(zip(events, rows, strict=True), 1)
-            if event.kind != "retraction"
-        ]
-    )
-    return model.predict([row.tobytes() for row in asked.features(tuned)])
+    def rows(self, texts: Sequence[str]) -> Int8s:
+        return self.features[[self.adaptation.place[text] for text in texts]]
+
+    def discriminant(self, asked_QD: Int8s) -> list[str]:
+        """What linear discriminant analysis answers, the intents' names counting as half a question each."""
+        statistics = ExactStatistics(self.features.shape[1])
+        names = [each.event.label for each in self.adaptation.said if each.event.kind == "reply"]
+        for name in names:
+            statistics.add_label(name)
+        taught = [each for each in self.adaptation.said if each.event.kind != "reply"]
+        statistics.add(self.rows([each.text for each in taught]), [names.index(each.event.label) for each in taught])
+        described = self.rows([spoken(name) for name in names])
+        weights = solve_slda(statistics, OPTIONS["shrinkage"], priors=False, described=described)
+        scores = asked_QD.astype(np.float32) @ weights.matrix + weights.bias
+        return [names[place] for place in scores.argmax(1)]
+
+    def ranker(self) -> Model:
+        """With its default options."""
+        model, said = create("ranker", {}), self.adaptation.said
+        rows = self.rows([each.text for each in said])
+        model.learn(
+            [
+                example_of(replace(each.entry, event=replace(each.event, features=row.tobytes())))
+                for each, row in zip(said, rows, strict=True)
+            ]
+        )
+        return model
 
 
 def percent(found: Sequence[bool]) -> float:
@@ -121,19 +129,20 @@ def percent(found: Sequence[bool]) -> float:
 
 
 def heads(adaptation: Adaptation, tuned: Tuned, test: Asked, strange: Asked | None = None) -> dict[str, float]:
-    answers = ranked(adaptation, tuned, test)
-    first = [answer.candidates[0].id for answer in answers]
+    taught, asked_QD = Taught(adaptation, adaptation.features(tuned)), test.features(tuned)
+    ranker = taught.ranker()
+    answers = ranker.predict([row.tobytes() for row in asked_QD])
+    found = zip(taught.discriminant(asked_QD), answers, test.labels, strict=True)
+    right = [(plain == label, ranked.candidates[0].id == label) for plain, ranked, label in found]
     told = {
-        "discriminant_percent": percent(
-            [a == b for a, b in zip(discriminant(adaptation, tuned, test), test.labels, strict=True)]
-        ),
-        "ranker_percent": percent([a == b for a, b in zip(first, test.labels, strict=True)]),
+        "discriminant_percent": percent([plain for plain, _ in right]),
+        "ranker_percent": percent([ranked for _, ranked in right]),
         "abstained_percent": percent([answer.abstained for answer in answers]),
     }
     if strange is not None:
-        told["strange_answered_percent"] = percent(
-            [not answer.abstained for answer in ranked(adaptation, tuned, strange)]
-        )
+        given = ranker.predict([row.tobytes() for row in strange.features(tuned)])
+        told["strange_answered_percent"] = percent([not answer.abstained for answer in given])
+    say(f"{'tuned' if tuned else 'frozen'}: {told}")
     return told
 
 
@@ -173,7 +182,7 @@ def progress(what: str, step: int, steps: int) -> None:
 
 
 def compare(flags: Namespace) -> dict[str, Any]:
-    clinc, base = read_clinc(), Tuning(**dict(map(option, flags.tuning)))
+    clinc, base = read_clinc(flags.every), Tuning(**dict(map(option, flags.tuning)))
     say("the questions through the frozen layers ...")
     test, strange = Asked(clinc.test, base.layers), Asked(clinc.strange, base.layers)
     runs = []
@@ -227,6 +236,7 @@ def flags_given() -> Namespace:
     made.add_argument(
         "--no-others", dest="others", action="store_false", help="leave out the intents taught afterwards"
     )
+    made.add_argument("--every", type=int, default=1, metavar="N", help="ask only each Nth test question")
     made.add_argument("--tuning", nargs="*", default=[], metavar="NAME=VALUE", help="fields of Tuning")
     return made.parse_args()
 

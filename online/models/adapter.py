@@ -8,7 +8,7 @@ One network reads both texts of a pair (Bromley et al. 1993); the loss is superv
 over a batch of drawn pairs; the change is of low rank (Hu et al. 2021) and is merged into the weights, so that what is
 tuned runs as the same ONNX graph. Draws are Philox of seed and epoch, on one thread: equal lessons give equal bytes.
 
-Shapes: B texts of a batch, T tokens, D = 384 features, H heads.
+Shapes: B texts of a batch, T tokens of the longest, N tokens of all, D = 384 features, H heads.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,19 +86,25 @@ def embed(weights: Weights, ids_BT: Tensor) -> Tensor:
     )
 
 
-def layer(weights: Weights, index: int, x_BTD: Tensor, seen_BT: Tensor | None = None) -> Tensor:
-    """One BERT layer. seen: which tokens are no padding; None: all are."""
+def layer(weights: Weights, index: int, x_ND: Tensor, seen_BT: Tensor) -> Tensor:
+    """One BERT layer over N tokens, which are the places of B texts that `seen` marks: only attention sees padding."""
     at = f"encoder.layer.{index}"
-    query, key, value = (
-        heads(linear(weights, f"{at}.attention.self.{part}", x_BTD)) for part in ("query", "key", "value")
+    parts = (linear(weights, f"{at}.attention.self.{part}", x_ND) for part in ("query", "key", "value"))
+    query, key, value = (heads(spread(part_ND, seen_BT)) for part_ND in parts)
+    mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen_BT[:, None, None, :])
+    mixed_ND = mixed.transpose(1, 2).flatten(2)[seen_BT]
+    x_ND = normed(
+        weights, f"{at}.attention.output.LayerNorm", linear(weights, f"{at}.attention.output.dense", mixed_ND) + x_ND
     )
-    mask = None if seen_BT is None else seen_BT[:, None, None, :]
-    mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(2)
-    x_BTD = normed(
-        weights, f"{at}.attention.output.LayerNorm", linear(weights, f"{at}.attention.output.dense", mixed) + x_BTD
-    )
-    wide = functional.gelu(linear(weights, f"{at}.intermediate.dense", x_BTD))
-    return normed(weights, f"{at}.output.LayerNorm", linear(weights, f"{at}.output.dense", wide) + x_BTD)
+    wide = functional.gelu(linear(weights, f"{at}.intermediate.dense", x_ND))
+    return normed(weights, f"{at}.output.LayerNorm", linear(weights, f"{at}.output.dense", wide) + x_ND)
+
+
+def spread(x_ND: Tensor, seen_BT: Tensor) -> Tensor:
+    """Tokens to their places [B, T, D]; zero elsewhere."""
+    x_BTD = x_ND.new_zeros(*seen_BT.shape, x_ND.shape[1])
+    x_BTD[seen_BT] = x_ND
+    return x_BTD
 
 
 def heads(x_BTD: Tensor) -> Tensor:
@@ -114,9 +120,9 @@ def normed(weights: Weights, name: str, x: Tensor) -> Tensor:
     return functional.layer_norm(x, (WIDTH,), weights[f"{name}.weight"], weights[f"{name}.bias"], 1e-12)
 
 
-def pooled(x_BTD: Tensor, seen_BT: Tensor) -> Tensor:
-    """Unit vectors [B, D]: the mean over tokens that are no padding."""
-    return functional.normalize((x_BTD * seen_BT[..., None]).sum(1) / seen_BT.sum(1, keepdim=True), dim=1)
+def pooled(x_ND: Tensor, seen_BT: Tensor) -> Tensor:
+    """Unit vectors [B, D]: the mean over each text's tokens."""
+    return functional.normalize(spread(x_ND, seen_BT).sum(1) / seen_BT.sum(1, keepdim=True), dim=1)
 
 
 class Lower:
@@ -128,11 +134,12 @@ class Lower:
         self.first = LAYERS - layers
         self.kept: list[Tensor] = [torch.empty(0)] * len(ids)
         for places in by_length(ids):
+            ids_BT = torch.tensor([ids[place] for place in places])
             with torch.no_grad():
-                x_BTD = embed(weights, torch.tensor([ids[place] for place in places]))
+                x_ND, seen_BT = embed(weights, ids_BT).flatten(0, 1), torch.ones_like(ids_BT, dtype=torch.bool)
                 for index in range(self.first):
-                    x_BTD = layer(weights, index, x_BTD)
-            for place, x_TD in zip(places, x_BTD, strict=True):
+                    x_ND = layer(weights, index, x_ND, seen_BT)
+            for place, x_TD in zip(places, x_ND.view(*ids_BT.shape, WIDTH), strict=True):
                 self.kept[place] = x_TD.clone()
 
     def of(self, places: Sequence[int]) -> "Lower":
@@ -144,12 +151,12 @@ class Lower:
     def upper(self, weights: Weights, places: Sequence[int]) -> Tensor:
         """The unit vectors [B, D] of these texts, with the last layers of `weights`."""
         chosen = [self.kept[place] for place in places]
-        x_BTD = torch.nn.utils.rnn.pad_sequence(chosen, batch_first=True)
         lengths_B = torch.tensor([len(x_TD) for x_TD in chosen])
-        seen_BT = torch.arange(x_BTD.shape[1]) < lengths_B[:, None]
+        seen_BT = torch.arange(int(lengths_B.max())) < lengths_B[:, None]
+        x_ND = torch.cat(chosen)
         for index in range(self.first, LAYERS):
-            x_BTD = layer(weights, index, x_BTD, seen_BT)
-        return pooled(x_BTD, seen_BT)
+            x_ND = layer(weights, index, x_ND, seen_BT)
+        return pooled(x_ND, seen_BT)
 
     @one_thread()
     def vectors(self, weights: Weights) -> Tensor:

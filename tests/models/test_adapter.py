@@ -113,7 +113,7 @@ def test_what_is_tuned_is_served_from_a_file_named_by_its_hash(weights: Weights,
     change = tune(weights, lower, LESSONS, QUICK)
     path = minilm.write_tuned(tmp_path / "encoders", change)
     encoder = TextEncoder(tmp_path / "cache", tuned=path)
-    assert path.stem in encoder.epoch != TextEncoder.epoch
+    assert path.stem[:16] in encoder.epoch != TextEncoder.epoch
     served = np.frombuffer(b"".join(encoder.encode(texts)), np.int8).reshape(-1, TEXT_WIDTH).astype(int)
     expected = quantised(lower.vectors({**weights, **tensors_of(change)}).numpy())
     assert np.abs(served - expected).max() <= 1
