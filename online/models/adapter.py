@@ -126,7 +126,7 @@ def pooled(x_ND: Tensor, seen_BT: Tensor) -> Tensor:
 
 
 class Lower:
-    """What the frozen layers make of each text, computed once: [T, D] per text."""
+    """What the frozen layers make of each text, computed once: [T, D] per text, 1.5 kB a token."""
 
     @one_thread()
     def __init__(self, weights: Weights, layers: int, ids: Sequence[Sequence[int]]) -> None:

@@ -17,14 +17,16 @@ import importlib.util
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
-from tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION = 1  # in the cached file's name: raise it when the graph below changes
@@ -70,8 +72,10 @@ def read_tuned(path: Path) -> dict[str, np.ndarray]:
     return {**weights, **tuned}
 
 
-def tokenizer() -> Tokenizer:
+def tokenizer() -> "Tokenizer":
     """Text -> at most MAX_TOKENS token ids, without padding."""
+    from tokenizers import Tokenizer
+
     made = Tokenizer.from_file(str(package_folder() / "tokenizer.json"))
     made.no_padding()
     made.enable_truncation(MAX_TOKENS)
