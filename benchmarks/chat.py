@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.chat_peers import PEERS
-from benchmarks.clinc150 import Int8s, Split, encoded, splits
+from benchmarks.clinc150 import Int8s, Split, encoded, split
 from benchmarks.report import command, parser, percentile, print_json, say, table, verdict
 from benchmarks.service import Failed
 from online.models import Answer, Example, Kind, Model, create
@@ -87,7 +87,7 @@ class World:
 
     @classmethod
     def clinc(cls) -> "World":
-        train, test = splits()
+        train, test = split("train"), split("test")
         names = sorted(set(train.labels))
         texts = TextEncoder(cache_folder()).encode([name.replace("_", " ") for name in names])
         return cls(train, test, dict(zip(names, texts, strict=True)))

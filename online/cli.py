@@ -1,4 +1,4 @@
-"""The command line: serve (the default), learn, replay, log export, versions, rollback, openapi."""
+"""The command line: serve (the default), learn, replay, log export, versions, rollback, adapt, openapi."""
 
 import json
 import os
@@ -6,9 +6,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar
 
 import typer
 
@@ -19,8 +20,11 @@ from online.settings import load as load_settings
 
 if TYPE_CHECKING:
     from online.evaluation.replay import Replay, Report
+    from online.learning.adapting import Tick
     from online.snapshots import Snapshots
     from online.workspace import Workspace
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="online",
@@ -226,6 +230,19 @@ def run_with_bar(running: "Replay", count: int | None) -> bool:
     return False
 
 
+def under_bar(work: Callable[["Tick"], T]) -> T:
+    """What `work` gives, under a progress bar on standard error; Ctrl-C ends it with the status 130."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+        try:
+            return work(lambda what, done, of: progress.update(task, description=what, completed=done, total=of))
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
 LABEL_ROWS = (
     ("this model", "accuracy"),
     ("no change (the last label again)", "no_change_accuracy"),
@@ -323,8 +340,37 @@ def rollback(
     name = chosen(settings, model)
     spec = settings.model(name)
     assert spec is not None, "chosen() gives a name that is configured"
-    manifest = existing_snapshots(settings, name).roll_back(version, recipe(spec.kind, spec.options))
+    workspace = open_existing(settings)
+    manifest = workspace.snapshots(name).roll_back(version, recipe(spec.kind, workspace.options(spec)))
+    workspace.store.close()
     typer.echo(f"{manifest.model} answers from version {manifest.version}, learned until {manifest.learned_until}")
+
+
+@app.command()
+def adapt(
+    model: ModelName = None,
+    state: StateFlag = None,
+    config: ConfigFlag = None,
+    store: StoreFlag = None,
+    publish: Annotated[bool, typer.Option("--publish", help="take it up where it is proven better")] = False,
+    frozen: Annotated[bool, typer.Option("--frozen", help="go back to the encoder that was never tuned")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Tune the text encoder on what was taught, and see whether it is better on what it was not tuned on.
+
+    Without --publish nothing is changed, and the service may run. With it (or --frozen) the service must be stopped.
+
+    Examples: online adapt --state ./state | online adapt --publish | online adapt --frozen
+    """
+    from online.learning.adopting import Attempt, stopped
+
+    settings = load(config, state=state, store=store)
+    workspace = open_existing(settings)
+    os.nice(10)  # a service may run on these cores
+    attempt = Attempt(workspace, chosen(settings, model))
+    with stopped(workspace) if publish or frozen else nullcontext(), closing(workspace.store):
+        outcome = under_bar(lambda tick: attempt.go_back(tick) if frozen else attempt.run(publish, tick))
+    typer.echo(json.dumps(outcome.told())) if as_json else typer.echo("\n".join(outcome.lines()))
 
 
 @app.command()

@@ -209,7 +209,7 @@ class Event:
     """One thing that happened to a model, self-contained: a learner needs nothing but these.
 
     id: the feedback's id, or one derived from it. label: the right label, the reply's id, or what was answered.
-    choice: what the prediction had chosen, for prequential scores. target: for a retraction, the event it takes back,
+    text: a new reply's, or an example question's own. choice: what the prediction had chosen, for prequential scores. target: for a retraction, the event it takes back,
     carried whole.
     """
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, func, insert, select, update
+from sqlalchemy import Connection, Engine, bindparam, create_engine, delete, event, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Field, SQLModel
 
@@ -253,6 +253,38 @@ def drift_of(connection: Connection, model: str, count: int) -> list[DriftRow]:
     """The newest alarms, newest first."""
     query = select(DRIFT).where(DRIFT.c.model == model).order_by(DRIFT.c.offset.desc(), DRIFT.c.what)
     return [DriftRow(**row) for row in connection.execute(query.limit(count)).mappings()]
+
+
+def encoder_of(connection: Connection, model: str) -> str:
+    """sha256 of the tuned encoder that made every feature of this model's texts; "" for the frozen one."""
+    return connection.scalar(select(META.c.value).where(META.c.key == f"encoder/{model}")) or ""
+
+
+def adopt_encoder(
+    connection: Connection,
+    model: str,
+    encoder: str,
+    events: Sequence[tuple[int, bytes]],
+    predictions: Sequence[tuple[str, bytes]],
+) -> None:
+    """Put the features that `encoder` gives in the places of those there are, by offset and by id: all, or none."""
+    new: Any = bindparam("now")
+    if events:
+        mine = (EVENTS.c.model == model) & (EVENTS.c.offset == bindparam("at_offset"))
+        rows = [{"at_offset": place, "now": data} for place, data in events]
+        connection.execute(update(EVENTS).where(mine).values(features=new), rows)
+    if predictions:
+        rows_of = [{"at_id": name, "now": data} for name, data in predictions]
+        theirs = PREDICTIONS.c.id == bindparam("at_id")
+        connection.execute(update(PREDICTIONS).where(theirs).values(features=new), rows_of)
+    connection.execute(delete(META).where(META.c.key == f"encoder/{model}"))
+    connection.execute(insert(META).values(key=f"encoder/{model}", value=encoder))
+
+
+def inputs_of(connection: Connection, model: str, after: str, count: int) -> list[tuple[str, str]]:
+    """(id, input) of predictions, by id."""
+    query = select(PREDICTIONS.c.id, PREDICTIONS.c.input).where(PREDICTIONS.c.model == model, PREDICTIONS.c.id > after)
+    return [(id, asked) for id, asked in connection.execute(query.order_by(PREDICTIONS.c.id).limit(count))]
 
 
 def log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:

@@ -3,14 +3,17 @@
 <state>/online.db                  the store (unless a URL says otherwise)
 <state>/snapshots/<model>/         versions and LIVE
 <state>/bells/{events,snapshots}-<model>/
+<state>/encoders/                  text encoders that were tuned, each named by its sha256
 <state>/secret                     signs what may not come from elsewhere
 <state>/learner.lock               one learner at a time
+<state>/service.lock               shared by those who serve; alone, whoever encodes everything anew
 """
 
 import fcntl
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +21,7 @@ from online.doorbell import Doorbell
 from online.errors import SetupError
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots, write
-from online.store import Store
+from online.store import Store, encoder_of
 from online.stream import RedisStream, SqlStream, Stream
 
 
@@ -58,8 +61,22 @@ class Workspace:
         return secret
 
     def options(self, model: ModelSettings) -> dict[str, Any]:
-        """The model's options, with the secret for those that sign their state."""
-        return {**model.options, "key": self.secret} if model.kind in ("river", "best_of") else dict(model.options)
+        """The model's options, with the secret for those that sign their state, and the encoder that was tuned."""
+        if model.kind in ("river", "best_of"):
+            return {**model.options, "key": self.secret}
+        if "encoder" in model.options:
+            raise SetupError(f"model {model.name!r}: the option 'encoder' is set by `online adapt`, not in a file")
+        tuned = self.store.read(lambda connection: encoder_of(connection, model.name))
+        return {**model.options, "encoder": tuned} if tuned else dict(model.options)
+
+    @property
+    def encoders(self) -> Path:
+        return self.state / "encoders"
+
+    def tuned(self, options: Mapping[str, Any]) -> Path | None:
+        """The file of the tuned encoder that options name."""
+        name = options.get("encoder")
+        return self.encoders / f"{name}.safetensors" if name else None
 
     def event_bell(self, model: str) -> Doorbell:
         return Doorbell(self.state / "bells" / f"events-{model}")
@@ -73,9 +90,14 @@ class Workspace:
     def redis_stream(self, model: str) -> RedisStream | None:
         url = self.settings.stream
         try:
-            return RedisStream(url, model, f"online:{self.store.instance}") if url else None
+            return RedisStream(url, model, f"online:{self._stream_name(model)}") if url else None
         except ValueError as error:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
+
+    def _stream_name(self, model: str) -> str:
+        """Of the copy in Redis: features of another encoder are another copy."""
+        tuned = self.store.read(lambda connection: encoder_of(connection, model))
+        return f"{self.store.instance}:{tuned[:16]}" if tuned else self.store.instance
 
     def stream(self, model: str) -> Stream:
         """What the learner reads."""
@@ -83,12 +105,25 @@ class Workspace:
 
     def lock_learner(self, wait: bool) -> IO[str]:
         """Held while the file is open. Where another learner holds it: wait for its end, or raise SetupError."""
-        file = open(self.state / "learner.lock", "a+")
+        mode = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
+        return self._locked("learner.lock", mode, "another learner is at work on it")
+
+    def lock_service(self, alone: bool) -> IO[str]:
+        """Held while the file is open, by those who serve, or by one who makes sure that nobody does.
+
+        Raises SetupError where it cannot be had.
+        """
+        if alone:
+            return self._locked("service.lock", fcntl.LOCK_EX | fcntl.LOCK_NB, "a service runs on it; stop that first")
+        return self._locked("service.lock", fcntl.LOCK_SH | fcntl.LOCK_NB, "`online adapt` is encoding it anew")
+
+    def _locked(self, name: str, mode: int, taken: str) -> IO[str]:
+        file = open(self.state / name, "a+")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(file, mode)
         except BlockingIOError:
             file.close()
-            raise SetupError(f"another learner is at work on {self.settings.state}") from None
+            raise SetupError(f"the state folder {self.settings.state} is in use: {taken}") from None
         return file
 
 

@@ -19,16 +19,17 @@ def write_log(workspace: Workspace, model: str, output: Path) -> int:
     """Write the log of `model`; gives the number of events. Raises SetupError when the file cannot be written."""
     spec = workspace.settings.model(model)
     assert spec is not None, "the caller chose a model that is configured"
+    options = workspace.options(spec)
     live = workspace.snapshots(model).live()
     epoch = (
         workspace.snapshots(model).manifest(live.version).feature_epoch
         if live
-        else create(spec.kind, spec.options).feature_epoch()
+        else create(spec.kind, options).feature_epoch()
     )
     count = 0
     try:
         with opened(output) as file:
-            file.write(json.dumps(header(model, spec.kind, spec.options, epoch)) + "\n")
+            file.write(json.dumps(header(model, spec.kind, options, epoch)) + "\n")
             for count, line in enumerate(lines(workspace, model), 1):  # noqa: B007 (the last one is the answer)
                 file.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n")
     except OSError as error:
@@ -43,7 +44,7 @@ def opened(output: Path) -> IO[Any]:
 def lines(workspace: Workspace, model: str) -> Iterator[dict[str, Any]]:
     spec = workspace.settings.model(model)
     assert spec is not None, "the caller chose a model that is configured"
-    made_by = recipe(spec.kind, spec.options)
+    made_by = recipe(spec.kind, workspace.options(spec))
     refused = workspace.store.read(lambda connection: refused_offsets(connection, model, made_by))
     after = 0
     while rows := page(workspace, model, after):

@@ -29,7 +29,8 @@ class Example:
     """One thing to learn. `offset` is its place in the stream and its identity.
 
     label: the right label (classifier), reply id (ranker) or number as text (regressor); for a reward, what was
-    answered; for reply, retire and restore, the reply's id. text: a new reply's text. reward: in [0, 1].
+    answered; for reply, retire and restore, the reply's id. text: a new reply's, or an example question's. reward: in
+    [0, 1].
     """
 
     offset: int

@@ -1,6 +1,6 @@
 """From what a caller sends to what a head learns from.
 
-    text            -> TextEncoder   -> int8 [384], final       (a frozen network, quantised once)
+    text            -> TextEncoder   -> int8 [384], final       (a network that stands still, quantised once)
     [numbers]       -> VectorEncoder -> float64 [N]  --Columns--> int8 [D]
     {name: value}   -> TableEncoder  -> JSON         --Columns--> int8 [D]
 
@@ -26,7 +26,6 @@ from online.models import minilm
 
 TEXT_WIDTH = minilm.WIDTH
 TEXT_SCALE = 512  # int8 = clip(rint(512 * unit vector)): CLINC150 accuracy is the same as with floats
-MAX_TOKENS = 256
 CACHED_TEXTS = 4_096
 OVERFLOW_COLUMNS = 16  # names past a table's limit share these, by crc32
 
@@ -39,18 +38,18 @@ class TextEncoder:
 
     epoch = f"minilm-{minilm.WEIGHTS_SHA256[:8]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}"
 
-    def __init__(self, cache: Path, threads: int = 2, max_chars: int = 8_000) -> None:
+    def __init__(self, cache: Path, threads: int = 2, max_chars: int = 8_000, tuned: Path | None = None) -> None:
+        """tuned: a file of tuned tensors named by its sha256; features of another epoch come out."""
         import onnxruntime
-        from tokenizers import Tokenizer
 
+        if tuned is not None:
+            self.epoch = text_epoch(tuned.stem)
         self.max_chars = max_chars
-        self._tokenizer = Tokenizer.from_file(str(minilm.package_folder() / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer = minilm.tokenizer()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # spinning would starve the learner
-        path = minilm.onnx_file(cache)
+        path = minilm.onnx_file(cache, tuned)
         self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self._known: OrderedDict[str, bytes] = OrderedDict()
         self._lock = threading.Lock()
@@ -60,8 +59,8 @@ class TextEncoder:
         return [self._features(text) for text in texts]
 
     def _text(self, instance: Any, place: int) -> str:
-        text = instance.get("text") if isinstance(instance, dict) else instance
-        if not isinstance(text, str) or not text.strip():
+        text = text_of(instance)
+        if text is None:
             raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {shown(instance)}')
         if len(text) > self.max_chars:
             raise ValueError(f"instance {place} has {len(text)} characters; at most {self.max_chars} are answered")
@@ -74,12 +73,28 @@ class TextEncoder:
                 return self._known[text]
         ids = np.array([self._tokenizer.encode(text).ids], np.int64)
         vector = self._session.run(None, {"ids": ids})[0][0]
-        features: bytes = np.clip(np.rint(TEXT_SCALE * vector), -127, 127).astype(np.int8).tobytes()
+        features = quantised(vector).tobytes()
         with self._lock:
             self._known[text] = features
             while len(self._known) > CACHED_TEXTS:
                 self._known.popitem(last=False)
         return features
+
+
+def text_of(instance: Any) -> str | None:
+    """The text of an instance that is one, or has one."""
+    text = instance.get("text") if isinstance(instance, dict) else instance
+    return text if isinstance(text, str) and text.strip() else None
+
+
+def quantised(unit: NDArray[np.float32]) -> NDArray[np.int8]:
+    """Unit vectors as int8 features."""
+    return np.clip(np.rint(TEXT_SCALE * unit), -127, 127).astype(np.int8)
+
+
+def text_epoch(tuned: str) -> str:
+    """Of the encoder tuned to the file with this sha256; "" is the frozen one."""
+    return f"minilm-{tuned[:16]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}" if tuned else TextEncoder.epoch
 
 
 class VectorEncoder:
@@ -284,11 +299,13 @@ def parse_row(data: bytes) -> dict[str, Value]:
     return row
 
 
-def encoder(options: Mapping[str, Any], cache: Path, threads: int = 2, max_chars: int = 8_000) -> Any:
-    """The encoder that a model's options ask for (`input`, `size`)."""
+def encoder(
+    options: Mapping[str, Any], cache: Path, threads: int = 2, max_chars: int = 8_000, tuned: Path | None = None
+) -> Any:
+    """The encoder that a model's options ask for (`input`, `size`); of texts, the one that was tuned to a file."""
     match options.get("input", "text"):
         case "text":
-            return TextEncoder(cache, threads, max_chars)
+            return TextEncoder(cache, threads, max_chars, tuned)
         case "vector":
             return VectorEncoder(int(options.get("size", 0)))
         case _:

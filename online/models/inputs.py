@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models import BadExample, Example, Options
-from online.models.encoder import TEXT_WIDTH, Column, Columns, TextEncoder, parse_row
+from online.models.encoder import TEXT_WIDTH, Column, Columns, parse_row, text_epoch
 
 WARM_UP = 200  # examples that fit the scales
 BUMPS_UP_TO = 64  # numbers in a vector: beyond this four features a number cost more than they give
@@ -22,6 +22,7 @@ PROBES = 8
 
 OPTIONS: dict[str, Any] = {
     "input": "text",  # text, vector or table
+    "encoder": "",  # sha256 of the tuned encoder whose features texts are; "": the frozen one
     "size": 0,  # numbers in a vector
     "scale": 0.0,  # numbers lie in [-scale, scale]; 0: fitted to the first 200 examples
     "max_features": 1_024,  # columns of a table; names past it share a few
@@ -34,6 +35,7 @@ class Inputs:
     def __init__(self, options: Options, warms_up: bool = False) -> None:
         """warms_up: something besides the inputs is fitted to the first examples too."""
         self.kind: str = options["input"]
+        self.encoder: str = options["encoder"]
         self.size: int = options["size"]
         self.scale: float | None = options["scale"] or None
         self.limit: int = options["max_features"]
@@ -61,7 +63,7 @@ class Inputs:
     def epoch(self) -> str:
         """Names the mapping from bytes to features."""
         if self.kind == "text":
-            return TextEncoder.epoch
+            return text_epoch(self.encoder)
         return f"{self.kind}-warming" if self.warm is not None else f"{self.kind}-{self.columns.epoch()}"
 
     def features(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
@@ -140,7 +142,7 @@ class Inputs:
 
     def fingerprint(self, digest: Callable[[Sequence[str] | None], bytes]) -> str:
         """sha256 of what was learned: the examples of the warm-up, then the sums as `digest(names of features)`."""
-        seen = hashlib.sha256(TextEncoder.epoch.encode() if self.kind == "text" else self.kind.encode())
+        seen = hashlib.sha256(self.epoch().encode() if self.kind == "text" else self.kind.encode())
         if self.warm is None:
             seen.update(digest(None if self.kind == "text" else self.columns.names))
         else:

@@ -8,6 +8,8 @@ one. ONNX Runtime answers one sentence in a quarter of the time torch needs on a
 
 Sentences of one batch must have the same number of tokens: there is no padding and hence no mask, and a sentence gets
 the same vector whatever it is batched with.
+
+A tuned encoder is the same graph with some tensors replaced: a safetensors file of those, named by its own sha256.
 """
 
 import hashlib
@@ -15,16 +17,21 @@ import importlib.util
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import load
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 WEIGHTS_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 GRAPH_VERSION = 1  # in the cached file's name: raise it when the graph below changes
 LAYERS, WIDTH, HEADS = 6, 384, 12
+MAX_TOKENS = 256
 
 
 def package_folder() -> Path:
@@ -42,6 +49,37 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
     if found != WEIGHTS_SHA256:
         raise ValueError(f"{folder / 'model.safetensors'} has sha256 {found}, expected {WEIGHTS_SHA256}: refused")
     return load(data)
+
+
+def read_tuned(path: Path) -> dict[str, np.ndarray]:
+    """The network's tensors with those of a tuned file in their places.
+
+    Raises ValueError when the file is not what its name says or does not fit, FileNotFoundError when it is missing.
+    """
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != path.stem:
+        raise ValueError(f"the tuned encoder {path} does not match the sha256 in its name: refused")
+    weights = read_weights(package_folder())
+    try:
+        tuned = load(data)
+    except SafetensorError as error:
+        raise ValueError(f"the tuned encoder {path} cannot be read: {error}") from None
+    for name, tensor in tuned.items():
+        if name not in weights or tensor.shape != weights[name].shape or tensor.dtype != np.float32:
+            raise ValueError(f"the tuned encoder {path} holds {name}, which is no tensor of this network: refused")
+        if not np.isfinite(tensor).all():
+            raise ValueError(f"the tuned encoder {path} holds numbers that are not finite in {name}: refused")
+    return {**weights, **tuned}
+
+
+def tokenizer() -> "Tokenizer":
+    """Text -> at most MAX_TOKENS token ids, without padding."""
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_file(str(package_folder() / "tokenizer.json"))
+    made.no_padding()
+    made.enable_truncation(MAX_TOKENS)
+    return made
 
 
 class Graph:
@@ -116,19 +154,38 @@ def build(weights: dict[str, np.ndarray]) -> onnx.ModelProto:
     return helper.make_model(body, opset_imports=opsets, ir_version=9)
 
 
-def onnx_file(folder: Path) -> Path:
-    """The graph on disk, written on first use; concurrent writers each rename a whole file into place."""
-    path = folder / f"minilm-{WEIGHTS_SHA256[:12]}-{GRAPH_VERSION}.onnx"
+def onnx_file(folder: Path, tuned: Path | None = None) -> Path:
+    """The graph on disk, written on first use; concurrent writers each rename a whole file into place.
+
+    tuned: a file of tuned tensors; raises what `read_tuned` raises.
+    """
+    weights_sha256 = tuned.stem if tuned else WEIGHTS_SHA256
+    path = folder / f"minilm-{weights_sha256[:12]}-{GRAPH_VERSION}.onnx"
     if path.exists():
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    model = build(read_weights(package_folder()))
-    handle, aside = tempfile.mkstemp(dir=folder, suffix=".part")
+    model = build(read_tuned(tuned) if tuned else read_weights(package_folder()))
+    put(path, model.SerializeToString())
+    return path
+
+
+def write_tuned(folder: Path, tuned: dict[str, np.ndarray]) -> Path:
+    """Keep tuned tensors under the name of their own sha256; gives the file's path."""
+    data = save(tuned)
+    path = folder / f"{hashlib.sha256(data).hexdigest()}.safetensors"
+    put(path, data)
+    return path
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a whole file, durably, or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(model.SerializeToString())
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(aside, path)
     except BaseException:
         os.unlink(aside)
         raise
-    return path

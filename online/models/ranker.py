@@ -30,7 +30,7 @@ from online.models import (
     take,
     unpacked,
 )
-from online.models.encoder import TEXT_WIDTH, TextEncoder
+from online.models.encoder import TEXT_WIDTH, text_epoch
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
 from online.models.exemplars import (
     Exemplar,
@@ -52,6 +52,7 @@ SOFTMAX_SCALE = 40.0
 PROBES = 32
 
 OPTIONS: dict[str, Any] = {
+    "encoder": "",  # sha256 of the tuned encoder whose features these are; "": the frozen one
     "shrinkage": 2.5,  # of the covariance, in examples per feature
     "abstain_below": 0.38,  # cosine to the nearest thing known about the chosen reply
     "abstain_margin": 4.0,  # lead of the chosen reply over the next one, in score units: below it, it is a guess
@@ -118,7 +119,7 @@ class Ranker:
         return not self.evicted
 
     def feature_epoch(self) -> str:
-        return TextEncoder.epoch
+        return text_epoch(self.options["encoder"])
 
     # predict
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import IO, Any
 
 from online import store
 from online.errors import NotFound, SetupError, Unavailable
@@ -185,6 +185,7 @@ class Parts:
     metrics: Metrics
     models: dict[str, ModelParts]
     supervisor: Supervisor | None
+    in_use: IO[str]
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
 
@@ -236,15 +237,21 @@ class Parts:
             await model.flush_fates()
             model.stream.close()
         await asyncio.to_thread(self.workspace.store.close)
+        self.in_use.close()
 
 
 def build(settings: Settings, with_learner: bool) -> Parts:
     """Open everything. Raises SetupError that says what cannot be opened."""
     workspace, metrics = Workspace(settings), Metrics()
     workspace.store.make_room()
-    encoder_of = cache(
-        lambda key: encoder(json.loads(key), cache_folder(), settings.encoder_threads, settings.max_text_chars)
-    )
+    in_use = workspace.lock_service(alone=False)
+
+    @cache
+    def encoder_of(key: str) -> Encoder:
+        reads, threads, most = json.loads(key), settings.encoder_threads, settings.max_text_chars
+        made: Encoder = encoder(reads, cache_folder(), threads, most, workspace.tuned(reads))
+        return made
+
     models = {spec.name: build_model(spec, settings, workspace, metrics, encoder_of) for spec in settings.models}
 
     def tell_all(state: LearnerState) -> None:
@@ -252,7 +259,7 @@ def build(settings: Settings, with_learner: bool) -> Parts:
             model.feed.tell("status", **status_of(model, state))
 
     supervisor = Supervisor(settings, metrics, tell_all) if with_learner else None
-    return Parts(settings, workspace, metrics, models, supervisor)
+    return Parts(settings, workspace, metrics, models, supervisor, in_use)
 
 
 def build_model(
@@ -264,11 +271,12 @@ def build_model(
 ) -> ModelParts:
     options = workspace.options(spec)
     reads = {"ranker": {"input": "text"}, "river": {"input": "table"}}.get(spec.kind, {"input": "text", **spec.options})
+    reads = {**reads, "encoder": options.get("encoder", "")}
     snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), Feed()
     try:
         live = LiveModel(spec.kind, options, snapshots, lambda before, served: parts.swapped(before, served))
         text_encoder = encoder_of(
-            json.dumps({key: reads[key] for key in ("input", "size") if key in reads}, sort_keys=True)
+            json.dumps({key: reads[key] for key in ("input", "size", "encoder") if key in reads}, sort_keys=True)
         )
     except (ValueError, FileNotFoundError) as error:
         raise SetupError(f"model {spec.name!r}: {error}") from None

@@ -51,7 +51,10 @@ class Repertoire:
             key = f"{store.ADDED}:{origin or self.predictor.new_id()}:{id}"
             first = change_reply(connection, self.name, id, True, f"{key}#restore") if known else None
             events = [first or Event(f"{key}#reply", "reply", features, id, text)]
-            events += [Event(f"{key}#{place}", "label", asked, id) for place, asked in enumerate(examples)]
+            spoken = zip(examples, reply.examples, strict=True)
+            events += [
+                Event(f"{key}#{place}", "label", asked, id, words) for place, (asked, words) in enumerate(spoken)
+            ]
             offsets = append_events(connection, self.name, events)
             if known is None:
                 store.add_reply(connection, self.name, id, text, offsets[0])
