@@ -82,7 +82,7 @@ def test_a_store_that_cannot_be_reached_is_said(tmp_path: Path) -> None:
     [
         (("none.jsonl", "--model", "classifier"), "there is no file"),
         (("river:Nothing", "--model", "classifier"), "river has no dataset 'Nothing'"),
-        (("river:TrumpApproval", "--model", "classifier"), "not a classification dataset"),
+        (("river:TrumpApproval", "--model", "classifier"), "replay it with --model regressor"),
         (("river:Phishing", "--model", "oracle"), "unknown model kind 'oracle'"),
         (("river:Phishing", "--model", "ranker"), "a ranker replays a log"),
         (("river:Phishing", "--model", "classifier", "--option", "x"), "NAME=VALUE"),
