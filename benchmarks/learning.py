@@ -171,7 +171,7 @@ def logistic_regression() -> tuple[float, str]:
 def forgetting(flags: Namespace) -> Section:
     rows = [row for options in (SLDA, rp_ridge(1_024)) for row in forgetting_of(options)]
     return Section(
-        "forgetting: 15 tasks of 10 labels; R[t, k] is the accuracy on task k after task t",
+        "forgetting: 15 tasks of 10 labels; R(t, k) is the accuracy on task k after task t",
         ("", "final %", "average anytime %", "forgetting %", "sha256"),
         rows,
         kept=rows[0][-1] == rows[1][-1] and rows[3][-1] == rows[4][-1],
@@ -193,7 +193,7 @@ def forgetting_of(options: dict[str, Any]) -> list[tuple[object, ...]]:
     return [
         (f"{named(options)}, task by task", *figures(ours), model.fingerprint()[:16]),
         ("the same classes at once", *figures(joint), at_once.fingerprint()[:16]),
-        ("largest difference of any R[t, k]", apart, "", "", "exact: 0" if apart == 0 else ""),
+        ("largest difference of any R(t, k)", apart, "", "", "exact: 0" if apart == 0 else ""),
     ]
 
 
