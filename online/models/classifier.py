@@ -25,6 +25,13 @@ OUTSIDE_KEPT = 256  # examples of what belongs to no label
 TEXT_OCTAVE = 10.35, 0.0  # of unit vectors times 512, chosen on CLINC150's validation questions; all of one bandwidth
 TEXT_NAMES = [str(place) for place in range(TEXT_WIDTH)]
 OTHER_OCTAVES = 2.0
+UNKNOWN_COLUMNS = 8  # of a table with a declared scale, whose columns are still to come
+LIMITS = {
+    "abstain_below": (0.0, 1.0),
+    "shrinkage": (0.0, float("inf")),
+    "seed": (0, 2**63),
+    "random_features": (0, 16_384),
+}
 
 OPTIONS: dict[str, Any] = {
     **inputs.OPTIONS,
@@ -44,10 +51,7 @@ OPTIONS: dict[str, Any] = {
 class Classifier:
     def __init__(self, options: Options, device: str = "cpu") -> None:
         self.options = take(options, OPTIONS)
-        if self.options["head"] not in HEADS:
-            raise ValueError(f"option 'head' must be one of {', '.join(HEADS)}, not {self.options['head']!r}")
-        if self.options["head"] != "slda" and (self.options["window"] or self.options["drift_window"]):
-            raise ValueError("windows are means' own: options 'window' and 'drift_window' need head 'slda'")
+        check(self.options)
         self.device = device
         self.inputs = inputs.Inputs(self.options)
         self.head = self._new_head()
@@ -80,7 +84,7 @@ class Classifier:
 
     def _octave(self) -> float:
         """Of a typical distance: a number lies within 64 quanta of its median, differences add up in squares."""
-        numbers = self.inputs.size or len(self.inputs.columns.columns) or 1
+        numbers = self.inputs.size or len(self.inputs.columns.columns) or UNKNOWN_COLUMNS
         return float(np.log2(32 * np.sqrt(2 * numbers)))
 
     def _names(self) -> list[str]:
@@ -269,3 +273,14 @@ class Classifier:
             self.outside.recall(state["outside"])
             if "windows" in state:
                 self.windows.restore(state["windows"].tensors)
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raises ValueError that names the option and what it may be."""
+    if options["head"] not in HEADS:
+        raise ValueError(f"option 'head' must be one of {', '.join(HEADS)}, not {options['head']!r}")
+    if options["head"] != "slda" and (options["window"] or options["drift_window"]):
+        raise ValueError("windows are means' own: options 'window' and 'drift_window' need head 'slda'")
+    for name, (low, high) in LIMITS.items():
+        if not low <= options[name] <= high:
+            raise ValueError(f"option {name!r} must lie in [{low}, {high}], not {options[name]}")
