@@ -24,7 +24,8 @@ Floats = NDArray[np.floating[Any]]
 HELD_OUT = 512
 ENOUGH = 30  # held-out examples from which a fit says more than the prior
 PRIOR_STRENGTH = 4.0  # held-out examples that the prior counts as
-STEPS = np.exp(np.linspace(math.log(1 / 256), math.log(256), 129))  # of the temperature's grid: 9 % apart
+COARSE = 2.0 ** np.arange(-8, 9)  # of the temperature's grid: octaves, then a tenth of one around the best
+FINE = 2.0 ** np.linspace(-0.9, 0.9, 19)
 
 
 class Holdout:
@@ -103,7 +104,10 @@ def fitted_temperature(scores_NC: Floats, right_N: NDArray[np.intp], prior: floa
         surprise = float(np.minimum(spread_N - truth_N / temperature, 20.0).sum())
         return surprise + PRIOR_STRENGTH * math.log(temperature / prior) ** 2
 
-    return min((prior * float(step) for step in STEPS), key=loss) if len(right_N) else prior
+    if not len(right_N):
+        return prior
+    octave = min((prior * float(step) for step in COARSE), key=loss)
+    return min((octave * float(step) for step in FINE), key=loss)
 
 
 @dataclass(frozen=True, slots=True)
