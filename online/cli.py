@@ -256,8 +256,11 @@ NUMBER_ROWS = (
 
 
 def print_json(report: "Report") -> None:
+    from dataclasses import asdict
+
     shown: dict[str, Any] = {"examples": report.examples, **report.figures}
     shown |= {"examples_per_second": report.examples_per_second, "state_sha256": report.state_sha256}
+    shown["drift"] = [asdict(alarm) for alarm in report.drift]
     typer.echo(json.dumps(shown))
 
 

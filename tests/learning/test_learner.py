@@ -127,7 +127,7 @@ def test_a_regressors_manifest_counts_no_number_as_right_or_wrong(tmp_path: Path
     scene = Scene(tmp_path, "regressor", {**VECTOR, "target_scale": 64.0})
     scene.learn(*(replace(event, label="7.5", choice="7.0") for event in events(10)))
     metrics = scene.snapshots.manifests()[0].metrics
-    assert (metrics["events"], metrics["rated"], set(metrics)) == (10, 10, {"events", "rated", "noise"})
+    assert (metrics["events"], metrics["rated"], set(metrics)) == (10, 10, {"events", "rated", "noise", "drift_alarms"})
     scene.workspace.store.close()
 
 
