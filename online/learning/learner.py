@@ -35,6 +35,7 @@ log = logging.getLogger("online.learner")
 NOBODYS_FAULT = (Unavailable, MemoryError, torch.OutOfMemoryError)  # no event is to blame for these
 IDLE_MS = 250.0  # the longest the loop waits before it looks whether it should stop
 PRUNE_EVERY = 32  # publications
+LONG_S, REST = 0.2, 5  # a durable snapshot that takes longer is followed by a rest of so many times its cost
 RETRY_S = 0.5  # after the stream or the disk did not answer
 
 
@@ -177,6 +178,7 @@ class Learner:
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
         self.events = self.rated = self.right = 0
         self.published_at = self.durable_at = -1e9
+        self.durable_cost_s = 0.0
         self.durable_until = self.tried_until = -1
         self.parent: int | None = None
         self.publications = 0
@@ -276,7 +278,9 @@ class Learner:
         return IDLE_MS
 
     def _durable_due(self) -> bool:
-        return self.clock() - self.durable_at >= self.durable_every_s
+        """A state that takes long to write is written less often, so that learning is not all writing."""
+        rest_s = REST * self.durable_cost_s if self.durable_cost_s > LONG_S else 0.0
+        return self.clock() - self.durable_at >= max(self.durable_every_s, rest_s)
 
     # publish
 
@@ -285,6 +289,7 @@ class Learner:
 
         None when there was nothing to write or the gate refused it.
         """
+        started_at = self.clock()
         until = self.pupil.learned_until
         self.tried_until = until
         if not durable and until <= self.snapshots.live_until(self.recipe):
@@ -295,7 +300,9 @@ class Learner:
             fact(log, "refused", logging.ERROR, model=self.snapshots.model, learned_until=until, reason=refusal)
             self._isolate(until, gated=True)
             return None
-        return self._write(state, until, durable)
+        written = self._write(state, until, durable)
+        self.durable_cost_s = self.clock() - started_at if durable else self.durable_cost_s
+        return written
 
     def _write(self, state: State, until: int, durable: bool) -> Manifest:
         manifest = Manifest(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,16 @@ def test_a_learner_that_dies_between_durable_snapshots_ends_where_it_would_have(
     assert scene.snapshots.manifests()[0].version > published
     assert scene.live_until() == 40
     scene.workspace.store.close()
+
+
+def test_a_state_that_takes_long_to_write_is_made_durable_less_often(scene: Scene) -> None:
+    seconds = count()  # every look at the clock takes a second
+    scene.learner = scene.started(clock=lambda: float(next(seconds)))
+    for number in range(12):
+        scene.learn(*events(1, number))
+    durable = [manifest.durable for manifest in scene.snapshots.manifests()]
+    assert 2 < sum(durable) < len(durable)
+    assert scene.live_until() == 12
 
 
 def test_a_restarted_learner_never_makes_an_older_state_live(scene: Scene) -> None:
