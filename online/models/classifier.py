@@ -105,7 +105,9 @@ class Classifier:
     def _answer(self, chances_C: NDArray[np.float64], confidence: float, solution: Solved) -> Answer:
         active = np.flatnonzero(solution.weights.active)
         order = active[np.argsort(-chances_C[active], kind="stable")]
-        candidates = tuple(Candidate(self.statistics.labels[c], float(chances_C[c])) for c in order)
+        labels = self.statistics.labels
+        ranked = zip(order.tolist(), chances_C[order].tolist(), strict=True)
+        candidates = tuple([Candidate(labels[c], chance) for c, chance in ranked])
         if confidence < self.options["abstain_below"]:
             return Answer(None, candidates, candidates[0].score, abstained=True)
         return Answer(candidates[0].id, candidates, candidates[0].score)
