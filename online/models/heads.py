@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -193,7 +194,7 @@ class Head:
         x_NM = held_out_NM[:, :JUDGED_WIDTH].astype(np.float32)
 
         def loss(ratio: float) -> float:
-            matrix_MC = solved_ridge(part, factorised(part.gram, ratio)).cpu().numpy()
+            matrix_MC = solved_ridge(part, factorised(part.gram, ratio)).to(torch.float32).cpu().numpy()
             scores_NC = x_NM @ matrix_MC
             return log_loss(scores_NC, classes_N, fitted_temperature(scores_NC, classes_N, PRIOR_TEMPERATURES["ridge"]))
 

@@ -76,8 +76,11 @@ class Strategy(Protocol):
 
 
 def surprise(logits_LBC: Tensor, label_B: Tensor, liked_B: Tensor, allowed: Tensor) -> Tensor:
-    """[L, B]: -log p of a right label, -log(1 - p) of a wrong one. allowed [C] or [B, C]: labels that compete."""
-    logp_LBC = logits_LBC.masked_fill(~allowed, -torch.inf).log_softmax(2)
+    """[L, B]: -log p of a right label, -log(1 - p) of a wrong one. allowed [C] or [B, C]: labels that compete.
+
+    Where none competes yet, a wrong label is no surprise.
+    """
+    logp_LBC = logits_LBC.masked_fill(~allowed, -torch.inf).log_softmax(2).nan_to_num(nan=-torch.inf)
     logp_LB = logp_LBC.gather(2, label_B.expand(len(logits_LBC), -1).unsqueeze(2)).squeeze(2)
     return torch.where(liked_B, -logp_LB.clamp_min(-30.0), -torch.log1p(-logp_LB.exp().clamp_max(1 - 1e-6)))
 
@@ -131,7 +134,7 @@ class DarkReplay(Naive):
         assert step.kept_BLC is not None
         draw = (len(step.label_B) - step.fresh) // 2
         dark, labelled = slice(step.fresh, step.fresh + draw), slice(step.fresh + draw, None)
-        kept_LBC = step.kept_BLC[dark].transpose(0, 1)
+        kept_LBC = step.kept_BLC[:draw].transpose(0, 1)
         then = ~kept_LBC.isnan()
         away_LBC = torch.where(then, step.logits_LBC[:, dark] - kept_LBC, 0.0)
         away_LB = away_LBC.square().sum(2) / then.sum(2).clamp_min(1)

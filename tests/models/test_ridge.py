@@ -87,6 +87,17 @@ def test_taking_back_what_was_just_told_leaves_the_weights_of_before() -> None:
     assert np.abs(scene.followed() - before).max() <= 1e-5 * np.abs(before).max()
 
 
+def test_rows_fewer_than_features_lose_no_digits() -> None:
+    width = 300
+    scene = Scene(rows=20)
+    scene.tell(*blobs(20, seed=0, width=width))
+    before = scene.followed()
+    for times in (1, -1):
+        scene.tell(*blobs(30, seed=1, width=width), times=times)
+        scene.followed()
+    assert np.abs(scene.followed() - before).max() <= 1e-5 * np.abs(before).max()
+
+
 def test_new_columns_are_factorised_anew() -> None:
     scene = Scene()
     scene.tell(*blobs(40, seed=1, width=WIDTH + 3))

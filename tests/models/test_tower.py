@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from online.models import Example, Options, create
 from online.models.networks import Mlp
 from online.models.stack import FLAT, Layout, Stack, determinism_domain
-from online.models.strategies import STRATEGIES
+from online.models.strategies import STRATEGIES, DarkReplay, Step
 from online.models.tower import SPREAD, Tower
 from tests.models.synthetic import row, vectors
 
@@ -368,3 +368,31 @@ def test_where_the_gpu_has_no_room_learning_goes_on_on_the_cpu(monkeypatch: pyte
     model.learn(vectors(80)[60:])
     assert model.stack is not None and model.stack.parameters_LP.device.type == "cpu"
     assert int(model.stack.steps) == 80
+
+
+def test_a_tower_that_first_hears_what_is_wrong_still_judges_its_rates() -> None:
+    wrong = Example(0, "reward", ASKED[0], "sun", reward=0.0)
+    assert np.isfinite(taught([wrong, *TAUGHT[1:]]).loss_K).all()
+
+
+def dark_gradient(strength: float, fresh: int, replayed: int) -> torch.Tensor:
+    """Of a step whose replayed rows still have the logits that were kept of them."""
+    stack = Stack(Layout(Mlp(6, [4]), 4), [0.01], 0.0, 0.9, 0, CPU)
+    rows = fresh + 2 * replayed
+    x_BD = torch.from_numpy(np.random.default_rng(0).normal(size=(rows, 6)).astype(np.float32))
+    logits_LBC = stack.logits(x_BD)
+    logits_LBC = logits_LBC + x_BD[:, :4]  # a new head answers all alike
+    known_C, liked_B = torch.ones(4, dtype=torch.bool), torch.ones(rows, dtype=torch.bool)
+    kept_BLC = logits_LBC[:, fresh:].detach().transpose(0, 1)
+    label_B, share_B = torch.arange(rows) % 4, torch.ones(rows)
+    step = Step(stack, logits_LBC, fresh, label_B, liked_B, share_B, known_C, known_C, x_BD, kept_BLC)
+    return DarkReplay(strength).gradient(step)
+
+
+@pytest.mark.parametrize("fresh", [1, 4])
+def test_dark_replay_holds_each_row_to_its_own_logits(fresh: int) -> None:
+    assert torch.equal(dark_gradient(5.0, fresh, replayed=3), dark_gradient(0.0, fresh, replayed=3))
+
+
+def test_dark_replay_takes_micro_batches_larger_than_what_it_replays() -> None:
+    assert np.isfinite(taught(strategy="derpp", batch=8, replay=3).loss_K).all()
