@@ -135,6 +135,9 @@ class BestOf:
             raise ValueError(f"contender {name!r} needs the 'kind' of a model that learns labels, not {kind!r}")
         if kind == "river" and self.input != "table":
             raise ValueError(f"contender {name!r} is a river model and reads tables, not input = {self.input!r}")
+        if kind == "classifier" and told.get("head", "slda") != "slda":
+            # its last digits depend on when it was factorised, and with them a close race would after a resumption
+            raise ValueError(f"contender {name!r} has head {told['head']!r}; of a classifier only 'slda' can take part")
         shared = {"key": self.options["key"]} if kind == "river" else {"input": self.input}
         if self.input == "vector":
             shared["size"] = self.options["size"]

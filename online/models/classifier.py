@@ -28,7 +28,8 @@ OTHER_OCTAVES = 2.0
 UNKNOWN_COLUMNS = 8  # of a table with a declared scale, whose columns are still to come
 LIMITS = {
     "abstain_below": (0.0, 1.0),
-    "shrinkage": (0.0, float("inf")),
+    "shrinkage": (0.0, 1e9),
+    "max_labels": (1, 1_000_000),
     "seed": (0, 2**63),
     "random_features": (0, 16_384),
 }

@@ -43,6 +43,10 @@ class Inputs:
             raise ValueError(f"option 'input' must be text, vector or table, not {self.kind!r}")
         if self.kind == "vector" and self.size < 1:
             raise ValueError("a model of vectors needs option 'size': how many numbers an instance has")
+        if self.scale is not None and not 0 < self.scale < float("inf"):
+            raise ValueError(f"option 'scale' must be a number above 0, or 0 to fit it, not {self.scale}")
+        if self.limit < 1:
+            raise ValueError(f"option 'max_features' must be at least 1, not {self.limit}")
         self.columns = self._no_columns()
         scaled = self.kind == "text" or self.scale is not None
         self.warm: list[Example] | None = [] if warms_up or not scaled else None

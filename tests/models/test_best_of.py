@@ -164,6 +164,7 @@ def test_river_takes_part_in_tables_and_signs_with_the_key() -> None:
         ({"a": {"kind": "best_of"}}, "not 'best_of'"),
         ({"a": {"kind": "knn", "speed": 1}}, "unknown option 'speed'"),
         ({"a": {"kind": "river"}}, "reads tables"),
+        ({"a": {"kind": "classifier", "head": "rp_ridge"}}, "of a classifier only 'slda'"),
     ],
 )
 def test_contenders_that_cannot_take_part_are_refused_by_name(contenders: dict[str, Any], message: str) -> None:

@@ -247,6 +247,14 @@ def test_a_label_that_was_taken_back_while_warming_up_leaves_room_for_another() 
         ({"input": "vector"}, "needs option 'size'"),
         ({"input": "vector", "size": True}, "option 'size' must be int, not True"),
         ({"shrinkage": "much"}, "option 'shrinkage' must be float"),
+        ({"shrinkage": -1.0}, "option 'shrinkage' must lie in"),
+        ({"abstain_below": 2.0}, "option 'abstain_below' must lie in"),
+        ({"random_features": -1}, "option 'random_features' must lie in"),
+        ({"max_labels": 0}, "option 'max_labels' must lie in"),
+        ({"scale": -1.0}, "option 'scale' must be a number above 0"),
+        ({"scale": float("nan")}, "option 'scale' must be a number above 0"),
+        ({"max_features": 0}, "option 'max_features' must be at least 1"),
+        ({"head": "rp_ridge", "window": 5}, "need head 'slda'"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
