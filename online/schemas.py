@@ -27,7 +27,7 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres stor
 def number_as_text(label: Any) -> Any:
     """12.5 -> "12.5": a label travels as text, whatever it stands for. Raises ValueError for what is no number."""
     if isinstance(label, float) and not math.isfinite(label):
-        raise ValueError(f"{label} is no label; leave out what is not known")
+        raise ValueError(f"a label that is a number must be finite, not {label}")
     return repr(label) if type(label) in (int, float) else label
 
 

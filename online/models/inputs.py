@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import BadExample, Example, Options
+from online.models import LARGEST_NUMBER, BadExample, Example, Options, check_limits
 from online.models.encoder import TEXT_WIDTH, Column, Columns, parse_row, text_epoch
 
 WARM_UP = 200  # examples that fit the scales
@@ -34,6 +34,7 @@ class Inputs:
 
     def __init__(self, options: Options, warms_up: bool = False) -> None:
         """warms_up: something besides the inputs is fitted to the first examples too."""
+        check_limits(options, {"scale": (0.0, LARGEST_NUMBER), "max_features": (1, 1e6)})
         self.kind: str = options["input"]
         self.encoder: str = options["encoder"]
         self.size: int = options["size"]

@@ -247,6 +247,8 @@ def test_a_label_that_was_taken_back_while_warming_up_leaves_room_for_another() 
         ({"input": "vector"}, "needs option 'size'"),
         ({"input": "vector", "size": True}, "option 'size' must be int, not True"),
         ({"shrinkage": "much"}, "option 'shrinkage' must be float"),
+        ({"scale": -1.0}, "option 'scale' must lie in"),
+        ({"max_features": 0}, "option 'max_features' must lie in"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
