@@ -15,7 +15,7 @@ import typer
 
 from online import __version__
 from online.errors import OnlineError, SetupError
-from online.settings import Settings
+from online.settings import Device, Drift, Settings
 from online.settings import load as load_settings
 
 if TYPE_CHECKING:
@@ -163,8 +163,8 @@ def replay(
     option: Annotated[
         Optional[list[str]], typer.Option("--option", help="NAME=VALUE of the model; may be repeated")
     ] = None,
-    device: Annotated[str, typer.Option("--device", help="auto, cpu or cuda")] = "cpu",
-    drift: Annotated[str, typer.Option("--drift", help="off, watch or act")] = "watch",
+    device: Annotated[Device, typer.Option("--device", help="where it computes")] = "cpu",
+    drift: Annotated[Optional[Drift], typer.Option("--drift", help="default: as the log's service, or watch")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Replay a logged stream: predict, score, then learn, each example in order.
@@ -174,13 +174,10 @@ def replay(
     from online.evaluation.replay import Replay
     from online.evaluation.sources import open_source
     from online.learning.process import choose_device
-    from online.settings import Device, Drift
 
-    mode: Drift = "act" if drift == "act" else "off" if drift == "off" else "watch"
-    wanted: Device = "cuda" if device == "cuda" else "auto" if device == "auto" else "cpu"
     opened = open_source(source, label)
     try:
-        running = Replay(opened, model, options_from(option or []), choose_device(wanted), mode)
+        running = Replay(opened, model, options_from(option or []), choose_device(device), drift)
     except ValueError as error:
         raise SetupError(str(error)) from None
     interrupted = run_with_bar(running, opened.count)

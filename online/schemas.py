@@ -1,6 +1,7 @@
 """What crosses a wire or the stream. Requests and answers are pydantic models, so the OpenAPI document shows them."""
 
 import json
+import math
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,9 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres stor
 
 
 def number_as_text(label: Any) -> Any:
-    """12.5 -> "12.5": a label travels as text, whatever it stands for."""
+    """12.5 -> "12.5": a label travels as text, whatever it stands for. Raises ValueError for what is no number."""
+    if isinstance(label, float) and not math.isfinite(label):
+        raise ValueError(f"a label that is a number must be finite, not {label}")
     return repr(label) if type(label) in (int, float) else label
 
 

@@ -88,6 +88,8 @@ def test_a_store_that_cannot_be_reached_is_said(tmp_path: Path) -> None:
         (("river:Phishing", "--model", "classifier", "--option", "x"), "NAME=VALUE"),
         (("river:Phishing", "--model", "classifier", "--option", "x=1"), "unknown option 'x'"),
         (("river:Phishing", "--model", "classifier", "--device", "cuda"), "no CUDA device"),
+        (("river:Phishing", "--model", "classifier", "--device", "tpu"), "'tpu' is not one of"),
+        (("river:Phishing", "--model", "classifier", "--drift", "forget"), "'forget' is not one of"),
     ],
 )
 def test_a_replay_that_cannot_be_meant_says_why(arguments: tuple[str, ...], words: str) -> None:

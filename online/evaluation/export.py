@@ -29,7 +29,7 @@ def write_log(workspace: Workspace, model: str, output: Path) -> int:
     count = 0
     try:
         with opened(output) as file:
-            file.write(json.dumps(header(model, spec.kind, options, epoch)) + "\n")
+            file.write(json.dumps(header(spec, options, epoch)) + "\n")
             for count, line in enumerate(lines(workspace, model), 1):  # noqa: B007 (the last one is the answer)
                 file.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n")
     except OSError as error:

@@ -119,15 +119,17 @@ class Replay:
     """One source through one model. `run` may be interrupted; `report` then tells what is known so far."""
 
     def __init__(
-        self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu", drift: Drift = "watch"
+        self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu", drift: Drift | None = None
     ) -> None:
+        """drift: None is what the log's own service did where its kind is replayed, otherwise watch."""
         if source.numbers and kind != "regressor":
             raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
         self.source = source
         self.options = self._options(kind, options)
         self.logged = source.header.get("kind") == kind or (reads_any(kind) and self._same_input())
         self.encoder = None if self.logged else self._encoder(kind)
-        self.pupil = Pupil(kind, self.options, device, self._history, drift=drift)
+        own: Drift = source.header.get("drift", "watch") if source.header.get("kind") == kind else "watch"
+        self.pupil = Pupil(kind, self.options, device, self._history, drift=drift or own)
         self.score = NumberScore() if kind == "regressor" else Score()
         self.examples, self.seconds = 0, 0.0
 

@@ -7,13 +7,17 @@ import base64
 import csv
 import gzip
 import json
+import math
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from online.errors import BadInput
 from online.schemas import Entry, Event, Target
+from online.settings import ModelSettings
 
 LOG_FORMAT = "online-log/1"
 
@@ -30,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """header: of our own log (model kind, options, feature epoch); empty for others. input: text, vector or table.
+    """header: of our own log (model kind, options, drift, feature epoch); empty for others. input: text, vector or table.
 
     numbers: whether its labels are known to be numbers to predict.
     """
@@ -99,8 +103,14 @@ def is_csv(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".csv")
 
 
-def reading(path: Path) -> Any:
-    return gzip.open(path, "rt", newline="") if path.suffix == ".gz" else open(path, newline="")
+@contextmanager
+def reading(path: Path) -> Iterator[Any]:
+    """Raises BadInput when it cannot be opened, unpacked or read as text, then or later."""
+    try:
+        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else open(path, newline="") as file:
+            yield file
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path} cannot be read: {error}") from None
 
 
 def parse(line: str, name: str, number: int) -> dict[str, Any]:
@@ -113,7 +123,10 @@ def parse(line: str, name: str, number: int) -> dict[str, Any]:
     return value
 
 
-def labelled(offset: int, instance: Any, label: Any) -> Line:
+def labelled(offset: int, instance: Any, label: Any, where: str) -> Line:
+    """Raises BadInput, naming where it stands, for a label that is missing: nothing, an empty text or NaN."""
+    if label in (None, "") or (isinstance(label, float) and not math.isfinite(label)):
+        raise BadInput(f"{where} has no label, but {label!r}")
     return Line(Entry(offset, Event(str(offset), "label", label=str(label))), instance, rated=True)
 
 
@@ -124,10 +137,10 @@ def _plain_lines(path: Path) -> Iterator[Line]:
             if not text.strip():
                 continue
             line = parse(text, path.name, number)
-            if "input" not in line or line.get("label") is None:
+            if "input" not in line or "label" not in line:
                 raise BadInput(f'{path.name}, line {number}: expected {{"input": ..., "label": ...}}')
             offset += 1
-            yield labelled(offset, line["input"], line["label"])
+            yield labelled(offset, line["input"], line["label"], f"{path.name}, line {number}")
 
 
 def _csv_lines(path: Path, label: str) -> Iterator[Line]:
@@ -136,15 +149,12 @@ def _csv_lines(path: Path, label: str) -> Iterator[Line]:
         if label not in (rows.fieldnames or ()):
             raise BadInput(f"{path.name} has no column {label!r}; it has {', '.join(rows.fieldnames or ())}")
         for offset, row in enumerate(rows, 1):
-            yield labelled(
-                offset,
-                {
-                    name: number_or_text(value)
-                    for name, value in row.items()
-                    if name != label and value not in (None, "")
-                },
-                row[label],
-            )
+            where = f"{path.name}, line {rows.line_num}"
+            if None in row:
+                raise BadInput(f"{where} has more cells than the header names")
+            told = {name: value for name, value in row.items() if name != label and value not in (None, "")}
+            instance = {name: number_or_text(value) for name, value in told.items()}
+            yield labelled(offset, instance, row[label], where)
 
 
 def number_or_text(value: Any) -> Any:
@@ -171,7 +181,7 @@ def _river_dataset(name: str) -> Any:
 
 def _river_lines(name: str) -> Iterator[Line]:
     for offset, (row, label) in enumerate(_river_dataset(name), 1):
-        yield labelled(offset, {key: plain(value) for key, value in row.items()}, label)
+        yield labelled(offset, {key: plain(value) for key, value in row.items()}, label, f"{name}, example {offset}")
 
 
 def plain(value: Any) -> Any:
@@ -187,9 +197,10 @@ def plain(value: Any) -> Any:
 # our own log
 
 
-def header(model: str, kind: str, options: Mapping[str, Any], feature_epoch: str) -> dict[str, Any]:
+def header(model: ModelSettings, options: Mapping[str, Any], feature_epoch: str) -> dict[str, Any]:
     told = {name: value for name, value in options.items() if name != "key"}
-    return {"format": LOG_FORMAT, "model": model, "kind": kind, "options": told, "feature_epoch": feature_epoch}
+    named = {"model": model.name, "kind": model.kind, "options": told, "drift": model.drift}
+    return {"format": LOG_FORMAT, **named, "feature_epoch": feature_epoch}
 
 
 def log_line(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:

@@ -199,3 +199,10 @@ def take(options: Options, allowed: Mapping[str, Any]) -> dict[str, Any]:
         if default is not None and type(value) is not type(default) and not numeric:
             raise ValueError(f"option {name!r} must be {type(default).__name__}, not {value!r}")
     return {**allowed, **options}
+
+
+def check_limits(options: Options, limits: Mapping[str, tuple[float, float]]) -> None:
+    """Raises ValueError for an option outside its [low, high]; a NaN is outside of everything."""
+    for name, (low, high) in limits.items():
+        if not low <= options[name] <= high:
+            raise ValueError(f"option {name!r} must lie in [{low:g}, {high:g}], not {options[name]}")

@@ -13,7 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, inputs, packed, take, unpacked
+from online.models import (
+    Answer,
+    BadExample,
+    Candidate,
+    Example,
+    Options,
+    Part,
+    State,
+    check_limits,
+    inputs,
+    packed,
+    take,
+    unpacked,
+)
 from online.models.calibration import Holdout
 from online.models.encoder import TEXT_WIDTH
 from online.models.exact import ExactStatistics, LinearWeights
@@ -284,6 +297,4 @@ def check(options: Mapping[str, Any]) -> None:
         raise ValueError(f"option 'head' must be one of {', '.join(HEADS)}, not {options['head']!r}")
     if options["head"] != "slda" and (options["window"] or options["drift_window"]):
         raise ValueError("windows are means' own: options 'window' and 'drift_window' need head 'slda'")
-    for name, (low, high) in LIMITS.items():
-        if not low <= options[name] <= high:
-            raise ValueError(f"option {name!r} must lie in [{low}, {high}], not {options[name]}")
+    check_limits(options, LIMITS)

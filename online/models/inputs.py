@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import BadExample, Example, Options
+from online.models import LARGEST_NUMBER, BadExample, Example, Options, check_limits
 from online.models.encoder import TEXT_WIDTH, Column, Columns, parse_row, text_epoch
 
 WARM_UP = 200  # examples that fit the scales
@@ -34,6 +34,7 @@ class Inputs:
 
     def __init__(self, options: Options, warms_up: bool = False) -> None:
         """warms_up: something besides the inputs is fitted to the first examples too."""
+        check_limits(options, {"scale": (0.0, LARGEST_NUMBER), "max_features": (1, 1e6)})
         self.kind: str = options["input"]
         self.encoder: str = options["encoder"]
         self.size: int = options["size"]
@@ -43,10 +44,6 @@ class Inputs:
             raise ValueError(f"option 'input' must be text, vector or table, not {self.kind!r}")
         if self.kind == "vector" and self.size < 1:
             raise ValueError("a model of vectors needs option 'size': how many numbers an instance has")
-        if self.scale is not None and not 0 < self.scale < float("inf"):
-            raise ValueError(f"option 'scale' must be a number above 0, or 0 to fit it, not {self.scale}")
-        if self.limit < 1:
-            raise ValueError(f"option 'max_features' must be at least 1, not {self.limit}")
         self.columns = self._no_columns()
         scaled = self.kind == "text" or self.scale is not None
         self.warm: list[Example] | None = [] if warms_up or not scaled else None

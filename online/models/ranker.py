@@ -26,6 +26,7 @@ from online.models import (
     Options,
     Part,
     State,
+    check_limits,
     packed,
     take,
     unpacked,
@@ -60,6 +61,14 @@ OPTIONS: dict[str, Any] = {
     "max_replies": 5_000,
     "max_exemplars": 20_000,  # the newest are kept; corrections outlive thumbs
     **POLICY_OPTIONS,
+}
+LIMITS = {
+    "shrinkage": (0.0, 1e6),
+    "abstain_below": (-1e6, 1e6),
+    "abstain_margin": (-1e6, 1e6),
+    "candidates": (1, 1e6),
+    "max_replies": (1, 1e6),
+    "max_exemplars": (1, 1e6),
 }
 
 
@@ -104,6 +113,7 @@ class Reply:
 class Ranker:
     def __init__(self, options: Options, device: str = "cpu") -> None:
         self.options = take(options, OPTIONS)
+        check_limits(self.options, LIMITS)
         self.policy = Policy.of(self.options)
         self.device = device
         self.replies: list[Reply] = []  # append-only: an index never changes its meaning

@@ -22,7 +22,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from online.models import Answer, BadExample, Example, Options, Part, State, inputs, number_of, packed, take, unpacked
+from online.models import (
+    LARGEST_NUMBER,
+    Answer,
+    BadExample,
+    Example,
+    Options,
+    Part,
+    State,
+    check_limits,
+    inputs,
+    number_of,
+    packed,
+    take,
+    unpacked,
+)
 from online.models.encoder import Column, number_column
 
 FINER_BITS = 7  # of a target beside a feature
@@ -67,6 +81,7 @@ class Regressor:
         self.options = take(options, OPTIONS)
         if not 0 < self.options["level"] < 1:
             raise ValueError(f"option 'level' must lie between 0 and 1, not {self.options['level']}")
+        check_limits(self.options, {"target_scale": (0.0, LARGEST_NUMBER)})
         self.device = torch.device(device)
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
         self.target = self._target_of([])

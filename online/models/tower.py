@@ -20,7 +20,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from online.models import Answer, BadExample, Candidate, Example, Options, Part, State, Tensors, packed, take, unpacked
+from online.models import (
+    Answer,
+    BadExample,
+    Candidate,
+    Example,
+    Options,
+    Part,
+    State,
+    Tensors,
+    check_limits,
+    packed,
+    take,
+    unpacked,
+)
 from online.models.buffer import Buffer
 from online.models.encoder import TextEncoder
 from online.models.networks import Network, network
@@ -55,6 +68,15 @@ OPTIONS: dict[str, Any] = {
     "seed": 0,
     "max_labels": 1_000,
     "max_features": 1_024,  # columns of a table; names past it share a few
+}
+LIMITS = {
+    "strength": (0.0, 1e6),
+    "rate": (1e-9, 1.0),
+    "decay": (0.0, 100.0),
+    "average": (0.0, 1 - 1e-9),
+    "seed": (0, 2**63 - 1),
+    "max_labels": (1, 1e6),
+    "max_features": (1, 1e6),
 }
 
 
@@ -368,6 +390,7 @@ def check_options(options: Options) -> None:
     for name in ("batch", "steps", "replay", "buffer"):
         if options[name] < 1:
             raise ValueError(f"option {name!r} must be at least 1, not {options[name]}")
+    check_limits(options, LIMITS)
     if not options["hidden"] or not all(type(width) is int and width > 0 for width in options["hidden"]):
         raise ValueError(f"option 'hidden' must be the widths of one layer or more, not {options['hidden']}")
 

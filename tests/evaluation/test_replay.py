@@ -8,7 +8,8 @@ import pytest
 
 from online.errors import BadInput
 from online.evaluation.replay import Replay
-from online.evaluation.sources import open_source
+from online.evaluation.sources import header, open_source
+from online.settings import Drift, ModelSettings
 from tests.support import replay_json, run_online
 
 KEYS = {"examples", "accuracy", "no_change_accuracy", "majority_accuracy"}
@@ -107,6 +108,8 @@ def test_towers_read_what_classifiers_read(tmp_path: Path) -> None:
         ('{"input": [1], "label": "a"}\n{"input": [1]}', "line 2"),
         ('{"input": [1], "label": "a"}\n{"input": [1, 2], "label": "a"}', "has 2 numbers; this model takes 1"),
         ('{"input": [1], "label": "a"}\n{"input": [NaN], "label": "a"}', "finite"),
+        ('{"input": [1], "label": NaN}', "line 1 has no label"),
+        ('{"input": [1], "label": ""}', "line 1 has no label"),
     ],
 )
 def test_a_line_that_cannot_be_replayed_is_named(tmp_path: Path, text: str, words: str) -> None:
@@ -121,6 +124,38 @@ def test_a_csv_wants_to_know_its_label(tmp_path: Path) -> None:
         open_source(str(tmp_path / "b.csv"), None)
     with pytest.raises(BadInput, match="has no column 'z'; it has x, y"):
         open_source(str(tmp_path / "b.csv"), "z")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [("2", "line 3 has no label, but None"), ("2,", "line 3 has no label"), ("2,a,9", "line 3 has more cells")],
+)
+def test_a_row_of_a_csv_that_lacks_its_label_or_has_too_many_cells_is_named(
+    tmp_path: Path, row: str, words: str
+) -> None:
+    (tmp_path / "b.csv").write_text(f"x,y\n1,a\n{row}\n")
+    with pytest.raises(BadInput, match=words):
+        open_source(str(tmp_path / "b.csv"), "y")
+
+
+@pytest.mark.parametrize("name", ["b.jsonl", "b.csv", "b.jsonl.gz", "folder"])
+def test_what_cannot_be_read_as_text_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    if name != "folder":
+        (tmp_path / name).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match=f"{name} cannot be read"):
+        open_source(str(tmp_path / name), "y")
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "used"), [("knn", None, "act"), ("knn", "off", "off"), ("logistic", None, "watch")]
+)
+def test_a_log_is_replayed_with_the_drift_of_its_service(
+    tmp_path: Path, kind: str, given: Drift | None, used: Drift
+) -> None:
+    spec = ModelSettings(name="m", kind="knn", options={"input": "table"}, drift="act")
+    (tmp_path / "log.jsonl").write_text(json.dumps(header(spec, spec.options, "table")))
+    assert Replay(open_source(str(tmp_path / "log.jsonl"), None), kind, {}, drift=given).pupil.drift == used
 
 
 def test_the_table_for_people_shows_the_baselines() -> None:

@@ -251,9 +251,9 @@ def test_a_label_that_was_taken_back_while_warming_up_leaves_room_for_another() 
         ({"abstain_below": 2.0}, "option 'abstain_below' must lie in"),
         ({"random_features": -1}, "option 'random_features' must lie in"),
         ({"max_labels": 0}, "option 'max_labels' must lie in"),
-        ({"scale": -1.0}, "option 'scale' must be a number above 0"),
-        ({"scale": float("nan")}, "option 'scale' must be a number above 0"),
-        ({"max_features": 0}, "option 'max_features' must be at least 1"),
+        ({"scale": -1.0}, "option 'scale' must lie in"),
+        ({"scale": float("nan")}, "option 'scale' must lie in"),
+        ({"max_features": 0}, "option 'max_features' must lie in"),
         ({"head": "rp_ridge", "window": 5}, "need head 'slda'"),
     ],
 )

@@ -334,3 +334,9 @@ def test_a_chunk_of_exemplars_that_is_full_keeps_its_revision() -> None:
     after = ranker.state()
     assert after["exemplars-0"].revision == before["exemplars-0"].revision
     assert after["exemplars-2"].revision != before["exemplars-2"].revision
+
+
+@pytest.mark.parametrize("options", [{"candidates": 0}, {"max_replies": -1}, {"abstain_margin": float("nan")}])
+def test_an_option_that_makes_no_sense_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="must lie in"):
+        Ranker(options)

@@ -239,3 +239,9 @@ def test_workers_in_any_order_end_in_the_same_state(make: Callable[[], Regressor
     one.learn(examples)
     other.learn(examples[::-1])
     assert one.fingerprint() == other.fingerprint()
+
+
+@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf])
+def test_a_scale_that_makes_no_sense_is_refused_by_its_name(scale: float) -> None:
+    with pytest.raises(ValueError, match="option 'target_scale' must lie in"):
+        Regressor({"target_scale": scale})

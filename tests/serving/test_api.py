@@ -104,6 +104,13 @@ def test_a_number_is_predicted_with_the_interval_it_lies_in(service: Service) ->
     assert receipt["status"] == "accepted"
 
 
+@pytest.mark.parametrize("label", ["NaN", "Infinity", "1e400"])
+def test_a_label_that_is_no_finite_number_is_refused_by_every_kind(service: Service, label: str) -> None:
+    body = f'{{"feedback": [{{"input": [0, 0, 0, 1], "label": {label}}}]}}'
+    answer = service.http.post("/v1/models/vec:feedback", content=body)
+    assert answer.status_code == 400 and "must be finite" in answer.json()["error"]
+
+
 def test_a_number_that_answered_is_corrected_and_taken_back(service: Service) -> None:
     asked = predict(service, "num", [[1, 1]])["prediction_ids"][0]
     receipt = give(service, "num", prediction_id=asked, label=12.5)
