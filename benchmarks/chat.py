@@ -32,6 +32,7 @@ from benchmarks.report import command, parser, percentile, print_json, say, tabl
 from benchmarks.service import Failed
 from online.models import Answer, Example, Kind, Model, create
 from online.models.encoder import TextEncoder
+from online.models.exemplars import unit_rows
 from online.workspace import cache_folder
 
 NEVER_ABSTAIN = {"abstain_below": -1.0, "abstain_margin": 0.0}
@@ -390,12 +391,6 @@ def percent(hits: Sequence[bool] | NDArray[Any]) -> float:
 
 def agreed(given: Sequence[str | None], right: Sequence[str]) -> list[bool]:
     return [choice == label for choice, label in zip(given, right, strict=True)]
-
-
-def unit_rows(features: Int8s) -> NDArray[np.float32]:
-    rows = features.astype(np.float32)
-    unit: NDArray[np.float32] = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    return unit
 
 
 def bar(items: Sequence[Any], title: str) -> Iterator[Any]:

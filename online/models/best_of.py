@@ -172,7 +172,7 @@ class BestOf:
     def learn(self, examples: Sequence[Example]) -> None:
         """A contender that cannot learn an example goes on without it."""
         for example in examples:
-            check(example, "best_of", self.input, self.options["size"])
+            check(example, "best_of model", self.input, self.options["size"])
         for run in self._runs(examples):
             if self._scores(run[0]):
                 self._score(run[0])

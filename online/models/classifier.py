@@ -8,6 +8,7 @@ it is never answered; it teaches how unlike everything an input looks that had b
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from online.models import (
     check_limits,
     inputs,
     packed,
+    rows,
     take,
     unpacked,
 )
@@ -156,8 +158,7 @@ class Classifier:
         return examples[:cut], examples[cut:]
 
     def _learn(self, examples: Sequence[Example]) -> None:
-        outside = [example for example in examples if self._is_outside(example)]
-        inside = [example for example in examples if not self._is_outside(example)]
+        outside, inside = self._parted(examples)
         self.outside.add(outside)
         self._sum_digest(outside, 1)
         self.held_out.add(example for example in inside if example.reward >= 0.5)
@@ -179,12 +180,16 @@ class Classifier:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._solution = None
-        outside = [example for example in examples if self._is_outside(example)]
+        outside, inside = self._parted(examples)
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
-        self.held_out.remove(examples)
-        inside = [example for example in examples if not self._is_outside(example)]
+        self.held_out.remove(inside)
         self._count(self.inputs.drop(inside), times=-1)
+
+    def _parted(self, examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+        """Those that belong to no label, and the others."""
+        outside = [example for example in examples if self._is_outside(example)]
+        return outside, [example for example in examples if not self._is_outside(example)]
 
     def _is_outside(self, example: Example) -> bool:
         return bool(self.options["outside"]) and example.label == self.options["outside"] and example.reward >= 0.5
@@ -213,19 +218,12 @@ class Classifier:
 
     def _check_all(self, examples: Sequence[Example]) -> None:
         for example in examples:
-            self._check(example)
+            rows.check(example, "classifier", self.inputs.kind, self.inputs.size)
         warm = self.inputs.warm
         known = self.statistics.labels if warm is None else [example.label for example in warm]
         labels = {*known, *(example.label for example in examples)}
         if len(labels) > self.options["max_labels"]:
             raise BadExample(f"more than {self.options['max_labels']} labels (option max_labels)")
-
-    def _check(self, example: Example) -> None:
-        if example.kind not in ("label", "reward"):
-            raise BadExample(f"a classifier learns labels and rewards, not a {example.kind}")
-        if not example.label:
-            raise BadExample("there is no label to learn: the answer it refers to had none")
-        self.inputs.check(example.features)
 
     # state
 
@@ -257,7 +255,7 @@ class Classifier:
         weights = solution.weights
         meta = {
             "labels": self.statistics.labels,
-            "decided": solution.decided.memory(),
+            "decided": asdict(solution.decided),
             "octave": self.head.projection.octave,
             **self.inputs.mapping(),
         }

@@ -44,23 +44,11 @@ class Decided:
     at_count: int = 0
     loss: float = 0.0
 
-    def memory(self) -> list[Any]:
-        fit = self.confidence
-        return [
-            self.head,
-            self.temperature,
-            self.ridge_ratio,
-            self.at_count,
-            self.loss,
-            fit.weights,
-            fit.centre,
-            fit.spread,
-        ]
-
     @classmethod
-    def recalled(cls, memory: Sequence[Any]) -> "Decided":
-        head, temperature, ratio, at_count, loss, weights, centre, spread = memory
-        return cls(head, temperature, ratio, Confidence(tuple(weights), centre, spread), at_count, loss)
+    def recalled(cls, memory: dict[str, Any]) -> "Decided":
+        """From what `asdict` gave."""
+        fit = memory["confidence"]
+        return cls(**{**memory, "confidence": Confidence(**{**fit, "weights": tuple(fit["weights"])})})
 
 
 @dataclass(frozen=True, slots=True)

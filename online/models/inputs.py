@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import LARGEST_NUMBER, BadExample, Example, Options, check_limits
+from online.models import LARGEST_NUMBER, Example, Options, check_limits
 from online.models.encoder import TEXT_WIDTH, Column, Columns, parse_row, text_epoch
 
 WARM_UP = 200  # examples that fit the scales
@@ -75,14 +75,6 @@ class Inputs:
             known = bool(self.columns.columns)
             return self.columns.vectors(self._vectors(inputs)) if known else np.zeros((len(inputs), 0), np.int8)
         return self.columns.features([parse_row(data) for data in inputs])
-
-    def check(self, features: bytes) -> None:
-        """Raises BadExample for what no encoder of this kind of input writes."""
-        expected = {"text": TEXT_WIDTH, "vector": 8 * self.size}.get(self.kind)
-        if expected is not None and len(features) != expected:
-            raise BadExample(f"features of {len(features)} bytes where {expected} are expected")
-        if self.kind == "table":
-            check_row(features)
 
     # examples
 
@@ -171,13 +163,3 @@ class Inputs:
             self.recent = [bytes.fromhex(features) for features in memory["recent"]]
             if memory["warm"] is not None:
                 self.warm = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["warm"]]
-
-
-def check_row(features: bytes) -> None:
-    """Raises BadExample for what is not a row as TableEncoder writes it."""
-    try:
-        row = parse_row(features)
-    except ValueError:
-        raise BadExample("features that are not JSON") from None
-    if not isinstance(row, dict) or not all(isinstance(value, (float, str)) for value in row.values()):
-        raise BadExample("features that are not an object of numbers and texts")

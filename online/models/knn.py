@@ -130,7 +130,7 @@ class Knn:
 
     def learn(self, examples: Sequence[Example]) -> None:
         for example in examples:
-            check(example, "knn", self.input, self.options["size"])
+            check(example, "knn model", self.input, self.options["size"])
         for example in examples:
             self._keep(Kept(example.offset, example.features, example.label, 1 if example.reward >= 0.5 else -1))
 

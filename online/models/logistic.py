@@ -202,7 +202,7 @@ class Logistic:
 
     def _check_all(self, examples: Sequence[Example]) -> None:
         for example in examples:
-            check(example, "logistic", self.input, self.options["size"])
+            check(example, "logistic model", self.input, self.options["size"])
         if len({*self.labels, *(example.label for example in examples)}) > self.options["max_labels"]:
             raise BadExample(f"more than {self.options['max_labels']} labels (option max_labels)")
 

@@ -31,6 +31,7 @@ from online.models import (
     take,
     unpacked,
 )
+from online.models.calibration import softmax
 from online.models.encoder import TEXT_WIDTH, text_epoch
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
 from online.models.exemplars import (
@@ -363,9 +364,3 @@ def lead(scores: NDArray[Any]) -> float:
         return float("inf")
     next_best, best = np.partition(scores, -2)[-2:]
     return float(best - next_best)
-
-
-def softmax(scores: NDArray[Any]) -> NDArray[np.float64]:
-    odds: NDArray[np.float64] = np.exp(scores - scores.max())
-    odds /= odds.sum()
-    return odds

@@ -38,6 +38,7 @@ from online.models import (
     unpacked,
 )
 from online.models.encoder import Column, number_column
+from online.models.rows import check_features
 
 FINER_BITS = 7  # of a target beside a feature
 TARGET_LIMIT = 2**20  # quanta; 2^40 a square, so that int64 holds 8 million examples even if all lie at the limit
@@ -153,7 +154,7 @@ class Regressor:
             number_of(example.label)
         except ValueError as error:
             raise BadExample(str(error)) from None
-        self.inputs.check(example.features)
+        check_features(example.features, self.inputs.kind, self.inputs.size)
 
     def _count_anew(self, examples: Sequence[Example]) -> None:
         self.target = self._target_of(examples[: inputs.WARM_UP])

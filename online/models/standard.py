@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import BadExample, Tensors, packed, unpacked
+from online.models import Tensors, packed, unpacked
 from online.models.encoder import OVERFLOW_COLUMNS, TEXT_SCALE, TEXT_WIDTH, named, parse_row
 
 MEMORY = 10_000  # values that a column's scale remembers
@@ -42,17 +42,6 @@ class Standard:
     @property
     def dtype(self) -> type[np.int8] | type[np.float64]:
         return np.int8 if self.input == "text" else np.float64
-
-    def check(self, features: bytes) -> None:
-        """Raises BadExample for bytes that are no such input."""
-        if self.input == "table":
-            check_row(features)
-        elif len(features) != self.width * self.dtype().itemsize:
-            raise BadExample(
-                f"features of {len(features)} bytes where {self.width * self.dtype().itemsize} are expected"
-            )
-        elif self.input == "vector" and not np.isfinite(np.frombuffer(features)).all():
-            raise BadExample("numbers that are not finite")
 
     def raw(self, inputs: Sequence[bytes]) -> NDArray[Any]:
         """Values [B, D] as they came; NaN where one is missing or its column is not known."""
@@ -135,12 +124,3 @@ class Standard:
             self.columns = {name: place for place, name in enumerate(unpacked(tensors["columns"]))}
         self.numeric, self.variance = tensors["numeric"], tensors["variance"]
         self.count, self.mean = tensors["count"].copy(), tensors["mean"].copy()
-
-
-def check_row(features: bytes) -> None:
-    try:
-        row = parse_row(features)
-    except ValueError:
-        raise BadExample("features that are not JSON") from None
-    if not isinstance(row, dict) or not all(isinstance(value, (float, str)) for value in row.values()):
-        raise BadExample("features that are not an object of numbers and texts")

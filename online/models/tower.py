@@ -31,6 +31,7 @@ from online.models import (
     Tensors,
     check_limits,
     packed,
+    rows,
     take,
     unpacked,
 )
@@ -299,17 +300,10 @@ class Tower:
 
     def _check_all(self, examples: Sequence[Example]) -> None:
         for example in examples:
-            self._check(example)
+            rows.check(example, "tower", self.standard.input, self.standard.size)
         labels = {*self.labels, *(example.label for example in (*self.pending, *examples))}
         if len(labels) > self.options["max_labels"]:
             raise BadExample(f"more than {self.options['max_labels']} labels (option max_labels)")
-
-    def _check(self, example: Example) -> None:
-        if example.kind not in ("label", "reward"):
-            raise BadExample(f"a tower learns labels and rewards, not a {example.kind}")
-        if not example.label:
-            raise BadExample("there is no label to learn: the answer it refers to had none")
-        self.standard.check(example.features)
 
     # state
 

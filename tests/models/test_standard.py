@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from online.models import BadExample
 from online.models.encoder import OVERFLOW_COLUMNS
 from online.models.standard import OUTLIER, TRUSTED, WIDEST, Standard
 from tests.models.synthetic import row, text
@@ -102,8 +101,3 @@ def test_asking_changes_no_scale() -> None:
     before = {name: tensor.tobytes() for name, tensor in standard.tensors().items()}
     standard.scaled(standard.raw([row({"width": 9.0, "depth": 2.0})]), 4)
     assert {name: tensor.tobytes() for name, tensor in standard.tensors().items()} == before
-
-
-def test_a_number_that_is_not_finite_is_refused() -> None:
-    with pytest.raises(BadExample, match="numbers that are not finite"):
-        Standard("vector", 2, 0).check(np.array([1.0, np.nan]).tobytes())
