@@ -302,36 +302,56 @@ def rate(bot: Bot, world: World, place: int) -> str:
 
 
 def personality(flags: Namespace) -> dict[str, float]:
-    runs = [liking(seed) for seed in range(flags.seeds)]
-    return {name: float(np.mean([run[name] for run in runs])) for name in runs[0]}
+    kinds = (
+        ("whatever was asked", 0, False),
+        ("only where it fits", 0, True),
+        ("only where it fits, 3 examples", 3, True),
+    )
+    told = dict[str, float]()
+    for name, examples, fits in kinds:
+        runs = [liking(seed, examples, fits) for seed in bar(range(flags.seeds), f"likes {LIKED} {name}")]
+        told |= {f"{name}{what}": float(np.mean([run[what] for run in runs])) for what in runs[0]}
+    return told
 
 
-def liking(seed: int) -> dict[str, float]:
-    """450 replies, five for each of 90 scenarios; a 👍 is given to the scenario's reply of one personality alone."""
+def liking(seed: int, examples: int, fits: bool) -> dict[str, float]:
+    """450 replies, five for each of 90 scenarios; a 👍 is given to the replies of one personality alone.
+
+    examples: questions taught beforehand, alike for the five replies of a scenario; fits: a 👍 wants the right scenario too.
+    """
     scenarios, questions, replies = chitchat()
     bot, draw = Bot({}, learn_every=1), np.random.default_rng(seed)
     for id, (text, features) in replies.items():
         bot.tell("reply", features, id, text=text)
-    asked, held = split_questions(scenarios, draw)
+    asked, known, held = split_questions(scenarios, draw, examples)
+    for place in known:
+        for id in replies:
+            if id.startswith(f"{scenarios[place]}-"):
+                bot.tell("label", questions[place].tobytes(), id)
     for place in draw.permutation(asked).tolist():
         question = questions[place].tobytes()
         choice = bot.ask([question])[0].choice
         assert choice is not None
-        bot.tell("reward", question, choice, reward=float(choice == f"{scenarios[place]}-{LIKED}"))
+        scenario, who = choice.split("-")
+        up = who == LIKED and (not fits or int(scenario) == scenarios[place])
+        bot.tell("reward", question, choice, reward=float(up))
     given = [str(choice).split("-") for choice in bot.replies_to(questions[held])]
     liked = [personality == LIKED for _, personality in given]
     fitting = [int(scenario) == scenarios[place] for (scenario, _), place in zip(given, held, strict=True)]
-    return {"of that personality": percent(liked), "and of that scenario": percent(np.logical_and(liked, fitting))}
+    return {"": percent(liked), ", right scenario": percent(fitting)}
 
 
-def split_questions(scenarios: NDArray[np.int64], draw: np.random.Generator) -> tuple[list[int], list[int]]:
-    """Five phrasings of each scenario to be rated, the others held out."""
-    asked, held = list[int](), list[int]()
+def split_questions(
+    scenarios: NDArray[np.int64], draw: np.random.Generator, examples: int
+) -> tuple[list[int], list[int], list[int]]:
+    """Of each scenario five phrasings to be rated and `examples` to be known before; the others are held out."""
+    asked, known, held = list[int](), list[int](), list[int]()
     for scenario in np.unique(scenarios):
         places = draw.permutation(np.flatnonzero(scenarios == scenario)).tolist()
         asked += places[:THUMBS_PER_SCENARIO]
-        held += places[THUMBS_PER_SCENARIO:]
-    return asked, held
+        known += places[THUMBS_PER_SCENARIO : THUMBS_PER_SCENARIO + examples]
+        held += places[THUMBS_PER_SCENARIO + examples :]
+    return asked, known, held
 
 
 def chitchat() -> tuple[NDArray[np.int64], Int8s, dict[str, tuple[str, bytes]]]:
@@ -434,8 +454,11 @@ def bars_of(told: dict[str, Any]) -> list[tuple[str, float, str, str]]:
         row("stable after one 👍 and 1,000 events, %", told["promises"]["stable after one thumb up"], 99.9)
         row("taught, after 10,000 events, %", told["promises"]["taught and still answered"], 100.0)
     if "personality" in told:
-        row("replies of the liked personality, %", told["personality"]["of that personality"], 90.0)
-        rows.append(("  and of the right scenario, %", told["personality"]["and of that scenario"], "-", "-"))
+        for name, value in told["personality"].items():
+            if name.endswith("scenario"):
+                rows.append((f"  {name}, %", value, "-", "-"))
+            else:
+                row(f"liked personality {name}, %", value, 90.0)
     for name, target in (
         ("one answer, ms (median)", 2.0),
         ("one thumb until it can be published, ms (median)", 40.0),

@@ -3,8 +3,8 @@
     learner:  Exemplars    chunks by offset; an old chunk's file never changes again
     serving:  Neighbours   the same as arrays, and what they say about a question
 
-Their evidence is averaged, never piled up, so that a few lies among many thumbs do not carry a reply. Shapes: Q
-questions, R replies, D features, E exemplars.
+Their evidence is averaged, never piled up, so that a few lies among many thumbs do not carry a reply. Beside what was
+said near a question there is what was said of a reply anywhere, its standing. Shapes: Q questions, R replies, D features, E exemplars.
 """
 
 import hashlib
@@ -23,21 +23,26 @@ ALIKE = 0.9  # cosine from which a reply that was rejected for one question is w
 BACKED = 0.75  # averaged evidence from which a reply is given all the same: a lie or two must not withhold it
 NEAR_QUESTION = 0.5  # cosine from which a rated question says something about another
 EVIDENCE_DAMPING = 0.3
+STANDING_DAMPING = 1.0  # thumbs
 CHUNK = 256  # exemplars in one file: full ones are hard-linked from version to version
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """A rated question: a reward in [-127, 127] for one reply."""
+    """A rated question: a reward in [-127, 127] for one reply.
+
+    taught: somebody corrected the answer; thumb: somebody judged it; neither: an example given beforehand.
+    """
 
     offset: int
     reply: int
     reward: int
     taught: bool
+    thumb: bool
     features: bytes
 
     def digest(self, reply_id: str) -> int:
-        data = f"{self.offset} {reply_id} {self.reward} {self.taught} ".encode() + self.features
+        data = f"{self.offset} {reply_id} {self.reward} {self.taught} {self.thumb} ".encode() + self.features
         return int.from_bytes(hashlib.sha256(data).digest(), "little")
 
 
@@ -90,6 +95,7 @@ class Exemplars:
                 "reply": np.array([row.reply for row in rows], np.int32),
                 "reward": np.array([row.reward for row in rows], np.int8),
                 "taught": np.array([row.taught for row in rows], np.bool_),
+                "thumb": np.array([row.thumb for row in rows], np.bool_),
             }
             self._parts[chunk] = Part(tensors, serving=True, revision=new_revision())
         return self._parts[chunk]
@@ -104,14 +110,17 @@ class Neighbours:
     reply_E: NDArray[np.int32]
     reward_E: NDArray[np.float32]  # [-1, 1]
     taught_E: NDArray[np.bool_]
+    standing_R: NDArray[np.float64]
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> "Neighbours":
+    def of(cls, parts: Sequence[Part], replies: int) -> "Neighbours":
         def joined(name: str, kind: Any) -> NDArray[Any]:
             return np.concatenate([np.zeros(0, kind), *(part.tensors[name] for part in parts)]).astype(kind)
 
-        reward = (joined("reward", np.float32) / 127).astype(np.float32)
-        return cls(parts, joined("offset", np.int64), joined("reply", np.int32), reward, joined("taught", np.bool_))
+        reply_E, thumb_E = joined("reply", np.int32), joined("thumb", np.bool_)
+        reward_E = (joined("reward", np.float32) / 127).astype(np.float32)
+        standing_R = standing(reply_E[thumb_E], reward_E[thumb_E], replies)
+        return cls(parts, joined("offset", np.int64), reply_E, reward_E, joined("taught", np.bool_), standing_R)
 
     def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
         columns = [unit_QD @ self._unit(part).T for part in self.chunks]
@@ -134,12 +143,14 @@ def unit_rows(features: NDArray[np.int8]) -> NDArray[np.float32]:
 
 def exemplar_of(example: Example, reply: int) -> Exemplar:
     reward = round((2 * example.reward - 1) * 127) if example.kind == "reward" else 127
-    return Exemplar(example.offset, reply, reward, example.kind == "correction", example.features)
+    taught, thumb = example.kind == "correction", example.kind == "reward"
+    return Exemplar(example.offset, reply, reward, taught, thumb, example.features)
 
 
 def exemplars_of(part: Part) -> list[Exemplar]:
-    columns = (part.tensors[name] for name in ("offset", "reply", "reward", "taught", "features"))
-    return [Exemplar(int(o), int(r), int(w), bool(t), f.tobytes()) for o, r, w, t, f in zip(*columns, strict=True)]
+    columns = (part.tensors[name] for name in ("offset", "reply", "reward", "taught", "thumb", "features"))
+    rows = zip(*columns, strict=True)
+    return [Exemplar(int(o), int(r), int(w), bool(t), bool(u), f.tobytes()) for o, r, w, t, u, f in rows]
 
 
 def chunk_number(name: str) -> int:
@@ -160,6 +171,33 @@ def evidence(cosine_E: NDArray[np.float32], neighbours: Neighbours, replies: int
     weight_R = np.bincount(reply, weights=kernel * np.abs(reward), minlength=replies)
     averaged: NDArray[np.float64] = signed_R / (1 + EVIDENCE_DAMPING * weight_R)
     return averaged
+
+
+def standing(reply: NDArray[np.int32], reward: NDArray[np.float32], replies: int) -> NDArray[np.float64]:
+    """[R] in (-1, 1): averaged thumbs of each reply whatever was asked, times how much they tell replies apart at all.
+
+    Where thumbs judge the replies (a person who likes one style) this speaks; where they judge how well a reply fits
+    the question, replies hardly differ and it is silent.
+    """
+    signed_R = np.bincount(reply, weights=reward, minlength=replies).astype(np.float64)
+    weight_R = np.bincount(reply, weights=np.abs(reward), minlength=replies).astype(np.float64)
+    averaged: NDArray[np.float64] = signed_R / (STANDING_DAMPING + weight_R)
+    return intraclass_correlation((weight_R + signed_R) / 2, weight_R) * averaged
+
+
+def intraclass_correlation(ups_R: NDArray[np.float64], weight_R: NDArray[np.float64]) -> float:
+    """The share of the variance of thumbs that lies between replies, by one-way analysis of variance (Fisher 1925)."""
+    rated = weight_R > 0
+    ups, weight = ups_R[rated], weight_R[rated]
+    groups, total = len(weight), weight.sum()
+    if groups < 2 or total <= groups:
+        return 0.0
+    share = ups / weight
+    between = (weight * (share - ups.sum() / total) ** 2).sum() / (groups - 1)
+    within = (weight * share * (1 - share)).sum() / (total - groups)
+    typical = (total - (weight**2).sum() / total) / (groups - 1)
+    spread = between + (typical - 1) * within
+    return float(np.clip((between - within) / spread, 0, 1)) if spread > 0 else 0.0
 
 
 def last_words(cosine_E: NDArray[np.float32], neighbours: Neighbours) -> tuple[list[int], list[int]]:

@@ -2,6 +2,7 @@
 
     score(q, r) = LDA of the questions r was right for          exact sums; the reply's own text as one example
                 + evidence of rated neighbours of q             signed exemplars, averaged, never piled up
+                + standing of r                                 its thumbs anywhere, where they tell replies apart
     q asked before (cosine >= .999): the last thing said about it decides at once
     q asked almost so (cosine >= .9): a reply that was rejected there more than liked is withheld
 
@@ -50,6 +51,7 @@ from online.models.exemplars import (
 from online.models.policies import POLICY_OPTIONS, Policy
 
 EVIDENCE_GAIN = 100.0  # in LDA score units, for one full agreement
+STANDING_GAIN = 40.0  # likewise
 SOFTMAX_SCALE = 40.0
 PROBES = 32
 
@@ -156,7 +158,7 @@ class Ranker:
         neighbours: Neighbours,
     ) -> Answer:
         evidence_R = evidence(cosine_E, neighbours, len(lda_R))
-        scores_R = lda_R + EVIDENCE_GAIN * evidence_R
+        scores_R = lda_R + EVIDENCE_GAIN * evidence_R + STANDING_GAIN * neighbours.standing_R
         settled, forbidden = last_words(cosine_E, neighbours)
         allowed_R = weights.active.copy()
         allowed_R[forbidden] = False
@@ -195,7 +197,11 @@ class Ranker:
             described_RD = features_of([reply.features for reply in self.replies])
             weights = solve_slda(self.statistics, self.options["shrinkage"], priors=False, described=described_RD)
             weights.active[:] = [reply.active for reply in self.replies]
-            self._served = weights, described_RD, Neighbours.of(list(self.exemplars.parts().values()))
+            self._served = (
+                weights,
+                described_RD,
+                Neighbours.of(list(self.exemplars.parts().values()), len(self.replies)),
+            )
         return self._served
 
     # learn
@@ -341,7 +347,7 @@ class Ranker:
         self._served = (
             LinearWeights(solved["matrix"], solved["bias"], solved["active"], solved.get("doubt")),
             described_RD,
-            Neighbours.of(chunks),
+            Neighbours.of(chunks, len(self.replies)),
         )
         if "statistics" in state:
             self._resume(state["statistics"].tensors, chunks)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from online.models import Answer, BadExample, Example, Kind
+from online.models.exemplars import intraclass_correlation, standing
 from online.models.ranker import Ranker
 from tests.models.synthetic import TOPICS, as_features, ranker_log, replies, reply, text, unit
 
@@ -187,6 +188,40 @@ def test_neighbours_that_agree_outvote_one_liar(scene: Scene) -> None:
         scene.tell("reward", text(0, variant), "mango")
     scene.tell("reward", text(0, 20), "mango", reward=0.0)
     assert scene.ask(MANGO).choice == "mango"
+
+
+def test_a_reply_that_is_liked_wherever_it_is_given_is_preferred_elsewhere() -> None:
+    """Two replies for everything: thumbs about some topics decide which of them is given for the others."""
+    scene = Scene()
+    for style in ("kind", "rude"):
+        scene.tell("reply", text(5), style, text=style)
+        for variant in range(1, 5):
+            scene.tell("label", text(5, variant), style)
+    before, other = (candidate.id for candidate in scene.ask(text(5, 77)).candidates[:2])
+    assert {before, other} == {"kind", "rude"}
+    for variant in range(1, 9):  # elsewhere, so that no neighbour of the question was judged
+        scene.tell("reward", text(6, variant), other)
+        scene.tell("reward", text(6, variant), before, reward=0.0)
+    assert scene.ask(text(5, 77)).candidates[0].id == other
+
+
+def test_a_reply_that_nobody_judged_has_no_standing() -> None:
+    standing_R = standing(np.array([0, 0, 1, 1], np.int32), np.array([1, 1, -1, -1], np.float32), 3)
+    assert standing_R.tolist() == [pytest.approx(2 / 3), pytest.approx(-2 / 3), 0]
+
+
+def test_where_thumbs_do_not_tell_replies_apart_no_reply_has_a_standing() -> None:
+    """Each reply is liked every other time: it is the question that decides."""
+    standing_R = standing(np.arange(40, dtype=np.int32) % 4, np.where(np.arange(40) % 8 < 4, 1, -1), 4)
+    assert not standing_R.any()
+
+
+def test_the_correlation_within_replies_is_that_of_the_analysis_of_variance() -> None:
+    """Four groups of five thumbs; the estimate (MSB - MSW) / (MSB + 4 MSW) with the mean squares worked out by hand."""
+    ups_R, weight_R = np.array([5.0, 4, 1, 0]), np.full(4, 5.0)
+    between, within = 5 * (0.5**2 + 0.3**2) * 2 / 3, 5 * 2 * 0.8 * 0.2 / 16
+    expected = (between - within) / (between + 4 * within)
+    assert intraclass_correlation(ups_R, weight_R) == pytest.approx(expected)
 
 
 def test_the_probes_name_the_reply_that_was_taught_last(scene: Scene) -> None:
