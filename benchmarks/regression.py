@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.report import command, parser, print_json, table
-from online.evaluation.replay import NumberScore
-from online.evaluation.sources import open_source
+from online.evaluation.formats import dataset
+from online.evaluation.scores import NumberScore, Said
 from online.models import Answer, Example, Model, create
 from online.models.encoder import TableEncoder
+from online.schemas import Event
 
 STREAMS = ("TrumpApproval", "ChickWeights")
 DRAWN = 2_000  # of the made-up stream, whose rule never changes
@@ -30,8 +31,8 @@ def pairs(name: str) -> Iterator[Pair]:
     if name == "unchanging":
         yield from unchanging()
         return
-    for line in open_source(f"river:{name}", None).lines():
-        yield line.instance, float(line.entry.event.label)
+    for instance, number in dataset(f"river:{name}"):
+        yield instance, float(number)
 
 
 def unchanging() -> Iterator[Pair]:
@@ -42,16 +43,17 @@ def unchanging() -> Iterator[Pair]:
         yield {f"x{place}": float(value) for place, value in enumerate(x)}, float(x @ rule + draw.normal())
 
 
-def ours(name: str) -> tuple[NumberScore, float]:
-    """The score, and the share of the numbers that their interval held, where there was one."""
-    model, encoder, score, held = create("regressor", {"input": "table"}), TableEncoder(), NumberScore(), list[bool]()
+def ours(name: str) -> NumberScore:
+    model, encoder, score = create("regressor", {"input": "table"}), TableEncoder(), NumberScore()
     for offset, (row, number) in enumerate(pairs(name), 1):
         features = encoder.encode([row])[0]
-        answer = taught(model, Example(offset, "label", features, repr(number)))
-        score.add(answer.choice, repr(number))
-        if answer.interval is not None:
-            held.append(answer.interval[0] <= number <= answer.interval[1])
-    return score, float(np.mean(held))
+        scored(score, taught(model, Example(offset, "label", features, repr(number))), number)
+    return score
+
+
+def scored(score: NumberScore, answer: Answer, number: float) -> None:
+    score.add(Event("", "label", label=repr(number)), Said(answer, 1, score.guesses()))
+    score.saw(repr(number))
 
 
 def taught(model: Model, example: Example) -> Answer:
@@ -64,7 +66,7 @@ def taught(model: Model, example: Example) -> Answer:
 def rivers(name: str, made: Any) -> NumberScore:
     score = NumberScore()
     for place, (row, number) in enumerate(pairs(name)):
-        score.add(repr(float(made.predict_one(row))) if place else None, repr(number))
+        scored(score, Answer(repr(float(made.predict_one(row))) if place else None, ()), number)
         made.learn_one(row, number)
     return score
 
@@ -79,11 +81,14 @@ def peers() -> dict[str, Callable[[], Any]]:
 
 
 def measured(name: str) -> dict[str, Any]:
-    score, held = ours(name)
-    figures = score.figures()
-    row = {"stream": name, "numbers": score.rated, "ours": figures["mae"]}
+    figures = ours(name).figures()
+    row = {"stream": name, "numbers": figures["judged"], "ours": figures["mae"]}
     row |= {peer: rivers(name, make()).figures()["mae"] for peer, make in peers().items()}
-    return row | {"no change": figures["no_change_mae"], "mean": figures["mean_mae"], "held %": 100 * held}
+    return row | {
+        "no change": figures["no_change_mae"],
+        "mean": figures["mean_mae"],
+        "held %": 100 * (figures["covered"] or 0),
+    }
 
 
 def run() -> int:

@@ -7,10 +7,11 @@ free for a linear model and not for a forest: the last column is the shortest se
 import statistics
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from benchmarks.report import command, parser, print_json, say, table
-from online.evaluation.sources import open_source
+from online.evaluation.formats import dataset
 from online.models import Example
 from online.models.encoder import TableEncoder
 from online.models.river import NAMED, River
@@ -31,8 +32,8 @@ def median_ms(work: Callable[..., Any], *given: Any) -> float:
 def examples(stream: str, count: int) -> list[Example]:
     encoder = TableEncoder()
     return [
-        Example(line.entry.offset, "label", encoder.encode([line.instance])[0], line.entry.event.label)
-        for line, _ in zip(open_source(f"river:{stream}", None).lines(), range(count), strict=False)
+        Example(offset, "label", encoder.encode([instance])[0], str(label))
+        for offset, (instance, label) in enumerate(islice(dataset(f"river:{stream}"), count), 1)
     ]
 
 

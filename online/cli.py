@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -171,16 +172,18 @@ def replay(
 
     Examples: online replay river:Phishing --model classifier | online replay log.jsonl --model ranker --json
     """
-    from online.evaluation.replay import Replay
-    from online.evaluation.sources import open_source
+    from online.evaluation.replay import Contender, Replay
+    from online.evaluation.sources import Reads, open_source
     from online.learning.process import choose_device
 
-    opened = open_source(source, label)
+    opened = open_source(source, Reads(label=label or ""))
     try:
-        running = Replay(opened, model, options_from(option or []), choose_device(device), drift)
+        running = Replay(
+            opened, Contender(model, options_from(option or []), device=choose_device(device), drift=drift)
+        )
     except ValueError as error:
         raise SetupError(str(error)) from None
-    interrupted = run_with_bar(running, opened.count)
+    interrupted = run_with_bar(running)
     report = running.report()
     print_json(report) if as_json else print_table(report, interrupted)
     raise typer.Exit(130 if interrupted else 0)
@@ -200,28 +203,28 @@ def options_from(pairs: Sequence[str]) -> dict[str, Any]:
     return options
 
 
-def run_with_bar(running: "Replay", count: int | None) -> bool:
+def run_with_bar(running: "Replay") -> bool:
     """Replay under a progress bar on standard error; True when Ctrl-C ended it early."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
     )
+    started = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("replay", total=count, rate="")
+        task = progress.add_task("replay", total=1.0, rate="")
 
-        def tick(number: int) -> None:
-            if number % 64 == 0:
-                speed = progress.tasks[0].speed
-                progress.update(task, completed=number, rate=f"{speed:,.0f}/s" if speed else "")
+        def at(share: float, examples: int) -> None:
+            speed = examples / max(time.monotonic() - started, 1e-9)
+            progress.update(task, completed=share, rate=f"{examples:,} examples, {speed:,.0f}/s")
 
         try:
-            running.run(tick)
+            running.run(at)
         except KeyboardInterrupt:
             return True
     return False
@@ -255,10 +258,7 @@ NUMBER_ROWS = (
 def print_json(report: "Report") -> None:
     from dataclasses import asdict
 
-    shown: dict[str, Any] = {"examples": report.examples, **report.figures}
-    shown |= {"examples_per_second": report.examples_per_second, "state_sha256": report.state_sha256}
-    shown["drift"] = [asdict(alarm) for alarm in report.drift]
-    typer.echo(json.dumps(shown))
+    typer.echo(json.dumps(asdict(report)))
 
 
 def print_table(report: "Report", interrupted: bool) -> None:
@@ -295,13 +295,16 @@ def export(
     store: StoreFlag = None,
 ) -> None:
     """Write a model's log as JSONL: every event in order, with what was asked and answered."""
-    from online.evaluation.export import write_log
+    from online.evaluation.export import Export
 
     settings = load(config, state=state, store=store)
+    spec = settings.model(chosen(settings, model))
+    assert spec is not None, "chosen() gives a name that is configured"
     workspace = open_existing(settings)
-    count = write_log(workspace, chosen(settings, model), output)
-    workspace.store.close()
-    typer.echo(f"{count} events written to {output}", err=True)
+    with closing(workspace.store):
+        made = Export(workspace, spec)
+        under_bar(lambda tick: made.write(output, lambda done, of: tick("writing", done, of)))
+    typer.echo(f"{made.head:,} events and {made.asked:,} predictions written to {output}", err=True)
 
 
 @app.command()

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     pass
@@ -78,6 +79,10 @@ class Client:
     def retract(self, feedback_id: str) -> Json:
         """Take feedback back; it is un-learned exactly. Gives the receipt."""
         return self._call("DELETE", f"/feedback/{feedback_id}")
+
+    def erase(self, user: str) -> Json:
+        """Un-learn everything a user said, and blank their name and words. Gives how much that was, and the offset."""
+        return self._call("DELETE", f"/users/{quote(user, safe='')}")
 
     def wait_until_learned(self, offset: int, timeout_s: float = 10.0) -> Json:
         """The status of the first version seen that has learned `offset`. Raises TimeoutError."""

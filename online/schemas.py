@@ -129,6 +129,14 @@ class FeedbackFate(Receipt):
     freshness_ms: float | None = None
 
 
+class Erased(Wire):
+    """What was blanked: how many feedbacks and predictions of the user."""
+
+    feedback: int
+    predictions: int
+    offset: int = Field(description="of the last retraction: learned until here, nothing is left of them; 0: none")
+
+
 # replies
 
 

@@ -10,10 +10,10 @@ Each work has a savepoint: one that fails leaves no trace and does not disturb t
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,12 +22,14 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Field, SQLModel
 
 from online.errors import SetupError, Unavailable
+from online.schemas import Event, Target
 from online.stream import EVENTS
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
 CONNECT_S, STATEMENT_S = 5, 10  # what Postgres is given before it counts as not answering
 MAX_GROUP = 512
 WAL_ROOM_BYTES = 6_000_000  # a little more than SQLite lets the WAL grow to before it starts over
+ERASED = "erased"  # instead of what a feedback said
 ADDED = "added"  # begins the ids of events by which replies are added; "#" is in no feedback's id
 
 
@@ -185,6 +187,41 @@ def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> 
     )
 
 
+def standing_of(connection: Connection, model: str, user: str) -> list[str]:
+    """Ids of the feedback of one user that was not taken back, in order."""
+    mine = (FEEDBACK.c.model == model, FEEDBACK.c.user == user, FEEDBACK.c.retracted_offset.is_(None))
+    return list(connection.scalars(select(FEEDBACK.c.id).where(*mine).order_by(FEEDBACK.c.offset)))
+
+
+def erase_user(connection: Connection, model: str, user: str) -> tuple[int, int]:
+    """Blank the name and the words of one user in (feedback, predictions), whose numbers it gives."""
+    said = (FEEDBACK.c.model == model) & (FEEDBACK.c.user == user)
+    ids = list(connection.scalars(select(FEEDBACK.c.id).where(said)))
+    for id in ids:
+        blank_text(connection, model, id)
+    connection.execute(update(FEEDBACK).where(said).values(user=None, input=None, content=ERASED))
+    asked = (PREDICTIONS.c.model == model) & (PREDICTIONS.c.user == user)
+    found = connection.execute(update(PREDICTIONS).where(asked).values(user=None, input="null"))
+    return len(ids), found.rowcount
+
+
+def blank_text(connection: Connection, model: str, id: str) -> None:
+    """Empty the text that a feedback brought as a reply, in the event and in what took it back."""
+    taken_back = EVENTS.c.id == f"{id}#reply#retraction"
+    for row in connection.execute(select(EVENTS).where(EVENTS.c.model == model, taken_back)).mappings().all():
+        target = Event.parse(row["body"], b"").target
+        assert target is not None, "a retraction has its target"
+        emptied = replace(target.event, text="")
+        for offset, said in ((target.offset, emptied), (row["offset"], retraction(emptied, target.offset))):
+            mine = (EVENTS.c.model == model, EVENTS.c.offset == offset)
+            connection.execute(update(EVENTS).where(*mine).values(body=said.body()))
+
+
+def retraction(event: Event, offset: int) -> Event:
+    """What takes back an event that was appended at an offset."""
+    return Event(f"{event.id}#retraction", "retraction", event.features, target=Target(offset, event))
+
+
 def add_reply(connection: Connection, model: str, id: str, text: str, offset: int) -> None:
     connection.execute(
         insert(REPLIES).values(model=model, id=id, text=text, folded=folded(text), offset=offset, active=True)
@@ -300,6 +337,35 @@ def log_rows(connection: Connection, model: str, after: int, count: int) -> list
     return [dict(row) for row in connection.execute(page).mappings()]
 
 
+def asked_order(model: str, head: int) -> Any:
+    """The query for (id, learned_until, told) of every prediction a log up to the offset `head` holds, in its order.
+
+    told: how many feedbacks up to there are about it.
+    """
+    about = (FEEDBACK.c.model == model, FEEDBACK.c.offset <= head, FEEDBACK.c.prediction_id.is_not(None))
+    counts = select(FEEDBACK.c.prediction_id, func.count().label("told")).where(*about)
+    counted = counts.group_by(FEEDBACK.c.prediction_id).subquery()
+    joined = PREDICTIONS.outerjoin(counted, counted.c.prediction_id == PREDICTIONS.c.id)
+    told = func.coalesce(counted.c.told, 0).label("told")
+    query = select(PREDICTIONS.c.id, PREDICTIONS.c.learned_until, told).select_from(joined)
+    mine = (PREDICTIONS.c.model == model, PREDICTIONS.c.learned_until <= head)
+    return query.where(*mine).order_by(PREDICTIONS.c.learned_until, PREDICTIONS.c.id)
+
+
+def asked_rows(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Predictions by id, whole."""
+    found = connection.execute(select(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids))).mappings()
+    return {row["id"]: dict(row) for row in found}
+
+
+def input_at(connection: Connection, model: str, offset: int) -> str | None:
+    """What the event at an offset is about, as JSON: what was asked, or what came with the feedback itself."""
+    mine = (FEEDBACK.c.model == model, FEEDBACK.c.offset == offset)
+    joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    found = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)
+    return connection.scalar(select(found).select_from(joined).where(*mine))
+
+
 # the engine room
 
 
@@ -351,6 +417,14 @@ class Store:
         try:
             with self.reader.connect() as connection:
                 return run(connection)
+        except SQLAlchemyError as error:
+            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+
+    def walk(self, query: Any, page: int) -> Iterator[Sequence[Any]]:
+        """The rows of a query in pages, from one moment of the store, whatever is written meanwhile."""
+        try:
+            with self.reader.connect() as connection:
+                yield from connection.execution_options(yield_per=page).execute(query).partitions()
         except SQLAlchemyError as error:
             raise Unavailable(f"the store does not answer: {first_line(error)}") from error
 

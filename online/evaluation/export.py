@@ -1,57 +1,99 @@
-"""A model's own log as JSONL: a header, then every event in order. What `replay` reads back."""
+"""A model's own log as a file: a header, then everything asked and told, in order. What `replay` reads back."""
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+import orjson
+import zstandard
 
 from online.errors import SetupError
-from online.evaluation.sources import header, log_line
+from online.evaluation.log import asked_line, header, told_line
 from online.models import create, recipe
-from online.store import log_rows, refused_offsets
+from online.settings import ModelSettings
+from online.store import Store, asked_order, asked_rows, input_at, log_rows, refused_offsets
 from online.workspace import Workspace
 
 PAGE = 1_000
 
-
-def write_log(workspace: Workspace, model: str, output: Path) -> int:
-    """Write the log of `model`; gives the number of events. Raises SetupError when the file cannot be written."""
-    spec = workspace.settings.model(model)
-    assert spec is not None, "the caller chose a model that is configured"
-    options = workspace.options(spec)
-    live = workspace.snapshots(model).live()
-    epoch = (
-        workspace.snapshots(model).manifest(live.version).feature_epoch
-        if live
-        else create(spec.kind, options).feature_epoch()
-    )
-    count = 0
-    try:
-        with opened(output) as file:
-            file.write(json.dumps(header(spec, options, epoch)) + "\n")
-            for count, line in enumerate(lines(workspace, model), 1):  # noqa: B007 (the last one is the answer)
-                file.write(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise SetupError(f"the log cannot be written to {output}: {error.strerror}") from None
-    return count
+Tick = Callable[[int, int], None]  # lines written, lines in all
 
 
-def opened(output: Path) -> IO[Any]:
-    return gzip.open(output, "wt") if output.suffix == ".gz" else open(output, "w")
+class Export:
+    """One model's log up to now. What is asked and told from here on is not in it."""
+
+    def __init__(self, workspace: Workspace, model: ModelSettings) -> None:
+        self.store, self.model = workspace.store, model
+        options = workspace.options(model)
+        made_by = recipe(model.kind, options)
+        self.head = workspace.sql_stream(model.name).head()
+        self.refused = self.store.read(lambda connection: refused_offsets(connection, model.name, made_by))
+        self.asked = sum(len(page) for page in self.store.walk(asked_order(model.name, self.head), PAGE))
+        self.header = header(model, options, epoch(workspace, model), self.asked, self.head)
+
+    def write(self, output: Path, tick: Tick) -> int:
+        """Write everything; gives the number of lines after the header. Raises SetupError where that is impossible."""
+        try:
+            with opened(output) as file:
+                file.write(json.dumps(self.header).encode() + b"\n")
+                count = 0
+                for count, line in enumerate(self.lines(), 1):
+                    file.write(orjson.dumps(line) + b"\n")
+                    tick(count, self.asked + self.head)
+                return count
+        except OSError as error:
+            raise SetupError(f"the log cannot be written to {output}: {error.strerror}") from None
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Told and asked merged: what was asked stands behind the last event that was known when it was answered."""
+        asked = self._asked()
+        next_asked = next(asked, None)
+        for offset, line in enumerate(self._told(), 1):
+            while next_asked is not None and next_asked["asked"]["learned_until"] < offset:
+                yield next_asked
+                next_asked = next(asked, None)
+            yield line
+        if next_asked is not None:
+            yield next_asked
+        yield from asked
+
+    def _asked(self) -> Iterator[dict[str, Any]]:
+        for page in self.store.walk(asked_order(self.model.name, self.head), PAGE):
+            told = {row.id: row.told for row in page}
+            rows = self.store.read(lambda connection: asked_rows(connection, list(told)))  # noqa: B023 (read at once)
+            yield from (asked_line({**rows[id], "told": told[id]}) for id in told)
+
+    def _told(self) -> Iterator[dict[str, Any]]:
+        for row in log_pages(self.store, self.model.name, self.head):
+            line = told_line(row, self.refused)
+            if (target := line["told"]["target"]) is not None:  # what it takes back may have to be encoded anew
+                asked = self.store.read(lambda connection: input_at(connection, self.model.name, target["offset"]))
+                line["told"]["input"] = None if asked is None else json.loads(asked)
+            yield line
 
 
-def lines(workspace: Workspace, model: str) -> Iterator[dict[str, Any]]:
-    spec = workspace.settings.model(model)
-    assert spec is not None, "the caller chose a model that is configured"
-    made_by = recipe(spec.kind, workspace.options(spec))
-    refused = workspace.store.read(lambda connection: refused_offsets(connection, model, made_by))
+def log_pages(store: Store, model: str, head: int) -> Iterator[dict[str, Any]]:
     after = 0
-    while rows := page(workspace, model, after):
-        yield from (log_line(row, refused) for row in rows)
+    while after < head:
+        rows = store.read(lambda connection: log_rows(connection, model, after, min(PAGE, head - after)))  # noqa: B023
+        yield from rows
         after = rows[-1]["offset"]
 
 
-def page(workspace: Workspace, model: str, after: int) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = workspace.store.read(lambda connection: log_rows(connection, model, after, PAGE))
-    return rows
+def epoch(workspace: Workspace, model: ModelSettings) -> str:
+    snapshots = workspace.snapshots(model.name)
+    live = snapshots.live()
+    if live is None:
+        return create(model.kind, workspace.options(model)).feature_epoch()
+    return snapshots.manifest(live.version).feature_epoch
+
+
+def opened(output: Path) -> Any:
+    """To write bytes, packed as the name says: .gz, .zst, or plain."""
+    if output.suffix == ".gz":
+        return gzip.open(output, "wb")
+    if output.suffix == ".zst":
+        return zstandard.open(output, "wb")
+    return open(output, "wb")

@@ -1,152 +1,204 @@
-"""Prequential replay: predict, score, then learn, in the order it happened.
+"""Prequential replay: answer, then score, then learn, in the order it happened.
 
-    source --line--> encode (or the logged features) --> predict --> score --> Pupil.apply
+    source --lines--> features (as logged, or encoded) --> Asked: model.predict --> Said
+                                                       --> Told:  score the Said, then Pupil.apply
 
-The Pupil is the learner's own, so that replaying a service's log ends in the very state its live model has.
+What is asked is answered by a model that knows what was told before, and nothing else; so a service's own log gives the
+answers it gave. The Pupil is the learner's own: replaying the log ends in the very state the live model has. Answers and
+events are gathered as long as that changes nothing, and predicted and learned together.
 """
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from online.errors import BadInput
-from online.evaluation.sources import Line, Source
+from online.evaluation.formats import Bad
+from online.evaluation.log import Asked, Line, Told
+from online.evaluation.scores import (
+    Figures,
+    Guesses,
+    LabelScore,
+    NumberScore,
+    Said,
+    Score,
+    tells_what_is_right,
+)
+from online.evaluation.sources import Source
 from online.learning.drift import Alarm
 from online.learning.learner import Pupil
-from online.models import Encoder, number_of
+from online.models import Answer, Candidate, Encoder, Model, create
 from online.models.encoder import encoder
+from online.models.policies import draw_key
 from online.schemas import Entry, Target
 from online.settings import Drift
 from online.workspace import cache_folder
 
 TEXTS_OR_TABLES_ONLY = ("ranker", "river")  # every other kind has an option `input` and reads whatever a source holds
+TOGETHER = 256  # lines taken at once; answers given together; events learned together
 
 
-@dataclass(slots=True)
-class Score:
-    """Counts of what was right. no_change predicts the last label, majority the most frequent one so far."""
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A model to be replayed. every: it learns when so many events are there to learn (1: each at once)."""
 
-    rated: int = 0
-    right: int = 0
-    no_change: int = 0
-    majority: int = 0
-    seen: Counter[str] = field(default_factory=Counter)
-    last: str | None = None
-
-    def add(self, choice: str | None, label: str) -> None:
-        self.rated += 1
-        self.right += choice == label
-        self.no_change += self.last == label
-        self.majority += bool(self.seen) and self.seen.most_common(1)[0][0] == label
-        self.seen[label] += 1
-        self.last = label
-
-    def figures(self) -> dict[str, float | None]:
-        def ratio(count: int) -> float | None:
-            return round(count / self.rated, 6) if self.rated else None
-
-        return {
-            "accuracy": ratio(self.right),
-            "no_change_accuracy": ratio(self.no_change),
-            "majority_accuracy": ratio(self.majority),
-        }
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    device: str = "cpu"
+    drift: Drift | None = None
+    every: int = 1
 
 
-@dataclass(slots=True)
-class NumberScore:
-    """Errors, from the first number that is predicted on. no_change predicts the last number, mean that of all so far.
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Events after `start` up to `end` are scored; those up to `start` are learned alone."""
 
-    scatter: sum of squared distances from the mean of what was scored (Welford 1962), for R2.
-    """
-
-    rated: int = 0
-    absolute: float = 0.0
-    squared: float = 0.0
-    no_change: float = 0.0
-    mean: float = 0.0
-    scatter: float = 0.0
-    scored_mean: float = 0.0
-    seen: int = 0
-    seen_mean: float = 0.0
-    last: float = 0.0
-
-    def add(self, choice: str | None, label: str) -> None:
-        value = number_of(label)
-        if choice is not None:
-            self._score(float(choice), value)
-        self.seen += 1
-        self.seen_mean += (value - self.seen_mean) / self.seen
-        self.last = value
-
-    def _score(self, predicted: float, value: float) -> None:
-        self.rated += 1
-        self.absolute += abs(predicted - value)
-        self.squared += (predicted - value) ** 2
-        self.no_change += abs(self.last - value)
-        self.mean += abs(self.seen_mean - value)
-        away = value - self.scored_mean
-        self.scored_mean += away / self.rated
-        self.scatter += away * (value - self.scored_mean)
-
-    def figures(self) -> dict[str, float | None]:
-        def average(total: float) -> float | None:
-            return float(f"{total / self.rated:.6g}") if self.rated else None
-
-        mean_square = average(self.squared)
-        return {
-            "mae": average(self.absolute),
-            "rmse": None if mean_square is None else float(f"{mean_square**0.5:.6g}"),
-            "r2": round(1 - self.squared / self.scatter, 6) if self.scatter else None,
-            "no_change_mae": average(self.no_change),
-            "mean_mae": average(self.mean),
-        }
+    start: int = 0
+    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """figures: what the score knows, by name; None while nothing was scored."""
+    """figures: what the score knows, by name; None while nothing was scored.
 
+    examples: outcomes about something asked. events: everything learned. same_answers of asked: how many answers the
+    log's own model gave again.
+    """
+
+    name: str
+    kind: str
     examples: int
-    figures: dict[str, float | None]
+    events: int
+    asked: int
+    same_answers: int | None
+    figures: Figures
     examples_per_second: float
     state_sha256: str
     drift: list[Alarm]
+    bad: int
+
+
+class Features:
+    """Gives lines the features that the model reads: as logged, or made of the instance. What is told about something
+    asked has the features of that.
+
+    kept: features of what was asked, and how often they will be needed.
+    """
+
+    def __init__(self, made_by: Encoder | None) -> None:
+        self.encoder = made_by
+        self.kept: dict[str, list[Any]] = {}
+
+    def of(self, lines: Sequence[Line], bad: Bad) -> Iterator[Line]:
+        """The lines with their features; without those that have none that could be used, which `bad` is told of."""
+        needed = [self._instance(line) for line in lines]
+        made = self._encoded([instance for each in needed for instance in each if instance is not None])
+        for line, instance in zip(lines, needed, strict=True):
+            features = next(made) if instance and instance[0] is not None else None
+            if instance == (None,):
+                continue  # its words were erased
+            if isinstance(features, ValueError):
+                bad.add(f"{where(line)}: {str(features).removeprefix('instance 0 ')}")
+                continue
+            found = self._asked(line, features) if isinstance(line, Asked) else self._told(line, features)
+            if found is not None:
+                yield found
+
+    def _instance(self, line: Line) -> tuple[Any, ...]:
+        """What is to be encoded, if anything is; None is what was erased."""
+        if self.encoder is None:
+            return ()
+        if isinstance(line, Asked):
+            return (line.instance,)
+        event = line.entry.event
+        words = event.text or (event.target.event.text if event.target else "")
+        if line.asked is not None or not (event.features or words):
+            return ()
+        return (line.instance if line.instance is not None else words or None,)
+
+    def _encoded(self, instances: Sequence[Any]) -> Iterator[bytes | ValueError]:
+        if self.encoder is None or not instances:
+            return
+        try:
+            yield from self.encoder.encode(instances)
+            return
+        except ValueError:
+            pass  # one of them: which, is found one by one
+        for instance in instances:
+            try:
+                yield self.encoder.encode([instance])[0]
+            except ValueError as error:
+                yield error
+
+    def _asked(self, line: Asked, features: bytes | None) -> Asked:
+        if features is not None:
+            line = replace(line, features=features)
+        if line.told:
+            self.kept[line.id] = [line.features, line.told]
+        return line
+
+    def _told(self, line: Told, features: bytes | None) -> Told | None:
+        event = line.entry.event
+        if line.asked is not None:
+            kept = self.kept.get(line.asked)
+            if kept is None:
+                return None  # what it is about could not be used
+            features = kept[0]
+            kept[1] -= 1
+            if not kept[1]:
+                del self.kept[line.asked]
+        if features is None:
+            return line
+        target = event.target
+        if target is not None:
+            target = Target(target.offset, replace(target.event, features=features))
+        return replace(line, entry=Entry(line.entry.offset, replace(event, features=features, target=target)))
 
 
 class Replay:
-    """One source through one model. `run` may be interrupted; `report` then tells what is known so far."""
+    """One source through one model. It may be interrupted after any `feed`; `report` then tells what is known so far."""
 
     def __init__(
-        self, source: Source, kind: str, options: Mapping[str, Any], device: str = "cpu", drift: Drift | None = None
+        self, source: Source, contender: Contender, span: Span | None = None, max_bad_ratio: float = 0.0
     ) -> None:
-        """drift: None is what the log's own service did where its kind is replayed, otherwise watch."""
+        """Raises BadInput for a kind that cannot read the source, ValueError for options that do not exist."""
+        kind = contender.kind
         if source.numbers and kind != "regressor":
             raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
-        self.source = source
-        self.options = self._options(kind, options)
-        self.logged = source.header.get("kind") == kind or (reads_any(kind) and self._same_input())
-        self.encoder = None if self.logged else self._encoder(kind)
-        own: Drift = source.header.get("drift", "watch") if source.header.get("kind") == kind else "watch"
-        self.pupil = Pupil(kind, self.options, device, self._history, drift=drift or own)
-        self.score = NumberScore() if kind == "regressor" else Score()
-        self.examples, self.seconds = 0, 0.0
+        self.source, self.contender, self.span = source, contender, span or Span()
+        self.own = source.header.get("kind") == kind
+        self.options = self._options()
+        self.same = self.own and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
+        logged = self.own or (reads_any(kind) and self._same_input())
+        self.encoder = None if logged else self._encoder(kind)
+        self.features, self.bad = Features(self.encoder), Bad(max_bad_ratio)
+        drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
+        self.pupil = Pupil(kind, self.options, contender.device, self._history, drift=contender.drift or drift)
+        self.score: Score = NumberScore() if kind == "regressor" else LabelScore()
+        self.frozen: Model | None = None
+        self.asked = list[tuple[Asked, Guesses]]()
+        self.told = list[Told]()
+        self.said: dict[str, Said] = {}
+        self.examples = self.events = self.answers = self.again = self.lines = 0
+        self.started: float | None = None
+        self.seconds = 0.0
 
-    def _options(self, kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    # what the model reads
+
+    def _options(self) -> dict[str, Any]:
         """The log's own options where its kind is replayed, otherwise what the source's inputs call for."""
-        if self.source.header.get("kind") == kind:
-            return {**self.source.header["options"], **options}
-        if kind == "ranker" and not self.source.header:
-            raise BadInput(
-                "a ranker replays a log of its own service; labelled data is for a classifier or a river model"
-            )
-        if reads_any(kind):
-            inputs = (
-                {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
-            )
-            return {**inputs, **options}
-        return dict(options)
+        given = dict(self.contender.options)
+        if self.own:
+            return {**self.source.header["options"], **given}
+        if self.contender.kind == "ranker":
+            raise BadInput("a ranker replays a log of a ranker; labelled data is for a classifier or a river model")
+        if reads_any(self.contender.kind):
+            seen = {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
+            return {**seen, **given}
+        return given
 
     def _logged_input(self) -> dict[str, Any]:
         options = self.source.header["options"]
@@ -161,69 +213,157 @@ class Replay:
         made: Encoder = encoder({"input": "table"} if kind == "river" else self.options, cache_folder())
         return made
 
-    def run(self, tick: Callable[[int], None]) -> None:
-        """Go through the source; `tick` is told after every line how many there were."""
-        started = time.perf_counter()
-        try:
-            for number, line in enumerate(self.source.lines(), 1):
-                self._take(line)
-                tick(number)
-        finally:
-            self.seconds = time.perf_counter() - started
+    # going through it
 
-    def _take(self, line: Line) -> None:
-        entry = self._encoded(line)
-        if line.refused is not None:
-            self.pupil.refused[entry.offset] = line.refused
-        elif line.rated:
-            entry = self._scored(entry)
-        self.pupil.apply([entry])
-        self.examples += line.rated
+    def run(self, at: Callable[[float, int], None] = lambda share, examples: None) -> None:
+        """Go through the source; `at` is told now and then how far it is (0 to 1), and how many examples there were.
 
-    def _scored(self, entry: Entry) -> Entry:
-        """The entry with what was answered; the log's own answer, where it has one, is what drift is judged by.
-
-        Only what tells the right answer can be scored: a label, a correction, a reward for what was right.
+        Raises BadInput where more of it is bad than is bearable.
         """
-        event = entry.event
-        if event.kind not in ("label", "correction") and not (event.kind == "reward" and event.reward >= 0.5):
-            return entry
-        choice = self.pupil.model.predict([event.features])[0].choice
-        try:
-            self.score.add(choice, event.label)
-        except ValueError as error:
-            raise BadInput(f"{self.source.name}, example {entry.offset}: {error}") from None
-        return entry if self.source.header else replace(entry, event=replace(event, choice=choice))
+        lines = self.source.lines(self.bad, lambda share: at(share, self.examples))
+        while chunk := list(islice(lines, TOGETHER)):
+            self.feed(chunk)
+            if self.over:
+                break
+        self.finish()
 
-    def _encoded(self, line: Line) -> Entry:
+    @property
+    def over(self) -> bool:
+        end = self.span.end
+        return end is not None and self.pupil.learned_until + len(self.told) >= end
+
+    def feed(self, lines: Iterable[Line]) -> list[float | None]:
+        """Take the next lines. Gives the losses of the outcomes that became due, in order; None where one is silent."""
+        self.started = self.started or time.perf_counter()
+        losses = list[float | None]()
+        whole = list(lines)
+        self.lines += len(whole)
+        for line in self.features.of(whole, self.bad):
+            losses += self._ask(line) if isinstance(line, Asked) else self._tell(line)
+        self.seconds = time.perf_counter() - self.started
+        return losses
+
+    def finish(self) -> list[float | None]:
+        """Answer, score and learn what is still open. Raises BadInput where more was bad than is bearable."""
+        losses = self._learn()
+        self.seconds = time.perf_counter() - (self.started or time.perf_counter())
+        self.bad.check(self.lines)
+        return losses
+
+    def _ask(self, line: Asked) -> list[float | None]:
+        losses = self._learn() if len(self.told) >= self.contender.every else []
+        if line.told or self.same:
+            self.asked.append((line, self.score.guesses()))
+        if len(self.asked) >= TOGETHER:
+            self._answer()
+        return losses
+
+    def _tell(self, line: Told) -> list[float | None]:
+        if self.span.end is not None and line.entry.offset > self.span.end:
+            return []
+        self.told.append(line)
         event = line.entry.event
-        if event.target is not None and self.encoder is not None:
-            taken_back = self._encoded(self._line_at(event.target.offset))
-            target = Target(taken_back.offset, taken_back.event)
-            return replace(line.entry, event=replace(event, features=taken_back.event.features, target=target))
-        if self.encoder is None or line.instance is None:
-            return line.entry
-        try:
-            features = self.encoder.encode([line.instance])[0]
-        except ValueError as error:
-            raise BadInput(
-                f"{self.source.name}, example {line.entry.offset}: {str(error).removeprefix('instance 0 ')}"
-            ) from None
-        return replace(line.entry, event=replace(event, features=features))
+        if line.asked is not None and tells_what_is_right(event):
+            self._saw(event.label, line.entry.offset)
+        return self._learn() if len(self.told) >= max(self.contender.every, TOGETHER) else []
 
-    def _line_at(self, offset: int) -> Line:
-        return next(line for line in self.source.lines() if line.entry.offset == offset)
+    def _saw(self, label: str, offset: int) -> None:
+        try:
+            self.score.saw(label)
+        except ValueError as error:
+            raise BadInput(f"{self.source.name}, example {offset}: {error}") from None
+
+    def _answer(self) -> None:
+        """Answer everything that was asked since the model learned last."""
+        if not self.asked:
+            return
+        inputs = [line.features or b"" for line, _ in self.asked]
+        logged = bool(self.source.header)
+        keys = [draw_key(line.id) for line, _ in self.asked] if logged else []
+        answers = self.pupil.model.predict(inputs, keys)
+        frozen = self.frozen.predict(inputs) if self.frozen is not None else [None] * len(inputs)
+        for (line, guesses), answer, old in zip(self.asked, answers, frozen, strict=True):
+            self.answers += 1
+            self.again += answer.choice == line.choice
+            if line.told:
+                served = served_answer(line) if logged else None
+                self.said[line.id] = Said(answer, line.told, guesses, old, served, line.version, line.user)
+        self.asked = []
+
+    def _learn(self) -> list[float | None]:
+        """Score and learn what was told since."""
+        self._answer()
+        losses, entries = list[float | None](), list[Entry]()
+        for line in self.told:
+            entry = line.entry
+            if line.refused is not None:
+                self.pupil.refused[entry.offset] = line.refused
+            if line.asked is not None:
+                entry = self._scored(line, losses)
+            entries.append(entry)
+        self.told = []
+        if entries:
+            self.events += len(entries)
+            self.pupil.apply(entries)
+            self._freeze()
+        return losses
+
+    def _scored(self, line: Told, losses: list[float | None]) -> Entry:
+        """Score what was said. The entry, with the model's own answer where nobody else gave one: drift is judged by it."""
+        entry, said = line.entry, self.said.get(line.asked or "")
+        if said is None:
+            return entry
+        said.left -= 1
+        if not said.left:
+            del self.said[line.asked or ""]
+        if entry.event.kind in ("label", "correction", "reward") and entry.offset > self.span.start:
+            self.examples += 1
+            losses.append(self.score.add(entry.event, said))
+        if self.source.header:
+            return entry
+        return Entry(entry.offset, replace(entry.event, choice=said.answer.choice))
+
+    def _freeze(self) -> None:
+        """Keep a copy of the model as it is where scoring begins."""
+        if self.frozen is None and self.span.start and self.pupil.learned_until >= self.span.start:
+            self.frozen = create(self.contender.kind, self.options, self.contender.device)
+            self.frozen.restore(self.pupil.model.state(serving_only=True))
 
     def _history(self, until: int) -> Iterator[Entry]:
-        for line in self.source.lines():
-            if line.entry.offset > until:
-                return
-            yield self._encoded(line)
+        features, bad = Features(self.encoder), Bad(1.0)
+        lines = self.source.lines(bad)
+        while chunk := list(islice(lines, TOGETHER)):
+            for line in features.of(chunk, bad):
+                if isinstance(line, Told):
+                    if line.entry.offset > until:
+                        return
+                    yield line.entry
 
     def report(self) -> Report:
         rate = round(self.examples / self.seconds, 1) if self.seconds else 0.0
-        fingerprint, alarms = self.pupil.model.fingerprint(), self.pupil.monitor.alarms
-        return Report(self.examples, self.score.figures(), rate, fingerprint, alarms)
+        return Report(
+            self.contender.name or self.contender.kind,
+            self.contender.kind,
+            self.examples,
+            self.events,
+            self.answers,
+            self.again if self.own else None,
+            self.score.figures(),
+            rate,
+            self.pupil.model.fingerprint(),
+            list(self.pupil.monitor.alarms),
+            self.bad.count,
+        )
+
+
+def served_answer(line: Asked) -> Answer:
+    """What the log says was answered."""
+    candidates = tuple(Candidate(id, score) for id, score in line.candidates)
+    return Answer(line.choice, candidates, propensity=line.propensity, abstained=line.choice is None)
+
+
+def where(line: Line) -> str:
+    return f"example {line.id}" if isinstance(line, Asked) else f"event {line.entry.offset}"
 
 
 def reads_any(kind: str) -> bool:

@@ -1,90 +1,275 @@
-"""Where a replay's entries come from: our own log, plain JSONL, CSV, a dataset inside river.
+"""Where a replay's lines come from: our own log, or labelled rows of anybody's, which are asked and then told.
 
-Every source gives the same thing, a `Source`: what it holds, how many (if that is known), and its lines in order.
+    our log      as it is (log.py)
+    rows         Asked(row) ... Told(its label)      at once, or --delay later: so many rows, seconds, or as a column says
+
+Every source gives its lines as often as it is asked to, always the same.
 """
 
-import base64
-import csv
-import gzip
-import json
-import math
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import heapq
+import shutil
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from online.errors import BadInput
-from online.schemas import Entry, Event, Target
-from online.settings import ModelSettings
+from online.evaluation.formats import (
+    Bad,
+    Row,
+    csv_rows,
+    dataset,
+    dataset_rows,
+    is_json,
+    json_rows,
+    parquet_rows,
+    reading,
+    river_dataset,
+    vw_rows,
+)
+from online.evaluation.log import LOG_FORMAT, Asked, Line, Told, json_of, parsed
+from online.schemas import Entry, Event
 
-LOG_FORMAT = "online-log/1"
+FORMATS = ("online", "jsonl", "csv", "parquet", "vw")
+ENDINGS = {".csv": "csv", ".parquet": "parquet", ".vw": "vw"}
+DATASETS = ("river:", "sklearn:")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One entry to replay. instance: the raw input, for models that encode otherwise. rated: whether it is scored."""
+class Delay:
+    """When a label arrives: after so many rows; or at a time, in the unit of the column `at`, that comes `by` later.
 
-    entry: Entry
-    instance: Any
-    rated: bool
-    refused: str | None = None
+    column: holds the time of arrival itself.
+    """
+
+    rows: int = 0
+    by: float = 0.0
+    at: str = ""
+    column: str = ""
+
+    @classmethod
+    def parse(cls, text: str, at: str) -> "Delay":
+        """`48`, `3600s` (of the times in the column `at`), or a column's name. Raises BadInput."""
+        if text.isdigit():
+            return cls(rows=int(text))
+        if text.endswith("s") and text[:-1].replace(".", "", 1).isdigit():
+            if not at:
+                raise BadInput(f"--delay {text} needs the column of the times, --at COLUMN")
+            return cls(by=float(text[:-1]), at=at)
+        if not at:
+            raise BadInput(f"--delay {text} names a column of arrival times; --at COLUMN names that of the questions")
+        return cls(at=at, column=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """How a source is to be read. Defaults are what a file says about itself."""
+
+    format: str = ""
+    label: str = ""
+    delay: Delay = field(default_factory=Delay)
+    max_bad_ratio: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """header: of our own log (model kind, options, drift, feature epoch); empty for others. input: text, vector or table.
 
-    numbers: whether its labels are known to be numbers to predict.
+    numbers: whether its labels are known to be numbers to predict. count: of examples, where that is known.
     """
 
     name: str
     path: Path | None
+    format: str
     input: str
     size: int
     count: int | None
+    reads: Reads
     header: Mapping[str, Any] = field(default_factory=dict)
-    label: str | None = None
     numbers: bool = False
 
-    def lines(self) -> Iterator[Line]:
-        if self.path is None:
-            return _river_lines(self.name)
+    def lines(self, bad: Bad | None = None, at: Callable[[float], None] = lambda share: None) -> Iterator[Line]:
+        """Everything in order. bad: told of what cannot be used. at: told now and then how far it is, 0 to 1."""
+        bad = bad or Bad(most=1.0)
         if self.header:
-            return _log_lines(self.path)
-        return _csv_lines(self.path, self.label or "") if is_csv(self.path) else _plain_lines(self.path)
+            return self._own_lines(bad, at)
+        return arranged(self._rows(bad, at), self.reads.delay, bad, self.name)
+
+    def _own_lines(self, bad: Bad, at: Callable[[float], None]) -> Iterator[Line]:
+        assert self.path is not None
+        size = max(self.path.stat().st_size, 1)
+        with reading(self.path) as (file, position):
+            next(file)
+            for number, text in enumerate(file, 2):
+                if number % 512 == 0:
+                    at(position() / size)
+                if text.strip():
+                    try:
+                        yield parsed(text, self.path.name, number)
+                    except BadInput as error:
+                        bad.add(str(error))
+
+    def _rows(self, bad: Bad, at: Callable[[float], None]) -> Iterator[Row]:
+        if self.path is None:
+            yield from self._noted(dataset_rows(self.name, bad), lambda: 0, 0, at)
+        elif self.format == "parquet":
+            yield from self._noted(parquet_rows(self.path, self.reads.label, bad), lambda: 0, 0, at)
+        else:
+            with reading(self.path) as (file, position):
+                readers = {
+                    "csv": lambda: csv_rows(file, self.name, self.reads.label, bad),
+                    "vw": lambda: vw_rows(file, self.name, bad),
+                    "jsonl": lambda: json_rows(file, self.name, bad),
+                }
+                yield from self._noted(readers[self.format](), position, self.path.stat().st_size, at)
+
+    def _noted(
+        self, rows: Iterator[Row], position: Callable[[], int], size: int, at: Callable[[float], None]
+    ) -> Iterator[Row]:
+        for number, row in enumerate(rows, 1):
+            if number % 512 == 0:
+                at(position() / size if size else number / self.count if self.count else 0.0)
+            yield row
 
 
-def open_source(name: str, label: str | None) -> Source:
+def arranged(rows: Iterator[Row], delay: Delay, bad: Bad, name: str) -> Iterator[Line]:
+    """Each row asked, and told when its label arrives. Labels that arrive together are told in the rows' order."""
+    offset = 0
+
+    def told(row: Row) -> Told:
+        nonlocal offset
+        offset += 1
+        return Told(Entry(offset, Event(str(row.number), "label", label=row.label)), asked=str(row.number))
+
+    if not delay.at:
+        waiting = deque[Row]()
+        for row in rows:
+            yield Asked(str(row.number), row.instance)
+            waiting.append(row)
+            if len(waiting) > delay.rows:
+                yield told(waiting.popleft())
+        yield from map(told, waiting)
+        return
+    due: list[tuple[float, int, Row]] = []
+    for row in rows:
+        try:
+            asked_at, told_at = times(row, delay)
+        except ValueError as error:
+            bad.add(f"{name}, line {row.number}: {error}")
+            continue
+        while due and due[0][0] <= asked_at:
+            yield told(heapq.heappop(due)[2])
+        yield Asked(str(row.number), without(row.instance, delay), at=str(row.rest[delay.at]))
+        heapq.heappush(due, (told_at, row.number, row))
+    while due:
+        yield told(heapq.heappop(due)[2])
+
+
+def times(row: Row, delay: Delay) -> tuple[float, float]:
+    """When it was asked and when it is told, in seconds. Raises ValueError."""
+    asked_at = seconds(row.rest, delay.at)
+    told_at = seconds(row.rest, delay.column) if delay.column else asked_at + delay.by
+    if told_at < asked_at:
+        raise ValueError(f"its label arrives at {row.rest[delay.column]}, before it was asked at {row.rest[delay.at]}")
+    return asked_at, told_at
+
+
+def seconds(row: Mapping[str, Any], column: str) -> float:
+    """A number as it is, or a date and time of ISO 8601 since 1970."""
+    value = row.get(column)
+    if isinstance(value, (int, float)):
+        return float(value)
+    try:
+        return datetime.fromisoformat(str(value)).timestamp()
+    except ValueError:
+        raise ValueError(f"its column {column!r} holds {value!r}, which is neither a number nor a time") from None
+
+
+def without(instance: Any, delay: Delay) -> Any:
+    """The instance without what only the delay is read from: when its label will arrive is not known beforehand."""
+    if delay.column and isinstance(instance, dict):
+        return {key: value for key, value in instance.items() if key != delay.column}
+    return instance
+
+
+# opening
+
+
+def open_source(name: str, reads: Reads | None = None) -> Source:
     """Look at what `name` is. Raises BadInput when it is nothing we can replay."""
-    if name.startswith("river:"):
-        dataset = _river_dataset(name)
-        return Source(name, None, "table", 0, dataset.n_samples, numbers=dataset.task == "Regression")
-    path = Path(name)
+    reads = reads or Reads()
+    if name.startswith(DATASETS):
+        return _dataset(name, reads)
+    path = spooled() if name == "-" else Path(name)
     if not path.exists():
-        raise BadInput(f"there is no file {name}; give a JSONL log, a CSV with --label COLUMN, or river:Phishing")
-    if is_csv(path):
-        if label is None:
-            raise BadInput(f"{name} is a CSV: say which column is the label with --label COLUMN")
-        first = next(_csv_lines(path, label), None)
-        return (
-            Source(name, path, "table", 0, sum(1 for _ in _csv_lines(path, label)), label=label)
-            if first
-            else _empty(name)
+        raise BadInput(
+            f"there is no file {name}; give a log, JSONL, a CSV with --label COLUMN, Parquet, "
+            "Vowpal Wabbit's text, river:Phishing, sklearn:digits, or - for standard input"
         )
-    with reading(path) as file:
-        first_line = file.readline()
-        count = sum(1 for line in file if line.strip())
-    head = parse(first_line, name, 1)
-    if head.get("format") == LOG_FORMAT:
-        return Source(name, path, "", 0, count, head)
-    kind, size = kind_of(head.get("input"), name)
-    return Source(name, path, kind, size, count + 1)
+    first = "" if _format_named(path, reads) == "parquet" else first_line(path)
+    format = _format_named(path, reads) or _format_seen(first)
+    if format == "online":
+        return Source(name, path, format, "", 0, None, reads, _header(first, name))
+    if format in ("csv", "parquet") and not reads.label:
+        raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN")
+    made = Source(name, path, format, "table", 0, None, reads)
+    if format != "jsonl":
+        if next(made._rows(Bad(most=1.0), lambda share: None), None) is None:
+            raise BadInput(f"{name} holds no rows")
+        return made
+    kind, size = kind_of(json_of(first, name, 1).get("input"), name)
+    return Source(name, path, format, kind, size, None, reads)
 
 
-def _empty(name: str) -> Source:
-    raise BadInput(f"{name} holds no rows")
+def _dataset(name: str, reads: Reads) -> Source:
+    if name.startswith("river:"):
+        found = river_dataset(name.removeprefix("river:"))
+        return Source(name, None, "", "table", 0, found.n_samples, reads, numbers=found.task == "Regression")
+    first, _ = next(iter(dataset(name)))
+    count = sum(1 for _ in dataset(name))
+    return Source(name, None, "", "vector", len(first), count, reads, numbers=name == "sklearn:diabetes")
+
+
+def _format_named(path: Path, reads: Reads) -> str:
+    if reads.format and reads.format not in FORMATS:
+        raise BadInput(f"there is no format {reads.format!r}; one of {', '.join(FORMATS)}")
+    unpacked_name = Path(path.name.removesuffix(".gz").removesuffix(".zst"))
+    return reads.format or ENDINGS.get(unpacked_name.suffix, "")
+
+
+def _format_seen(first: str) -> str:
+    """Of what the name does not tell: JSON is JSON, `label |features` is Vowpal Wabbit's."""
+    if not is_json(first):
+        return "vw" if "|" in first and "," not in first.partition("|")[0] else "jsonl"
+    return "online" if str(json_of(first, "", 1).get("format", "")).startswith("online-log/") else "jsonl"
+
+
+def _header(first: str, name: str) -> dict[str, Any]:
+    head = json_of(first, name, 1)
+    if head.get("format") != LOG_FORMAT:
+        raise BadInput(f"{name} is an {head.get('format')}; this release reads {LOG_FORMAT}: export it again")
+    return head
+
+
+def first_line(path: Path) -> str:
+    with reading(path) as (file, _):
+        return file.readline()
+
+
+def spooled() -> Path:
+    """Standard input in a file, for what must be read more than once. It is gone with the process."""
+    file = tempfile.NamedTemporaryFile(prefix="online-replay-")
+    shutil.copyfileobj(sys.stdin.buffer, file)
+    file.flush()
+    _spools.append(file)
+    return Path(file.name)
+
+
+_spools: list[Any] = []
 
 
 def kind_of(instance: Any, name: str) -> tuple[str, int]:
@@ -97,147 +282,3 @@ def kind_of(instance: Any, name: str) -> tuple[str, int]:
     raise BadInput(
         f'{name}, line 1: expected {{"input": ..., "label": ...}} with a text, a list of numbers or an object as input'
     )
-
-
-def is_csv(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(".csv")
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[Any]:
-    """Raises BadInput when it cannot be opened, unpacked or read as text, then or later."""
-    try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else open(path, newline="") as file:
-            yield file
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
-
-
-def parse(line: str, name: str, number: int) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise BadInput(f"{name}, line {number} is not JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise BadInput(f"{name}, line {number} is not a JSON object")
-    return value
-
-
-def labelled(offset: int, instance: Any, label: Any, where: str) -> Line:
-    """Raises BadInput, naming where it stands, for a label that is missing: nothing, an empty text or NaN."""
-    if label in (None, "") or (isinstance(label, float) and not math.isfinite(label)):
-        raise BadInput(f"{where} has no label, but {label!r}")
-    return Line(Entry(offset, Event(str(offset), "label", label=str(label))), instance, rated=True)
-
-
-def _plain_lines(path: Path) -> Iterator[Line]:
-    with reading(path) as file:
-        offset = 0
-        for number, text in enumerate(file, 1):
-            if not text.strip():
-                continue
-            line = parse(text, path.name, number)
-            if "input" not in line or "label" not in line:
-                raise BadInput(f'{path.name}, line {number}: expected {{"input": ..., "label": ...}}')
-            offset += 1
-            yield labelled(offset, line["input"], line["label"], f"{path.name}, line {number}")
-
-
-def _csv_lines(path: Path, label: str) -> Iterator[Line]:
-    with reading(path) as file:
-        rows = csv.DictReader(file)
-        if label not in (rows.fieldnames or ()):
-            raise BadInput(f"{path.name} has no column {label!r}; it has {', '.join(rows.fieldnames or ())}")
-        for offset, row in enumerate(rows, 1):
-            where = f"{path.name}, line {rows.line_num}"
-            if None in row:
-                raise BadInput(f"{where} has more cells than the header names")
-            told = {name: value for name, value in row.items() if name != label and value not in (None, "")}
-            instance = {name: number_or_text(value) for name, value in told.items()}
-            yield labelled(offset, instance, row[label], where)
-
-
-def number_or_text(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value
-
-
-def _river_dataset(name: str) -> Any:
-    from river import datasets
-    from river.datasets import base
-
-    wanted = name.removeprefix("river:")
-    made = getattr(datasets, wanted, None)
-    if made is None:
-        known = sorted(each for each in datasets.__all__ if isinstance(getattr(datasets, each), type))
-        raise BadInput(f"river has no dataset {wanted!r}; it has {', '.join(known)}")
-    dataset = made()
-    if dataset.task not in (base.BINARY_CLF, base.MULTI_CLF, base.REG):
-        raise BadInput(f"river's {wanted} is neither a classification nor a regression dataset")
-    return dataset
-
-
-def _river_lines(name: str) -> Iterator[Line]:
-    for offset, (row, label) in enumerate(_river_dataset(name), 1):
-        yield labelled(offset, {key: plain(value) for key, value in row.items()}, label, f"{name}, example {offset}")
-
-
-def plain(value: Any) -> Any:
-    """What a table takes: numpy's and river's own number types as Python's."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-# our own log
-
-
-def header(model: ModelSettings, options: Mapping[str, Any], feature_epoch: str) -> dict[str, Any]:
-    told = {name: value for name, value in options.items() if name != "key"}
-    named = {"model": model.name, "kind": model.kind, "options": told, "drift": model.drift}
-    return {"format": LOG_FORMAT, **named, "feature_epoch": feature_epoch}
-
-
-def log_line(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
-    """One row of `store.log_rows` as a line of the log."""
-    event = json.loads(row["body"])
-    asked = row["input"] if row["input"] is not None else row["own_input"]
-    line = {"offset": row["offset"], **event, "features": base64.b64encode(row["features"]).decode()}
-    line |= {"input": None if asked is None else json.loads(asked), "user": row["user"], "at": row["created_at"]}
-    if row["prediction_id"] is not None:
-        candidates = json.loads(row["candidates"])
-        answered = {"version": row["version"], "propensity": row["propensity"], "candidates": candidates}
-        line["prediction"] = {"id": row["prediction_id"], **answered}
-    if row["offset"] in refused:
-        line["refused"] = refused[row["offset"]]
-    return line
-
-
-def _log_lines(path: Path) -> Iterator[Line]:
-    with reading(path) as file:
-        next(file)
-        for number, text in enumerate(file, 2):
-            if text.strip():
-                yield _log_entry(parse(text, path.name, number), path.name, number)
-
-
-EVENT_FIELDS: Sequence[str] = ("id", "kind", "label", "text", "reward", "choice")
-
-
-def _log_entry(line: dict[str, Any], name: str, number: int) -> Line:
-    try:
-        features = base64.b64decode(line["features"])
-        target = None
-        if line["target"] is not None:
-            target = Target(line["target"]["offset"], Event.parse(line["target"]["event"], features))
-        event = Event(features=features, target=target, **{field: line[field] for field in EVENT_FIELDS})
-        return Line(
-            Entry(line["offset"], event), line["input"], rated=line["at"] is not None, refused=line.get("refused")
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{name}, line {number} is not a line of {LOG_FORMAT}: {error}") from None

@@ -12,6 +12,7 @@ propensity that is logged is the true one. K candidates, the best first.
                posterior (Thompson 1933; Agrawal & Goyal 2013)                                  epsilon as a floor
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,3 +93,8 @@ def wins(scores: Floats, doubts: Floats, draws: int, rng: np.random.Generator) -
     sampled = scores + doubts * rng.standard_normal((draws, len(scores)))
     share: Floats = np.bincount(sampled.argmax(1), minlength=len(scores)) / draws
     return share
+
+
+def draw_key(prediction_id: str) -> int:
+    """What a policy that explores draws with: the log's own id, so that the draw can be made again."""
+    return int.from_bytes(hashlib.sha256(prediction_id.encode()).digest()[:8], "little")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from online.errors import BadInput, TooLarge
 from online.models import Answer
 from online.schemas import (
+    Erased,
     ErrorAnswer,
     FeedbackAnswer,
     FeedbackFate,
@@ -147,6 +148,12 @@ async def retract(model: ModelHere, id: str) -> Response:
     """Take one feedback back; it is un-learned exactly."""
     receipt = await model.predictor.retract(id)
     return answer(receipt.model_dump(), 202, live_stamp(model))
+
+
+@router.delete("/v1/models/{model}/users/{user}", status_code=202, response_model=Erased)
+async def erase(model: ModelHere, user: str) -> Response:
+    """Forget a user: everything they said is un-learned exactly, their name and their words are blanked."""
+    return answer((await model.predictor.erase(user)).model_dump(), 202, live_stamp(model))
 
 
 @router.get("/v1/models")

@@ -5,7 +5,6 @@ feedback:  items -> events -> one durable transaction (rows + events + new repli
 """
 
 import asyncio
-import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,8 +17,9 @@ from sqlalchemy import Connection
 from online import store
 from online.errors import BadInput, Conflict, NotFound, TooLarge
 from online.models import Answer, Encoder, number_of
+from online.models.policies import draw_key
 from online.observability import Metrics
-from online.schemas import Event, Fate, FeedbackFate, FeedbackItem, PredictRequest, Receipt, Target
+from online.schemas import Erased, Event, Fate, FeedbackFate, FeedbackItem, PredictRequest, Receipt
 from online.serving.batcher import Batcher
 from online.serving.live import LiveModel, Served
 from online.settings import ModelSettings, Settings
@@ -291,9 +291,18 @@ class Predictor:
 
     def _retraction(self, connection: Connection, offset: int) -> Event:
         target = read_events(connection, self.name, offset - 1, 1)[0]
-        return Event(
-            f"{target.event.id}#retraction", "retraction", target.event.features, target=Target(offset, target.event)
-        )
+        return store.retraction(target.event, offset)
+
+    async def erase(self, user: str) -> Erased:
+        """Take back everything a user said, and blank their name and words. Doing so again finds nothing more."""
+        erased: Erased = await self.commit(lambda connection: self._record_erasure(connection, user))
+        return erased
+
+    def _record_erasure(self, connection: Connection, user: str) -> Erased:
+        ids = store.standing_of(connection, self.name, user)
+        offset = max((self._record_retraction(connection, id).offset for id in ids), default=0)
+        feedback, predictions = store.erase_user(connection, self.name, user)
+        return Erased(feedback=feedback, predictions=predictions, offset=offset)
 
     def _brought_along(self, connection: Connection, row: store.FeedbackRow) -> list[int]:
         """Offsets of what goes with a feedback: the restoring of its reply, and the reply once nobody stands by it."""
@@ -333,11 +342,6 @@ def check_number(place: int, item: FeedbackItem) -> None:
         number_of(item.label or "")
     except ValueError as error:
         raise BadInput(f"feedback {place}: {error}") from None
-
-
-def draw_key(prediction_id: str) -> int:
-    """What a policy that explores draws with: the log's own id, so that the draw can be made again."""
-    return int.from_bytes(hashlib.sha256(prediction_id.encode()).digest()[:8], "little")
 
 
 def shown_fate(row: store.FeedbackRow) -> FeedbackFate:

@@ -7,25 +7,26 @@ from pathlib import Path
 import pytest
 
 from online.errors import BadInput
-from online.evaluation.replay import Replay
-from online.evaluation.sources import header, open_source
+from online.evaluation.log import header
+from online.evaluation.replay import Contender, Replay
+from online.evaluation.sources import Reads, open_source
 from online.settings import Drift, ModelSettings
 from tests.support import replay_json, run_online
 
-KEYS = {"examples", "accuracy", "no_change_accuracy", "majority_accuracy"}
-KEYS |= {"examples_per_second", "state_sha256", "drift"}
+KEYS = {"name", "kind", "examples", "events", "asked", "same_answers", "figures"}
+KEYS |= {"examples_per_second", "state_sha256", "drift", "bad"}
 
 
 @pytest.mark.parametrize(("name", "examples", "bar"), [("ImageSegments", 2_310, 0.85), ("Phishing", 1_250, 0.88)])
 def test_the_classifier_beats_its_bar_on_rivers_streams(name: str, examples: int, bar: float) -> None:
     report = replay_json(f"river:{name}", "--model", "classifier")
     assert set(report) == KEYS and report["examples"] == examples
-    assert report["accuracy"] > bar > report["no_change_accuracy"]
+    assert report["figures"]["accuracy"] > bar > report["figures"]["no_change_accuracy"]
 
 
-def replayed(path: Path, kind: str = "classifier", label: str | None = None) -> Replay:
-    replay = Replay(open_source(str(path), label), kind, {})
-    replay.run(lambda number: None)
+def replayed(path: Path, kind: str = "classifier", label: str = "") -> Replay:
+    replay = Replay(open_source(str(path), Reads(label=label)), Contender(kind))
+    replay.run()
     return replay
 
 
@@ -71,9 +72,9 @@ def test_a_regressor_is_scored_by_its_errors_beside_no_change_and_the_mean(tmp_p
 def test_a_regressor_replays_rivers_regression_streams_and_a_classifier_does_not() -> None:
     report = replay_json("river:TrumpApproval", "--model", "regressor")
     assert report["examples"] == 1_001
-    assert report["mae"] < 0.5 < report["mean_mae"]
+    assert report["figures"]["mae"] < 0.5 < report["figures"]["mean_mae"]
     with pytest.raises(BadInput, match="replay it with --model regressor"):
-        Replay(open_source("river:TrumpApproval", None), "classifier", {})
+        Replay(open_source("river:TrumpApproval"), Contender("classifier"))
 
 
 def test_a_label_that_is_no_number_is_named_where_numbers_are_predicted(tmp_path: Path) -> None:
@@ -107,8 +108,8 @@ def test_towers_read_what_classifiers_read(tmp_path: Path) -> None:
         ('{"label": "a"}', "expected"),
         ('{"input": [1], "label": "a"}\n{"input": [1]}', "line 2"),
         ('{"input": [1], "label": "a"}\n{"input": [1, 2], "label": "a"}', "has 2 numbers; this model takes 1"),
-        ('{"input": [1], "label": "a"}\n{"input": [NaN], "label": "a"}', "finite"),
-        ('{"input": [1], "label": NaN}', "line 1 has no label"),
+        ('{"input": [1], "label": "a"}\n{"input": [NaN], "label": "a"}', "line 2 is not JSON"),
+        ('{"input": [1], "label": "a"}\n{"input": [1], "label": null}', "line 2 has no label"),
         ('{"input": [1], "label": ""}', "line 1 has no label"),
     ],
 )
@@ -121,9 +122,9 @@ def test_a_line_that_cannot_be_replayed_is_named(tmp_path: Path, text: str, word
 def test_a_csv_wants_to_know_its_label(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("x,y\n1,a\n")
     with pytest.raises(BadInput, match="--label COLUMN"):
-        open_source(str(tmp_path / "b.csv"), None)
+        open_source(str(tmp_path / "b.csv"))
     with pytest.raises(BadInput, match="has no column 'z'; it has x, y"):
-        open_source(str(tmp_path / "b.csv"), "z")
+        open_source(str(tmp_path / "b.csv"), Reads(label="z"))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_a_row_of_a_csv_that_lacks_its_label_or_has_too_many_cells_is_named(
 ) -> None:
     (tmp_path / "b.csv").write_text(f"x,y\n1,a\n{row}\n")
     with pytest.raises(BadInput, match=words):
-        open_source(str(tmp_path / "b.csv"), "y")
+        replayed(tmp_path / "b.csv", label="y")
 
 
 @pytest.mark.parametrize("name", ["b.jsonl", "b.csv", "b.jsonl.gz", "folder"])
@@ -144,7 +145,7 @@ def test_what_cannot_be_read_as_text_is_named(tmp_path: Path, name: str) -> None
     if name != "folder":
         (tmp_path / name).write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match=f"{name} cannot be read"):
-        open_source(str(tmp_path / name), "y")
+        open_source(str(tmp_path / name), Reads(label="y"))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_a_log_is_replayed_with_the_drift_of_its_service(
 ) -> None:
     spec = ModelSettings(name="m", kind="knn", options={"input": "table"}, drift="act")
     (tmp_path / "log.jsonl").write_text(json.dumps(header(spec, spec.options, "table")))
-    assert Replay(open_source(str(tmp_path / "log.jsonl"), None), kind, {}, drift=given).pupil.drift == used
+    assert Replay(open_source(str(tmp_path / "log.jsonl")), Contender(kind, drift=given)).pupil.drift == used
 
 
 def test_the_table_for_people_shows_the_baselines() -> None:

@@ -38,7 +38,7 @@ def changes(detector: Adwin, told: Sequence[int]) -> list[tuple[int, Change]]:
 
 
 def rivers_adwin() -> Any:
-    return ADWIN(delta=DELTA, clock=32)  # type: ignore[no-untyped-call]
+    return ADWIN(delta=DELTA, clock=32)
 
 
 @pytest.mark.parametrize("seed", range(6))

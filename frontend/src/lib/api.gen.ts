@@ -68,6 +68,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/users/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Erase
+         * @description Forget a user: everything they said is un-learned exactly, their name and their words are blanked.
+         */
+        delete: operations["erase_v1_models__model__users__user__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -336,6 +356,21 @@ export interface components {
             window: number;
             /** Noted At */
             noted_at: string;
+        };
+        /**
+         * Erased
+         * @description What was blanked: how many feedbacks and predictions of the user.
+         */
+        Erased: {
+            /** Feedback */
+            feedback: number;
+            /** Predictions */
+            predictions: number;
+            /**
+             * Offset
+             * @description of the last retraction: learned until here, nothing is left of them; 0: none
+             */
+            offset: number;
         };
         /** ErrorAnswer */
         ErrorAnswer: {
@@ -845,6 +880,74 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    erase_v1_models__model__users__user__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                user: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erased"];
                 };
             };
             /** @description the request cannot be meant; nothing changed */

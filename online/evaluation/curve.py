@@ -1,0 +1,57 @@
+"""A learning curve of any length in bounded memory: sums over stretches that double in width when there are too many."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+MOST = 512  # stretches; there are never fewer than half as many once there were
+
+
+@dataclass(slots=True)
+class Stretch:
+    """until: the number of its last example. counts and sums by predictor: of what was judged, of what it scored."""
+
+    until: int
+    counts: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, float] = field(default_factory=dict)
+
+    def add(self, scores: Mapping[str, float]) -> None:
+        for name, value in scores.items():
+            self.counts[name] = self.counts.get(name, 0) + 1
+            self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def joined(self, later: "Stretch") -> "Stretch":
+        names = self.counts.keys() | later.counts.keys()
+        counts = {name: self.counts.get(name, 0) + later.counts.get(name, 0) for name in names}
+        sums = {name: self.sums.get(name, 0.0) + later.sums.get(name, 0.0) for name in names}
+        return Stretch(later.until, counts, sums)
+
+    def mean(self, name: str) -> float | None:
+        return self.sums[name] / self.counts[name] if self.counts.get(name) else None
+
+
+@dataclass(slots=True)
+class Curve:
+    width: int = 1
+    number: int = 0
+    whole: list[Stretch] = field(default_factory=list)
+    last: Stretch = field(default_factory=lambda: Stretch(0))
+
+    def add(self, scores: Mapping[str, float]) -> None:
+        """scores: of each predictor that could be judged by this example."""
+        self.number += 1
+        self.last.until = self.number
+        self.last.add(scores)
+        if self.number % self.width == 0:
+            self.whole.append(self.last)
+            self.last = Stretch(self.number)
+            if len(self.whole) == MOST:
+                self.whole = [a.joined(b) for a, b in zip(self.whole[::2], self.whole[1::2], strict=True)]
+                self.width *= 2
+
+    def stretches(self, most: int = MOST) -> Sequence[Stretch]:
+        """All of it, in at most `most` stretches of equal width but for the last."""
+        found = [*self.whole, *([self.last] if self.last.counts else [])]
+        while len(found) > most:
+            pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
+            found = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+        return found
