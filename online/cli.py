@@ -20,7 +20,9 @@ from online.settings import Device, Drift, Settings
 from online.settings import load as load_settings
 
 if TYPE_CHECKING:
-    from online.evaluation.replay import Replay, Report
+    from online.evaluation.race import Result
+    from online.evaluation.replay import Contender, Span
+    from online.evaluation.sources import Source
     from online.learning.adapting import Tick
     from online.snapshots import Snapshots
     from online.workspace import Workspace
@@ -158,63 +160,77 @@ def stop_with_parent() -> None:
 
 @app.command()
 def replay(
-    source: Annotated[str, typer.Argument(help="a log of ours, JSONL of {input, label}, a CSV, or river:Phishing")],
-    model: Annotated[str, typer.Option("--model", help="kind of model: classifier, regressor, tower, best_of, ...")],
-    label: Annotated[Optional[str], typer.Option("--label", help="a CSV's label column")] = None,
-    option: Annotated[
-        Optional[list[str]], typer.Option("--option", help="NAME=VALUE of the model; may be repeated")
+    source: Annotated[
+        str, typer.Argument(help="our log, JSONL, CSV, Parquet, VW text, river:NAME, sklearn:NAME, or -")
+    ],
+    model: Annotated[
+        Optional[list[str]], typer.Option("--model", help="KIND or KIND:NAME=VALUE,...; repeated: side by side")
     ] = None,
+    candidates: Annotated[
+        Optional[Path], typer.Option("--candidates", help="TOML of [[candidate]] with kind, options, grid")
+    ] = None,
+    option: Annotated[
+        Optional[list[str]], typer.Option("--option", help="NAME=VALUE of every --model; may be repeated")
+    ] = None,
+    label: Annotated[str, typer.Option("--label", help="the label's column, of a CSV or Parquet")] = "",
+    format: Annotated[str, typer.Option("--format", help="where the name does not tell: jsonl, csv, parquet, vw")] = "",
+    delay: Annotated[
+        str, typer.Option("--delay", help="labels arrive so many examples later; or 3600s; or at a column's time")
+    ] = "0",
+    at: Annotated[str, typer.Option("--at", help="the column with the time of each example, for --delay")] = "",
+    every: Annotated[int, typer.Option("--every", min=1, help="learn when so many examples are there to learn")] = 1,
+    from_offset: Annotated[int, typer.Option("--from-offset", min=0, help="learn up to here, score from here on")] = 0,
+    to_offset: Annotated[Optional[int], typer.Option("--to-offset", min=1, help="the last event to take")] = None,
+    max_bad_ratio: Annotated[
+        float, typer.Option("--max-bad-ratio", min=0, max=1, help="the share of unusable lines that is borne")
+    ] = 0.0,
     device: Annotated[Device, typer.Option("--device", help="where it computes")] = "cpu",
     drift: Annotated[Optional[Drift], typer.Option("--drift", help="default: as the log's service, or watch")] = None,
+    csv: Annotated[Optional[Path], typer.Option("--csv", help="file for the learning curves")] = None,
+    report: Annotated[Optional[Path], typer.Option("--report", help="file for a page of it all, with plots")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Replay a logged stream: predict, score, then learn, each example in order.
+    """Replay a logged stream: answer, score, then learn, each example in order. The first model is the champion.
 
-    Examples: online replay river:Phishing --model classifier | online replay log.jsonl --model ranker --json
+    Examples: online replay river:Phishing --model classifier | online replay log.jsonl.zst --model ranker --json |
+    online replay elec.csv --label class --delay 48 --model logistic --model river:estimator=arf
     """
-    from online.evaluation.replay import Contender, Replay
-    from online.evaluation.sources import Reads, open_source
+    from rich.console import Console
+
+    from online.evaluation.contenders import contenders, options_from
+    from online.evaluation.replay import Contender, Span
+    from online.evaluation.sources import Delay, Reads, open_source
+    from online.evaluation.table import as_json as json_of
+    from online.evaluation.table import show, write_csv
     from online.learning.process import choose_device
 
-    opened = open_source(source, Reads(label=label or ""))
-    try:
-        running = Replay(
-            opened, Contender(model, options_from(option or []), device=choose_device(device), drift=drift)
-        )
-    except ValueError as error:
-        raise SetupError(str(error)) from None
-    interrupted = run_with_bar(running)
-    report = running.report()
-    print_json(report) if as_json else print_table(report, interrupted)
-    raise typer.Exit(130 if interrupted else 0)
+    reads = Reads(format, label, Delay.parse(delay, at), max_bad_ratio)
+    like = Contender("", device=choose_device(device), drift=drift, every=every)
+    asked = contenders(model or [], options_from(option or []), candidates, like)
+    span = Span(from_offset, to_offset)
+    results, interrupted = under_replay_bar(open_source(source, reads), asked, span, max_bad_ratio)
+    if csv is not None:
+        write_csv(results, csv)
+    if report is not None:
+        from online.evaluation.report import write_report
+
+        write_report(results, source, interrupted, report)
+    typer.echo(json.dumps(json_of(results, interrupted))) if as_json else show(results, interrupted, Console())
+    failed = [result for result in results if result.report is None]
+    raise typer.Exit(130 if interrupted else 2 if len(failed) == len(results) else 1 if failed else 0)
 
 
-def options_from(pairs: Sequence[str]) -> dict[str, Any]:
-    """["scale=2", "input=text"] -> {"scale": 2, "input": "text"}; values are JSON where they can be."""
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise SetupError(f"--option takes NAME=VALUE, not {pair!r}")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
-
-
-def run_with_bar(running: "Replay") -> bool:
-    """Replay under a progress bar on standard error; True when Ctrl-C ended it early."""
+def under_replay_bar(
+    source: "Source", asked: Sequence["Contender"], span: "Span", max_bad_ratio: float
+) -> tuple[list["Result"], bool]:
+    """The results, and whether Ctrl-C ended it early; under a progress bar on standard error."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
+    from online.evaluation.race import raced
+
+    words, rate = TextColumn("{task.description}"), TextColumn("{task.fields[rate]}")
+    columns = (words, BarColumn(), TaskProgressColumn(), rate, TimeRemainingColumn())
     started = time.monotonic()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("replay", total=1.0, rate="")
@@ -223,11 +239,7 @@ def run_with_bar(running: "Replay") -> bool:
             speed = examples / max(time.monotonic() - started, 1e-9)
             progress.update(task, completed=share, rate=f"{examples:,} examples, {speed:,.0f}/s")
 
-        try:
-            running.run(at)
-        except KeyboardInterrupt:
-            return True
-    return False
+        return raced(source, asked, span, max_bad_ratio, at)
 
 
 def under_bar(work: Callable[["Tick"], T]) -> T:
@@ -241,49 +253,6 @@ def under_bar(work: Callable[["Tick"], T]) -> T:
             return work(lambda what, done, of: progress.update(task, description=what, completed=done, total=of))
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
-
-
-LABEL_ROWS = (
-    ("this model", "accuracy"),
-    ("no change (the last label again)", "no_change_accuracy"),
-    ("majority (the most frequent label)", "majority_accuracy"),
-)
-NUMBER_ROWS = (
-    ("this model", "mae"),
-    ("no change (the last number again)", "no_change_mae"),
-    ("mean (of all numbers so far)", "mean_mae"),
-)
-
-
-def print_json(report: "Report") -> None:
-    from dataclasses import asdict
-
-    typer.echo(json.dumps(asdict(report)))
-
-
-def print_table(report: "Report", interrupted: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    title = "so far (interrupted)" if interrupted else None
-    numbers = "mae" in report.figures
-    table = Table("predictor", "mean absolute error" if numbers else "prequential accuracy", title=title)
-    for predictor, name in NUMBER_ROWS if numbers else LABEL_ROWS:
-        ratio = report.figures[name]
-        table.add_row(predictor, "-" if ratio is None else f"{ratio:.6g}" if numbers else f"{ratio:.2%}")
-    console = Console()
-    console.print(table)
-    if numbers and report.figures["mae"] is not None:
-        console.print(f"root mean square error {report.figures['rmse']}, R2 {report.figures['r2']}")
-    console.print(
-        f"{report.examples:,} examples, {report.examples_per_second:,.0f} a second, state {report.state_sha256}"
-    )
-    console.print(f"{len(report.drift)} drift alarms{':' if report.drift else ''}")
-    for alarm in report.drift:
-        where = alarm.label or ("" if alarm.projection is None else f"direction {alarm.projection}")
-        console.print(
-            f"  at {alarm.offset:,}: {alarm.what} {where} {alarm.before:.3g} -> {alarm.after:.3g} since {alarm.since:,}"
-        )
 
 
 @log_app.command()

@@ -330,7 +330,8 @@ def log_rows(connection: Connection, model: str, after: int, count: int) -> list
     joined = EVENTS.outerjoin(
         feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
     ).outerjoin(prediction, prediction.c.id == feedback.c.prediction_id)
-    asked = [feedback.c.user, feedback.c.created_at, feedback.c.prediction_id, feedback.c.input.label("own_input")]
+    asked = [feedback.c[name] for name in ("user", "created_at", "learned_at", "prediction_id")]
+    asked.append(feedback.c.input.label("own_input"))
     answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
     query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *asked, *answered).select_from(joined)
     page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)

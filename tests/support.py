@@ -115,5 +115,5 @@ def run_online(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]
 def replay_json(*arguments: str) -> dict[str, Any]:
     done = run_online("replay", *arguments, "--json")
     assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)
+    report: dict[str, Any] = json.loads(done.stdout)["results"][0]
     return report

@@ -120,7 +120,7 @@ def test_the_shipped_log_replays_to_the_state_its_page_names() -> None:
     printed = subprocess.run(
         [sys.executable, "-m", *command.split()], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert json.loads(printed.stdout)["state_sha256"] == state
+    assert json.loads(printed.stdout)["results"][0]["state_sha256"] == state
 
 
 def test_the_starter_repertoire_is_what_its_page_says() -> None:

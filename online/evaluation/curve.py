@@ -8,13 +8,21 @@ MOST = 512  # stretches; there are never fewer than half as many once there were
 
 @dataclass(slots=True)
 class Stretch:
-    """until: the number of its last example. counts and sums by predictor: of what was judged, of what it scored."""
+    """until: the number of its last example. counts and sums by predictor: of what was judged, of what it scored.
+
+    offset: of the event that told its last example. began, ended: the times of the first and the last, as the log has
+    them.
+    """
 
     until: int
     counts: dict[str, int] = field(default_factory=dict)
     sums: dict[str, float] = field(default_factory=dict)
+    offset: int = 0
+    began: str | None = None
+    ended: str | None = None
 
-    def add(self, scores: Mapping[str, float]) -> None:
+    def add(self, scores: Mapping[str, float], offset: int, at: str | None) -> None:
+        self.offset, self.began, self.ended = offset, self.began or at, at or self.ended
         for name, value in scores.items():
             self.counts[name] = self.counts.get(name, 0) + 1
             self.sums[name] = self.sums.get(name, 0.0) + value
@@ -23,7 +31,8 @@ class Stretch:
         names = self.counts.keys() | later.counts.keys()
         counts = {name: self.counts.get(name, 0) + later.counts.get(name, 0) for name in names}
         sums = {name: self.sums.get(name, 0.0) + later.sums.get(name, 0.0) for name in names}
-        return Stretch(later.until, counts, sums)
+        began, ended = self.began or later.began, later.ended or self.ended
+        return Stretch(later.until, counts, sums, later.offset, began, ended)
 
     def mean(self, name: str) -> float | None:
         return self.sums[name] / self.counts[name] if self.counts.get(name) else None
@@ -36,11 +45,11 @@ class Curve:
     whole: list[Stretch] = field(default_factory=list)
     last: Stretch = field(default_factory=lambda: Stretch(0))
 
-    def add(self, scores: Mapping[str, float]) -> None:
+    def add(self, scores: Mapping[str, float], offset: int = 0, at: str | None = None) -> None:
         """scores: of each predictor that could be judged by this example."""
         self.number += 1
         self.last.until = self.number
-        self.last.add(scores)
+        self.last.add(scores, offset, at)
         if self.number % self.width == 0:
             self.whole.append(self.last)
             self.last = Stretch(self.number)

@@ -76,7 +76,7 @@ def reading(path: Path) -> Iterator[tuple[IO[str], Callable[[], int]]]:
     Raises BadInput when it cannot be opened, unpacked or read as text, then or later.
     """
     try:
-        with open(path, "rb") as raw, io.TextIOWrapper(unpacked(raw, path.suffix), newline="") as file:
+        with open(path, "rb") as raw, io.TextIOWrapper(unpacked(raw, path.suffix), "utf-8-sig", newline="") as file:
             yield file, raw.tell
     except EOFError:
         raise BadInput(f"{path} is cut off: its compressed data ends in the middle") from None

@@ -13,6 +13,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -57,6 +58,14 @@ class Told:
     user: str | None = None
     at: str | None = None
     refused: str | None = None
+    learned_at: str | None = None
+
+    @property
+    def lateness(self) -> float | None:
+        """Seconds from its acknowledgement to the version that had learned it."""
+        if self.at is None or self.learned_at is None:
+            return None
+        return (datetime.fromisoformat(self.learned_at) - datetime.fromisoformat(self.at)).total_seconds()
 
 
 Line = Asked | Told
@@ -97,6 +106,8 @@ def told_line(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, A
         line["features"] = encoded(row["features"])
     if row["offset"] in refused:
         line["refused"] = refused[row["offset"]]
+    if row["learned_at"] is not None:
+        line["learned_at"] = row["learned_at"]
     return {"told": {**line, **whose(row)}}
 
 
@@ -149,5 +160,5 @@ def _told(line: dict[str, Any]) -> Told:
     if line["target"] is not None:
         target = Target(line["target"]["offset"], Event.parse(line["target"]["event"], features))
     event = Event(features=features, target=target, **{name: line[name] for name in OF_EVENT})
-    said = {name: line.get(name) for name in ("user", "at", "refused")}
+    said = {name: line.get(name) for name in ("user", "at", "refused", "learned_at")}
     return Told(Entry(line["offset"], event), line.get("about"), line.get("input"), **said)

@@ -18,6 +18,7 @@ from online.errors import BadInput
 from online.evaluation.formats import Bad
 from online.evaluation.log import Asked, Line, Told
 from online.evaluation.scores import (
+    Details,
     Figures,
     Guesses,
     LabelScore,
@@ -37,6 +38,7 @@ from online.settings import Drift
 from online.workspace import cache_folder
 
 TEXTS_OR_TABLES_ONLY = ("ranker", "river")  # every other kind has an option `input` and reads whatever a source holds
+Loss = tuple[int, float | None]  # offset of an outcome, and what the model lost by it; None where it is silent
 TOGETHER = 256  # lines taken at once; answers given together; events learned together
 
 
@@ -59,13 +61,19 @@ class Span:
     start: int = 0
     end: int | None = None
 
+    def of(self, lines: Iterator[Line]) -> Iterator[Line]:
+        for line in lines:
+            if self.end is not None and isinstance(line, Told) and line.entry.offset > self.end:
+                return
+            yield line
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """figures: what the score knows, by name; None while nothing was scored.
 
     examples: outcomes about something asked. events: everything learned. same_answers of asked: how many answers the
-    log's own model gave again.
+    log's own model gave again. bad: lines that could not be used.
     """
 
     name: str
@@ -79,6 +87,7 @@ class Report:
     state_sha256: str
     drift: list[Alarm]
     bad: int
+    details: Details
 
 
 class Features:
@@ -162,9 +171,17 @@ class Replay:
     """One source through one model. It may be interrupted after any `feed`; `report` then tells what is known so far."""
 
     def __init__(
-        self, source: Source, contender: Contender, span: Span | None = None, max_bad_ratio: float = 0.0
+        self,
+        source: Source,
+        contender: Contender,
+        span: Span | None = None,
+        max_bad_ratio: float = 0.0,
+        encoded: str = "",
     ) -> None:
-        """Raises BadInput for a kind that cannot read the source, ValueError for options that do not exist."""
+        """encoded: names the encoder whose features the lines that are fed have already.
+
+        Raises BadInput for a kind that cannot read the source, ValueError for options that do not exist.
+        """
         kind = contender.kind
         if source.numbers and kind != "regressor":
             raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
@@ -174,7 +191,8 @@ class Replay:
         self.same = self.own and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
         logged = self.own or (reads_any(kind) and self._same_input())
         self.encoder = None if logged else self._encoder(kind)
-        self.features, self.bad = Features(self.encoder), Bad(max_bad_ratio)
+        made = self.encoder is not None and self.encoder.epoch == encoded
+        self.features, self.bad = Features(None if made else self.encoder), Bad(max_bad_ratio)
         drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
         self.pupil = Pupil(kind, self.options, contender.device, self._history, drift=contender.drift or drift)
         self.score: Score = NumberScore() if kind == "regressor" else LabelScore()
@@ -220,22 +238,15 @@ class Replay:
 
         Raises BadInput where more of it is bad than is bearable.
         """
-        lines = self.source.lines(self.bad, lambda share: at(share, self.examples))
+        lines = self.span.of(self.source.lines(self.bad, lambda share: at(share, self.examples)))
         while chunk := list(islice(lines, TOGETHER)):
             self.feed(chunk)
-            if self.over:
-                break
         self.finish()
 
-    @property
-    def over(self) -> bool:
-        end = self.span.end
-        return end is not None and self.pupil.learned_until + len(self.told) >= end
-
-    def feed(self, lines: Iterable[Line]) -> list[float | None]:
+    def feed(self, lines: Iterable[Line]) -> list[Loss]:
         """Take the next lines. Gives the losses of the outcomes that became due, in order; None where one is silent."""
         self.started = self.started or time.perf_counter()
-        losses = list[float | None]()
+        losses = list[Loss]()
         whole = list(lines)
         self.lines += len(whole)
         for line in self.features.of(whole, self.bad):
@@ -243,14 +254,14 @@ class Replay:
         self.seconds = time.perf_counter() - self.started
         return losses
 
-    def finish(self) -> list[float | None]:
+    def finish(self) -> list[Loss]:
         """Answer, score and learn what is still open. Raises BadInput where more was bad than is bearable."""
         losses = self._learn()
         self.seconds = time.perf_counter() - (self.started or time.perf_counter())
         self.bad.check(self.lines)
         return losses
 
-    def _ask(self, line: Asked) -> list[float | None]:
+    def _ask(self, line: Asked) -> list[Loss]:
         losses = self._learn() if len(self.told) >= self.contender.every else []
         if line.told or self.same:
             self.asked.append((line, self.score.guesses()))
@@ -258,9 +269,7 @@ class Replay:
             self._answer()
         return losses
 
-    def _tell(self, line: Told) -> list[float | None]:
-        if self.span.end is not None and line.entry.offset > self.span.end:
-            return []
+    def _tell(self, line: Told) -> list[Loss]:
         self.told.append(line)
         event = line.entry.event
         if line.asked is not None and tells_what_is_right(event):
@@ -290,10 +299,10 @@ class Replay:
                 self.said[line.id] = Said(answer, line.told, guesses, old, served, line.version, line.user)
         self.asked = []
 
-    def _learn(self) -> list[float | None]:
+    def _learn(self) -> list[Loss]:
         """Score and learn what was told since."""
         self._answer()
-        losses, entries = list[float | None](), list[Entry]()
+        losses, entries = list[Loss](), list[Entry]()
         for line in self.told:
             entry = line.entry
             if line.refused is not None:
@@ -308,7 +317,7 @@ class Replay:
             self._freeze()
         return losses
 
-    def _scored(self, line: Told, losses: list[float | None]) -> Entry:
+    def _scored(self, line: Told, losses: list[Loss]) -> Entry:
         """Score what was said. The entry, with the model's own answer where nobody else gave one: drift is judged by it."""
         entry, said = line.entry, self.said.get(line.asked or "")
         if said is None:
@@ -318,7 +327,8 @@ class Replay:
             del self.said[line.asked or ""]
         if entry.event.kind in ("label", "correction", "reward") and entry.offset > self.span.start:
             self.examples += 1
-            losses.append(self.score.add(entry.event, said))
+            loss = self.score.add(entry.event, said, entry.offset, line.at, line.lateness)
+            losses.append((entry.offset, loss))
         if self.source.header:
             return entry
         return Entry(entry.offset, replace(entry.event, choice=said.answer.choice))
@@ -353,6 +363,7 @@ class Replay:
             self.pupil.model.fingerprint(),
             list(self.pupil.monitor.alarms),
             self.bad.count,
+            self.score.details(),
         )
 
 

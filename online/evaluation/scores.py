@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from online.evaluation.curve import Curve
+from online.evaluation.curve import Curve, Stretch
 from online.models import Answer, number_of
 from online.schemas import Event
 
@@ -24,9 +24,24 @@ FADING = 0.999
 BINS = 15  # of the expected calibration error
 LEAST_CHANCE = 1e-6  # what a label that was not listed is held to have got
 MOST_VERSIONS, MOST_USERS = 4_096, 100_000
+LATENESS = "lateness"  # in a curve: seconds from a feedback to the version that had learned it
 
 Figures = dict[str, float | None]
 Guesses = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """versions, users: of what was served: version -> (rated, right), and how many ratings each user gave.
+
+    labels: label -> count, recall, precision. reliability: (count, mean chance, share right) of each bin of chances.
+    """
+
+    curve: list[Stretch]
+    versions: dict[int, tuple[int, int]]
+    users: dict[str, int]
+    labels: dict[str, dict[str, float]] = field(default_factory=dict)
+    reliability: list[tuple[int, float, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -73,11 +88,19 @@ class Score(Protocol):
     def guesses(self) -> Guesses:
         """What the baselines would answer now."""
 
-    def add(self, event: Event, said: Said) -> float | None:
-        """The model's loss by this outcome; None where it is silent about it."""
+    def add(
+        self, event: Event, said: Said, offset: int = 0, at: str | None = None, late: float | None = None
+    ) -> float | None:
+        """The model's loss by this outcome; None where it is silent about it.
+
+        offset, at: of the event. late: seconds until it was learned.
+        """
 
     def figures(self) -> Figures:
         """By name; None where nothing was judged."""
+
+    def details(self) -> Details:
+        """What figures are made of."""
 
 
 @dataclass(slots=True)
@@ -109,6 +132,10 @@ class Calibration:
         self.chances[place] += top
         self.rights[place] += best == truth
 
+    def bins(self) -> list[tuple[int, float, float]]:
+        full = [(n, c / n, r / n) for n, c, r in zip(self.sizes, self.chances, self.rights, strict=True) if n]
+        return [(count, round(chance, 6), round(right, 6)) for count, chance, right in full]
+
     def figures(self) -> Figures:
         if not self.count:
             return {"log_loss": None, "brier": None, "ece": None}
@@ -136,6 +163,10 @@ class Served:
         if said.user is not None:
             known = said.user in self.users or len(self.users) < MOST_USERS
             self.users[said.user if known else "(others)"] += 1
+
+    def told(self) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
+        versions = {version: (hits.judged, hits.right) for version, hits in sorted(self.versions.items())}
+        return versions, dict(self.users.most_common())
 
     def _widen(self) -> None:
         self.stride *= 2
@@ -168,7 +199,9 @@ class LabelScore:
     def guesses(self) -> Guesses:
         return {"no_change": self.last, "majority": self.most}
 
-    def add(self, event: Event, said: Said) -> float | None:
+    def add(
+        self, event: Event, said: Said, offset: int = 0, at: str | None = None, late: float | None = None
+    ) -> float | None:
         up = tells_what_is_right(event)
         answers = {"model": said.answer.choice, **said.guesses}
         if said.served is not None:
@@ -181,7 +214,7 @@ class LabelScore:
         }
         for name, right in judged.items():
             self.hits[name].add(right > 0)
-        self.curve.add(judged)
+        self.curve.add(with_lateness(judged, late), offset, at)
         if "model" in judged:
             self._model(judged["model"] > 0, event.label if up else None, said.answer)
         return 1 - judged["model"] if "model" in judged else None
@@ -212,6 +245,10 @@ class LabelScore:
         }
         return {**figures, **agreement(self.confusion), **self.calibration.figures()}
 
+    def details(self) -> Details:
+        reliability = self.calibration.bins()
+        return Details([*self.curve.stretches()], *self.served.told(), self.per_label(), reliability)
+
     def per_label(self) -> dict[str, dict[str, float]]:
         """label -> how often it was right, and recall and precision of the model."""
         right = Counter[str]()
@@ -229,6 +266,10 @@ class LabelScore:
             }
             for label, count in right.most_common()
         }
+
+
+def with_lateness(scores: dict[str, float], late: float | None) -> dict[str, float]:
+    return scores if late is None else {**scores, LATENESS: late}
 
 
 def beyond(accuracy: float | None, chance: float | None) -> float | None:
@@ -273,12 +314,18 @@ class NumberScore:
     def guesses(self) -> Guesses:
         return {"no_change": self.last, "mean": self.mean} if self.count else {}
 
-    def add(self, event: Event, said: Said) -> float | None:
+    def add(
+        self, event: Event, said: Said, offset: int = 0, at: str | None = None, late: float | None = None
+    ) -> float | None:
         value = number_of(event.label)
         self.served.add(False, said)  # a number is never simply right or wrong
-        return self._judge(value, said) if said.answer.choice is not None and said.guesses else None
+        if said.answer.choice is None or not said.guesses:
+            return None
+        errors = self._judge(value, said)
+        self.curve.add(with_lateness(errors, late), offset, at)
+        return errors["model"]
 
-    def _judge(self, value: float, said: Said) -> float:
+    def _judge(self, value: float, said: Said) -> dict[str, float]:
         answers = {"model": float(said.answer.choice or 0), **said.guesses}
         for name, answer in (("served", said.served), ("frozen", said.frozen)):
             if answer is not None and answer.choice is not None:
@@ -291,9 +338,7 @@ class NumberScore:
         if said.answer.interval is not None:
             low, high = said.answer.interval
             self.covered.add(low <= value <= high)
-        errors = {name: abs(number - value) for name, number in answers.items()}
-        self.curve.add(errors)
-        return float(errors["model"])
+        return {name: abs(number - value) for name, number in answers.items()}
 
     def figures(self) -> Figures:
         judged = self.judged["model"]
@@ -307,6 +352,9 @@ class NumberScore:
             "covered": self.covered.share,
             "served_rated": self.served.hits.judged,
         }
+
+    def details(self) -> Details:
+        return Details([*self.curve.stretches()], *self.served.told())
 
 
 def short(value: Any) -> float:
