@@ -152,6 +152,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Labels
+         * @description Every label that feedback named, retired ones too, in the order they came.
+         */
+        get: operations["labels_v1_models__model__labels_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/labels/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Restore
+         * @description Give a retired label again, as if it had never been away.
+         */
+        put: operations["restore_v1_models__model__labels__label__put"];
+        post?: never;
+        /**
+         * Retire
+         * @description Stop giving a label. What is learned about it, before and meanwhile, waits until it is restored.
+         */
+        delete: operations["retire_v1_models__model__labels__label__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/versions": {
         parameters: {
             query?: never;
@@ -369,6 +413,26 @@ export interface components {
         HTTPValidationError: {
             /** Detail */
             detail?: components["schemas"]["ValidationError"][];
+        };
+        /** LabelShown */
+        LabelShown: {
+            /** Label */
+            label: string;
+            /**
+             * Active
+             * @description false: it was retired, and is given no more until it is restored
+             */
+            active: boolean;
+            /**
+             * Offset
+             * @description of when it was last retired or restored, or else came first
+             */
+            offset: number;
+        };
+        /** LabelsAnswer */
+        LabelsAnswer: {
+            /** Labels */
+            labels: components["schemas"]["LabelShown"][];
         };
         /** PredictAnswer */
         PredictAnswer: {
@@ -649,7 +713,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -720,7 +784,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -788,7 +852,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -856,7 +920,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -921,7 +985,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -979,7 +1043,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1046,7 +1110,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1117,7 +1181,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1185,7 +1249,210 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    labels_v1_models__model__labels_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelsAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    restore_v1_models__model__labels__label__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    retire_v1_models__model__labels__label__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1252,7 +1519,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1323,7 +1590,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1390,7 +1657,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1457,7 +1724,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1522,7 +1789,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1578,7 +1845,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
