@@ -230,6 +230,8 @@ class Classifier:
         self._count(self.ages.too_old(examples), times=-1)
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
+        if not examples:
+            return
         self.head.name_columns(self._names())
         for example in examples:  # in this order, wherever a batch was cut
             self.statistics.add_label(example.label)
