@@ -51,6 +51,7 @@ WAYS = (
     Way("no forgetting"),
     Way("window 25", {"window": 25}),
     Way("window 12", {"window": 12}),
+    Way("max_age 4,000", {"max_age": 4_000}),
     Way("drift = act", {"drift_window": REACH}, "act"),
     Way("oracle", {"drift_window": REACH}, oracle=True),
 )

@@ -105,6 +105,18 @@ class Client:
         listed: list[Json] = self._call("GET", "/replies")["replies"]
         return listed
 
+    def labels(self) -> list[Json]:
+        listed: list[Json] = self._call("GET", "/labels")["labels"]
+        return listed
+
+    def retire_label(self, label: str) -> Json:
+        """Stop giving a label until it is restored. Gives the receipt."""
+        return self._call("DELETE", f"/labels/{quote(label, safe='')}")
+
+    def restore_label(self, label: str) -> Json:
+        """Give a retired label again, as if it had never been away. Gives the receipt."""
+        return self._call("PUT", f"/labels/{quote(label, safe='')}")
+
     def events(self, timeout_s: float | None = None) -> Iterator[tuple[str, Json]]:
         """(name, data) as it happens; ends after `timeout_s` seconds without any."""
         import httpx

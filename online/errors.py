@@ -23,7 +23,7 @@ class TooLarge(BadInput):
 
 
 class NotFound(OnlineError, LookupError):
-    """No such model, prediction, feedback, reply or version."""
+    """No such model, prediction, feedback, reply, label or version."""
 
     status = 404
 

@@ -155,6 +155,19 @@ class RepliesAnswer(Wire):
     replies: list[ReplyShown]
 
 
+# labels
+
+
+class LabelShown(Wire):
+    label: str
+    active: bool = Field(description="false: it was retired, and is given no more until it is restored")
+    offset: int = Field(description="of when it was last retired or restored, or else came first")
+
+
+class LabelsAnswer(Wire):
+    labels: list[LabelShown]
+
+
 # versions
 
 
@@ -219,7 +232,8 @@ class ErrorAnswer(Wire):
 class Event:
     """One thing that happened to a model, self-contained: a learner needs nothing but these.
 
-    id: the feedback's id, or one derived from it. label: the right label, the reply's id, or what was answered.
+    id: the feedback's id, or one derived from it. label: the right label, the reply's id, or what was answered; of a
+    retirement and of a restoring, whose it is.
     text: a new reply's, or an example question's own. choice: what the prediction had chosen, for prequential scores. target: for a retraction, the event it takes back,
     carried whole.
     """

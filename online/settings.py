@@ -43,6 +43,9 @@ class Settings(Frozen):
     )
     stream: str | None = Field(None, description="redis:// URL of the stream; default: the store itself")
     device: Device = Field("auto", description="where the learner computes")
+    device_memory_fraction: float = Field(
+        1.0, gt=0, le=1, description="most of the accelerator's memory that the learner takes, as a share of all of it"
+    )
     models: tuple[ModelSettings, ...] = Field(
         (ModelSettings(name="chat", kind="ranker"),), description="the models to serve, one [[models]] table each"
     )

@@ -84,6 +84,17 @@ class ReplyRow(SQLModel, table=True):
     active: bool = True
 
 
+class LabelRow(SQLModel, table=True):
+    """A label that somebody retired or restored, as it was asked for; one without a row is given. offset: of that."""
+
+    __tablename__ = "label"
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    offset: int
+    active: bool
+
+
 class DriftRow(SQLModel, table=True):
     """An alarm of a drift detector: what changed, where, by how much (online/learning/drift.py)."""
 
@@ -112,9 +123,10 @@ class MetaRow(SQLModel, table=True):
 PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
 REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
+LABELS: Any = LabelRow.__table__  # type: ignore[attr-defined]
 DRIFT: Any = DriftRow.__table__  # type: ignore[attr-defined]
 META: Any = MetaRow.__table__  # type: ignore[attr-defined]
-TABLES = [PREDICTIONS, FEEDBACK, REPLIES, DRIFT, META, EVENTS]
+TABLES = [PREDICTIONS, FEEDBACK, REPLIES, LABELS, DRIFT, META, EVENTS]
 
 
 def now() -> str:
@@ -276,6 +288,30 @@ def replies_of(connection: Connection, model: str) -> list[ReplyRow]:
 
 def reply_count(connection: Connection, model: str) -> int:
     return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
+
+
+def labels_of(connection: Connection, model: str) -> list[LabelRow]:
+    """Every label that was ever told, in the order they came. offset: of its last change, or of when it came."""
+    joined = EVENTS.outerjoin(LABELS, (LABELS.c.model == EVENTS.c.model) & (LABELS.c.id == EVENTS.c.label))
+    first = func.min(EVENTS.c.offset)
+    query = select(EVENTS.c.label, first, LABELS.c.offset, LABELS.c.active).select_from(joined)
+    told = query.where(EVENTS.c.model == model, EVENTS.c.label != "")
+    found = connection.execute(told.group_by(EVENTS.c.label, LABELS.c.offset, LABELS.c.active).order_by(first))
+    return [
+        LabelRow(model=model, id=label, offset=came if changed is None else changed, active=active is not False)
+        for label, came, changed, active in found
+    ]
+
+
+def label_is_told(connection: Connection, model: str, label: str) -> bool:
+    query = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == label)
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def set_label_active(connection: Connection, model: str, label: str, active: bool, offset: int) -> None:
+    mine = (LABELS.c.model == model, LABELS.c.id == label)
+    connection.execute(delete(LABELS).where(*mine))
+    connection.execute(insert(LABELS).values(model=model, id=label, offset=offset, active=active))
 
 
 def add_drift(connection: Connection, model: str, alarms: Sequence[dict[str, Any]]) -> None:

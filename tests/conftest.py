@@ -30,6 +30,11 @@ kind = "classifier"
 options = { input = "text" }
 
 [[models]]
+name = "lab"
+kind = "classifier"
+options = { input = "vector", size = 2, scale = 4.0 }
+
+[[models]]
 name = "num"
 kind = "regressor"
 options = { input = "vector", size = 2, scale = 4.0, target_scale = 64.0 }

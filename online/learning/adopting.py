@@ -18,7 +18,7 @@ from typing import Any
 
 from online.errors import SetupError
 from online.learning.adapting import PAGE, Adaptation, Tick, Verdict, read_all, read_said
-from online.learning.process import choose_device, learner_of
+from online.learning.process import device_of, learner_of
 from online.models import recipe
 from online.models.adapter import Tuning
 from online.models.encoder import TextEncoder
@@ -122,7 +122,7 @@ def _asked(store: Store, model: str) -> Iterator[tuple[str, object]]:
 def learned(workspace: Workspace, model: ModelSettings) -> int:
     """The version in which all of the log is learned."""
     with closing(workspace.sql_stream(model.name)) as stream:
-        learner = learner_of(workspace, model, stream, choose_device(workspace.settings.device))
+        learner = learner_of(workspace, model, stream, device_of(workspace.settings))
         learner.resume()
         until = stream.head()
         while learner.pupil.learned_until < until:

@@ -12,7 +12,7 @@ import torch
 from online.errors import SetupError
 from online.learning.learner import Learner
 from online.observability import fact
-from online.settings import Device, ModelSettings
+from online.settings import Device, ModelSettings, Settings
 from online.stream import Stream
 from online.workspace import Workspace
 
@@ -28,10 +28,21 @@ def choose_device(wanted: Device) -> str:
     return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
 
 
+def device_of(settings: Settings) -> str:
+    """The device that is chosen, of whose memory this process takes no more than its share from here on.
+
+    What finds no room then goes on on the CPU, as where the device is full.
+    """
+    device = choose_device(settings.device)
+    if device == "cuda":
+        torch.cuda.set_per_process_memory_fraction(settings.device_memory_fraction)
+    return device
+
+
 def run(workspace: Workspace, lock: IO[str]) -> int:
     """Learn until SIGTERM or SIGINT, holding the lock. Gives the exit status."""
     torch.set_num_threads(1)  # serving shares these cores
-    device = choose_device(workspace.settings.device)
+    device = device_of(workspace.settings)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -48,13 +59,20 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
 
 
 def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event) -> None:
-    """One model's learner, started again from durable state when it fails; the other models learn on meanwhile."""
+    """One model's learner, started again from durable state when it fails; the other models learn on meanwhile.
+
+    Where the accelerator has no room for it at all, it starts again on the CPU.
+    """
     pause = FIRST_PAUSE_S
     while not stop.is_set():
         try:
             with closing(workspace.stream(model.name)) as stream:
                 learner_of(workspace, model, stream, device).run(stop)
-        except Exception:  # whatever it is, it is this model's alone
+        except Exception as error:  # whatever it is, it is this model's alone
+            if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
+                fact(log, "goes on on the CPU", logging.WARNING, model=model.name, device=device, reason=str(error))
+                device = "cpu"
+                continue
             log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause)
             stop.wait(pause)
             pause = min(2 * pause, workspace.settings.restart_max_s)

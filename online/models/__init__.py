@@ -29,8 +29,8 @@ class Example:
     """One thing to learn. `offset` is its place in the stream and its identity.
 
     label: the right label (classifier), reply id (ranker) or number as text (regressor); for a reward, what was
-    answered; for reply, retire and restore, the reply's id. text: a new reply's, or an example question's. reward: in
-    [0, 1].
+    answered; for reply, the reply's id; for retire and restore, whose they are: a reply or a label. text: a new
+    reply's, or an example question's. reward: in [0, 1].
     """
 
     offset: int
@@ -151,6 +151,7 @@ KINDS: dict[str, str] = {
     "river": "online.models.river:River",
     "tower": "online.models.tower:Tower",
 }
+LABELLED = tuple(kind for kind in KINDS if kind not in ("ranker", "regressor"))  # their labels can be retired
 
 
 def create(kind: str, options: Options, device: str = "cpu") -> Model:
@@ -159,7 +160,14 @@ def create(kind: str, options: Options, device: str = "cpu") -> Model:
         raise ValueError(f"unknown model kind {kind!r}; one of {', '.join(KINDS)}")
     module, _, name = KINDS[kind].partition(":")
     make = cast(Callable[[Options, str], Model], getattr(import_module(module), name))
-    return make(options, device)
+    made = make(options, device)
+    return _retiring(made, options) if kind in LABELLED else made
+
+
+def _retiring(model: Model, options: Options) -> Model:
+    from online.models.retired import Retiring
+
+    return Retiring(model, options.get("abstain_below", 0.0))
 
 
 def recipe(kind: str, options: Options) -> str:

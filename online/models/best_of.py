@@ -124,6 +124,11 @@ class BestOf:
         self.served = next(iter(self.standings))
         self.trial: Trial | None = None
         self.recent: list[bytes] = []
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        """Of what was asked last, and each contender's answer to it: known until one of them learns."""
+        self._last: tuple[bytes | None, dict[str, Answer]] = (None, {})
 
     def _begun(self, name: str) -> Model:
         """The contender of this name, having seen nothing. Raises ValueError for what cannot take part."""
@@ -149,10 +154,20 @@ class BestOf:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        if self.served != VOTE:
-            return self.models[self.served].predict(inputs)
-        answers = [model.predict(inputs) for model in self.models.values()]
-        return [self._vote(given) for given in zip(*answers, strict=True)]
+        names = list(self.models) if self.served == VOTE else [self.served]
+        answers = self._asked(names, inputs[0]) if len(inputs) == 1 else [self.models[n].predict(inputs) for n in names]
+        return [self._vote(given) for given in zip(*answers, strict=True)] if self.served == VOTE else list(answers[0])
+
+    def _asked(self, names: Sequence[str], features: bytes) -> list[list[Answer]]:
+        """What they answer to one input, as each does alone: to be scored, nobody is asked the same again."""
+        asked, known = self._last
+        if asked != features:
+            known = {}
+            self._last = features, known
+        for name in names:
+            if name not in known:
+                known[name] = self.models[name].predict([features])[0]
+        return [[known[name]] for name in names]
 
     def _vote(self, answers: Sequence[Answer]) -> Answer:
         """answers: one a contender, in their order."""
@@ -178,6 +193,7 @@ class BestOf:
                 self._score(run[0])
             for model in (*self.models.values(), *([self.trial.model] if self.trial else ())):
                 teach(model, run)
+            self._forget_answers()
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
 
     def _scores(self, example: Example) -> bool:
@@ -192,7 +208,8 @@ class BestOf:
                 yield examples[start:end]
 
     def _score(self, example: Example) -> None:
-        answers = {name: model.predict([example.features])[0] for name, model in self.models.items()}
+        given = self._asked(list(self.models), example.features)
+        answers = {name: answer for name, (answer,) in zip(self.models, given, strict=True)}
         if VOTE in self.standings:
             answers[VOTE] = self._vote([answers[name] for name in self.models])
         for name, standing in self.standings.items():
@@ -229,6 +246,7 @@ class BestOf:
         """Told to every contender; where all labels are concerned, a challenger begins here."""
         for model in self.models.values():
             model.drifted(label, since)
+        self._forget_answers()
         if label is None:
             single = min(self.models, key=lambda name: self.standings[name].loss)
             of = single if self.served == VOTE else self.served
@@ -276,6 +294,7 @@ class BestOf:
         self.served, self.trial = table["served"], None
         self.standings = {name: Standing(**table["standings"][name]) for name in self.standings}  # in their order
         self.models = {name: self._begun(name) for name in self.told}
+        self._forget_answers()
         for name, model in self.models.items():
             if own := own_parts(name, state):
                 model.restore(own)

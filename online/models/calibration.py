@@ -45,14 +45,14 @@ class Holdout:
         return [self._kept[key] for key in sorted(self._kept)[:count]]
 
     def add(self, examples: Iterable[Example]) -> None:
-        for example in examples:
-            key = hashed(example.offset)
-            if len(self._kept) < self.capacity or key < self._highest:
-                self._kept[key] = example
-                if len(self._kept) > self.capacity:
-                    del self._kept[self._highest]
-                self._highest = max(self._kept)
-                self.revision = new_revision()
+        room = len(self._kept) < self.capacity
+        keyed = ((hashed(example.offset), example) for example in examples)
+        lower = {key: example for key, example in keyed if room or key < self._highest}
+        if lower:
+            both = self._kept | lower
+            self._kept = {key: both[key] for key in sorted(both)[: self.capacity]}
+            self._highest = max(self._kept)
+            self.revision = new_revision()
 
     def remove(self, examples: Iterable[Example]) -> None:
         for example in examples:

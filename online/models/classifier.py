@@ -29,6 +29,7 @@ from online.models import (
     take,
     unpacked,
 )
+from online.models.ages import Ages
 from online.models.calibration import Holdout
 from online.models.encoder import TEXT_WIDTH
 from online.models.exact import ExactStatistics, LinearWeights
@@ -47,6 +48,7 @@ LIMITS = {
     "max_labels": (1, 1_000_000),
     "seed": (0, 2**63),
     "random_features": (0, 16_384),
+    "max_age": (0, 1e15),
 }
 
 OPTIONS: dict[str, Any] = {
@@ -60,6 +62,7 @@ OPTIONS: dict[str, Any] = {
     "outside": "",  # a label that means "none of these": it is never answered, it teaches when to abstain
     "max_labels": 1_000,
     "window": 0,  # newest examples of a label that count; 0: all
+    "max_age": 0,  # events after which an example is forgotten altogether; 0: never
     "drift_window": 0,  # newest examples of a label held so that drift can shorten what counts; 0: it cannot
 }
 
@@ -72,14 +75,15 @@ class Classifier:
         self.inputs = inputs.Inputs(self.options)
         self.head = self._new_head()
         self.windows = Windows(self.options["window"], self.options["drift_window"])
+        self.ages = Ages(self.options["max_age"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # of everything outside, kept or not: the sum of hashes modulo 2^256
         self._solution: Solved | None = None
 
     @property
     def subtracts(self) -> bool:
-        """Not once examples decide how others are seen, nor while a label's window holds no example to spare."""
-        return self.inputs.subtracts and not self.windows.exhausted(self.statistics)
+        """Not once examples decide how others are seen, nor while what was let go may be needed again."""
+        return self.inputs.subtracts and not self.windows.exhausted(self.statistics) and not self.ages.exhausted
 
     @property
     def statistics(self) -> ExactStatistics:
@@ -143,21 +147,27 @@ class Classifier:
         due = list(examples)
         while due:
             now, due = self._up_to_decision(due)
-            self._learn(now)
+            gone = self.ages.add(now)
+            self._learn(now, gone)
             if self.inputs.warm is None and self.head.count >= self.head.decides_at:
                 self._decide()
 
     def _up_to_decision(self, examples: list[Example]) -> tuple[list[Example], list[Example]]:
-        """Cut where the warm-up ends and where a decision is due: neither may depend on how a log is cut in batches."""
+        """Cut where the warm-up ends, where a decision is due and where examples are let go.
+
+        None of these may depend on how a log is cut in batches.
+        """
+        examples, later = examples[: (turn := self.ages.until_turn(examples))], examples[turn:]
         inside = [place for place, example in enumerate(examples) if not self._is_outside(example)]
         missing = inputs.WARM_UP - len(self.inputs.warm or ())
         if self.inputs.warm is None:
             inside = [place for place in inside if examples[place].reward >= 0.5]
             missing = max(1, self.head.decides_at - self.head.count)
         cut = len(examples) if len(inside) < missing else inside[missing - 1] + 1
-        return examples[:cut], examples[cut:]
+        return examples[:cut], [*examples[cut:], *later]
 
-    def _learn(self, examples: Sequence[Example]) -> None:
+    def _learn(self, examples: Sequence[Example], gone: Sequence[Example]) -> None:
+        """gone: those, and earlier ones, that are too old to count from here on."""
         outside, inside = self._parted(examples)
         self.outside.add(outside)
         self._sum_digest(outside, 1)
@@ -168,6 +178,19 @@ class Classifier:
             self._count_anew(fixed)
         else:
             self._count(fixed, times=1)
+            self._count(self._parted(gone)[1], times=-1)
+        if gone:
+            self._let_go(gone)
+
+    def _let_go(self, gone: Sequence[Example]) -> None:
+        """Everything but the sums: what was held out, and what belongs to no label, is chosen among the others."""
+        outside, inside = self._parted(gone)
+        self._sum_digest(outside, -1)
+        self.head.let_go(sum(example.reward >= 0.5 for example in inside))
+        self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
+        outside, inside = self._parted(self.ages.examples())
+        self.outside.add(outside)
+        self.held_out.add(example for example in inside if example.reward >= 0.5)
 
     def _decide(self) -> None:
         """Let held-out examples decide what the head leaves open."""
@@ -180,11 +203,13 @@ class Classifier:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._solution = None
-        outside, inside = self._parted(examples)
+        outside, inside = self._parted(self.ages.remove(examples))
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
         self.held_out.remove(inside)
-        self._count(self.inputs.drop(inside), times=-1)
+        self.inputs.drop(self._parted(examples)[1])
+        if self.inputs.warm is None:
+            self._count(inside, times=-1)
 
     def _parted(self, examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
         """Those that belong to no label, and the others."""
@@ -202,8 +227,11 @@ class Classifier:
     def _count_anew(self, examples: Sequence[Example]) -> None:
         self.head, self.windows = self._new_head(), self.windows.emptied()
         self._count(examples, times=1)
+        self._count(self.ages.too_old(examples), times=-1)
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
+        if not examples:
+            return
         self.head.name_columns(self._names())
         for example in examples:  # in this order, wherever a batch was cut
             self.statistics.add_label(example.label)
@@ -229,7 +257,8 @@ class Classifier:
 
     def fingerprint(self) -> str:
         told = self.inputs.fingerprint(self._digest)
-        return hashlib.sha256(f"{told} {self.outside_digest}".encode()).hexdigest() if self.outside_digest else told
+        besides = [told, self.outside_digest, *self.ages.counts()]
+        return hashlib.sha256(" ".join(map(str, besides)).encode()).hexdigest() if any(besides[1:]) else told
 
     def _digest(self, columns: Sequence[str] | None) -> bytes:
         before = [f"#{place}" for place in range(self.head.start)]  # the features in front of the inputs
@@ -262,10 +291,12 @@ class Classifier:
         solved = {"matrix": weights.matrix, "bias": weights.bias, "active": weights.active, "meta": packed(meta)}
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
-            memory = packed({**self.inputs.memory(), "outside_digest": self.outside_digest})
+            told = {"outside_digest": self.outside_digest, "forgot": self.ages.forgot}
+            memory = packed({**self.inputs.memory(), **told})
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": memory}, serving=False)
             if self.windows.room:
                 parts["windows"] = Part(self.windows.tensors(self.statistics.width), serving=False)
+            parts |= self.ages.parts()
             parts["held_out"], parts["outside"] = self.held_out.part(), self.outside.part()
         return parts
 
@@ -283,6 +314,7 @@ class Classifier:
             sums = {name: tensor for name, tensor in state["statistics"].tensors.items() if name != "memory"}
             self.head.statistics = ExactStatistics.restored(meta["labels"], sums, self.device)
             self.outside_digest = memory["outside_digest"]
+            self.ages.recall(state, memory.get("forgot", False))
             self.held_out.recall(state["held_out"])
             self.outside.recall(state["outside"])
             if "windows" in state:

@@ -207,11 +207,13 @@ class Columns:
         self.columns: list[Column] = []
         self._places: dict[str, tuple[int, Column]] = {}
         self.names: list[str] = []  # one per feature, with its scale, for the digest
+        self._scales: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None  # exponents and centres, once asked
         for column in columns:
             self._append(column)
 
     def _append(self, column: Column) -> None:
         self.columns.append(column)
+        self._scales = None
         self._places[column.name] = (len(self.names), column)
         parts = ["", *(f"~{knot}" for knot in self.KNOTS)] if column.number and self.bumps else [""]
         self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
@@ -266,9 +268,12 @@ class Columns:
 
     def vectors(self, values_BN: NDArray[np.float64]) -> NDArray[np.int8]:
         """int8 [B, D] for rows whose columns are numbers named 0..N-1, in that order."""
-        exponents = np.array([column.exponent for column in self.columns], np.int32)
-        centres = np.array([column.centre for column in self.columns], np.float64)
-        q_BN = np.clip(np.rint(np.ldexp(values_BN, exponents)) - centres, -127, 127).astype(np.int64)
+        if self._scales is None:
+            exponents = np.array([column.exponent for column in self.columns], np.int32)
+            self._scales = exponents, np.array([column.centre for column in self.columns], np.float64)
+        exponents, centres = self._scales
+        steps_BN = np.rint(np.ldexp(values_BN, exponents)) - centres
+        q_BN = np.minimum(np.maximum(steps_BN, -127), 127).astype(np.int64)
         if not self.bumps:
             return q_BN.astype(np.int8)
         layers = [q_BN, *(np.maximum(127 * (96 - np.abs(q_BN - knot)) // 96, 0) for knot in self.KNOTS)]

@@ -122,6 +122,10 @@ class Head:
         """Positive examples in the sums."""
         return int(self.statistics.counts[0].sum())
 
+    def let_go(self, count: int) -> None:
+        """So many examples are forgotten for their age: what was decided on them is decided anew sooner."""
+        self.decided = replace(self.decided, at_count=max(self.decided.at_count - count, 0))
+
     @property
     def decides_at(self) -> int:
         """The count at which held-out feedback is asked again: a function of counts alone, whoever looks when."""

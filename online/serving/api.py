@@ -29,7 +29,7 @@ from online.settings import describe
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorAnswer, "description": "the request cannot be meant; nothing changed"},
-    404: {"model": ErrorAnswer, "description": "no such model, prediction, feedback, reply or version"},
+    404: {"model": ErrorAnswer, "description": "no such model, prediction, feedback, reply, label or version"},
     413: {"model": ErrorAnswer, "description": "more than a limit allows"},
     503: {"model": ErrorAnswer, "description": "the store cannot be reached now; nothing changed"},
 }

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from online import __version__
 from online.errors import OnlineError
 from online.schemas import FeedbackRequest, NewReply, PredictRequest, RollbackRequest
-from online.serving import admin, api, chat
+from online.serving import admin, api, chat, labels
 from online.serving.parts import Parts, build
 from online.settings import Settings
 
@@ -43,7 +43,7 @@ def create_app(settings: Settings, with_learner: bool = True) -> FastAPI:
         redoc_url=None,
     )
     app.state.parts = parts
-    for router in (api.router, chat.router, admin.router):
+    for router in (api.router, chat.router, labels.router, admin.router):
         app.include_router(router)
     _answer_errors(app, parts)
     _describe_raw_bodies(app)

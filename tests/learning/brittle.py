@@ -1,9 +1,10 @@
-"""A model that breaks: it counts labels, explodes half-way through one and answers NaN ever after another."""
+"""Models that break. One counts labels, explodes half-way through one and answers NaN ever after another."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
 
 from online.models import Answer, Candidate, Example, Options, Part, State, packed, unpacked
 
@@ -47,3 +48,16 @@ class Brittle:
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(b"", None)]
+
+
+class TooLarge(Brittle):
+    """For every device but the CPU."""
+
+    def __init__(self, options: Options, device: str = "cpu") -> None:
+        super().__init__(options, device)
+        self.device = device
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        if self.device != "cpu":
+            raise torch.OutOfMemoryError(f"no room on {self.device}")
+        super().learn(examples)

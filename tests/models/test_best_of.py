@@ -178,3 +178,32 @@ def test_there_are_contenders_for_every_input(input: str) -> None:
     model = create("best_of", {"input": input, **size})
     assert model.predict([row({}) if input == "table" else bytes(16 if input == "vector" else 384)])[0].choice is None
     assert len(STAKES) == 4
+
+
+@pytest.mark.parametrize("vote", [True, False])
+def test_asking_what_is_learned_next_changes_nothing_but_is_answered_anew_afterwards(vote: bool) -> None:
+    asking, unasked, moved = best_of(vote=vote), best_of(vote=vote), 0
+    for example in stream(120, ring=False):
+        before = asking.predict([example.features])
+        assert asking.predict([example.features]) == before
+        assert asking.predict([example.features] * 2)[1].choice == before[0].choice
+        for model in (asking, unasked):
+            model.learn([example])
+        after = asking.predict([example.features])
+        assert after == unasked.predict([example.features])
+        moved += after != before
+    assert moved > 100
+    assert asking.fingerprint() == unasked.fingerprint()
+
+
+def test_what_was_asked_is_answered_anew_by_a_state_that_was_taken_over_and_where_the_world_has_changed() -> None:
+    asked, model, other = stream(1, ring=False)[0].features, best_of(), best_of()
+    model.learn(stream(50, ring=False))
+    other.learn(stream(60, ring=True, seed=1))
+    before = model.predict([asked])
+    model.restore(other.state())
+    assert model.predict([asked]) == other.predict([asked]) != before
+    for each in (model, other):
+        each.drifted("True", 30)
+        each.learn(stream(1, ring=True, seed=2, start=61))
+    assert model.predict([asked]) == other.predict([asked])

@@ -63,6 +63,7 @@ def test_every_answer_carries_its_version_and_offset(service: Service) -> None:
         "/v1/models/chat",
         "/v1/models/chat/versions",
         "/v1/models/chat/replies",
+        "/v1/models/vec/labels",
         "/v1/models/chat/feedback/x",
     ):
         headers = service.http.get(path).headers
@@ -261,6 +262,41 @@ def test_taking_back_a_correction_that_restored_a_reply_retires_it_again(service
     assert not texts_of(service)[text]
     answer = predict(service, "chat", ["Where are the skates?"], min_offset=undone["offset"])["predictions"][0]
     assert added["id"] not in [candidate["id"] for candidate in answer["candidates"]]
+
+
+# labels
+
+
+def test_a_retired_label_is_not_given_until_it_is_restored(service: Service) -> None:
+    for label, x in (("left/right", 1), ("up", -1), ("left/right", 2), ("up", -2)):
+        give(service, "lab", input=[x, x], label=label)
+    with service.client("lab") as lab:
+        retired = lab.retire_label("left/right")
+        answer = lab.predict([[1, 1], [-1, -1]], min_offset=retired["offset"], timeout_ms=60_000)["predictions"]
+        assert [each["probabilities"] for each in answer] == [{"up": 1.0}] * 2
+        assert lab.labels() == [
+            {"label": "left/right", "active": False, "offset": retired["offset"]},
+            {"label": "up", "active": True, "offset": 2},
+        ]
+        give(service, "lab", input=[3, 3], label="left/right")
+        back = lab.restore_label("left/right")
+        answer = lab.predict([[1, 1], [-1, -1]], min_offset=back["offset"], timeout_ms=60_000)["predictions"]
+        assert [each["label"] for each in answer] == ["left/right", "up"]
+        assert lab.labels()[0] == {"label": "left/right", "active": True, "offset": back["offset"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "says"),
+    [
+        ("vec", 404, "vec has never been told a label 'nobody'"),
+        ("chat", 400, "chat is a ranker: it has replies, not labels"),
+        ("num", 400, "num is a regressor: it has no labels to retire"),
+    ],
+)
+def test_what_is_no_label_is_not_retired(service: Service, model: str, status: int, says: str) -> None:
+    for method in ("DELETE", "PUT"):
+        response = service.http.request(method, f"/v1/models/{model}/labels/nobody")
+        assert (response.status_code, response.json()) == (status, {"error": says})
 
 
 # status and health

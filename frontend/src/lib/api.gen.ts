@@ -172,6 +172,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Labels
+         * @description Every label that feedback named, retired ones too, in the order they came.
+         */
+        get: operations["labels_v1_models__model__labels_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/labels/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Restore
+         * @description Give a retired label again, as if it had never been away.
+         */
+        put: operations["restore_v1_models__model__labels__label__put"];
+        post?: never;
+        /**
+         * Retire
+         * @description Stop giving a label. What is learned about it, before and meanwhile, waits until it is restored.
+         */
+        delete: operations["retire_v1_models__model__labels__label__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/versions": {
         parameters: {
             query?: never;
@@ -404,6 +448,26 @@ export interface components {
         HTTPValidationError: {
             /** Detail */
             detail?: components["schemas"]["ValidationError"][];
+        };
+        /** LabelShown */
+        LabelShown: {
+            /** Label */
+            label: string;
+            /**
+             * Active
+             * @description false: it was retired, and is given no more until it is restored
+             */
+            active: boolean;
+            /**
+             * Offset
+             * @description of when it was last retired or restored, or else came first
+             */
+            offset: number;
+        };
+        /** LabelsAnswer */
+        LabelsAnswer: {
+            /** Labels */
+            labels: components["schemas"]["LabelShown"][];
         };
         /** PredictAnswer */
         PredictAnswer: {
@@ -684,7 +748,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -755,7 +819,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -823,7 +887,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -891,7 +955,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1024,7 +1088,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1082,7 +1146,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1149,7 +1213,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1220,7 +1284,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1288,7 +1352,210 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    labels_v1_models__model__labels_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelsAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    restore_v1_models__model__labels__label__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    retire_v1_models__model__labels__label__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1355,7 +1622,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1426,7 +1693,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1493,7 +1760,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1560,7 +1827,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1625,7 +1892,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -1681,7 +1948,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
