@@ -14,7 +14,7 @@ from online.settings import Drift, ModelSettings
 from tests.support import replay_json, run_online
 
 KEYS = {"name", "kind", "examples", "events", "asked", "same_answers", "figures"}
-KEYS |= {"examples_per_second", "state_sha256", "drift", "bad"}
+KEYS |= {"examples_per_second", "state_sha256", "drift", "bad", "details", "options", "against_champion"}
 
 
 @pytest.mark.parametrize(("name", "examples", "bar"), [("ImageSegments", 2_310, 0.85), ("Phishing", 1_250, 0.88)])
