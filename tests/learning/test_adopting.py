@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from online.errors import SetupError
-from online.learning.adopting import Attempt, adopt, stopped
+from online.learning.adopting import Attempt, adopt
 from online.models import create, minilm
 from online.models.adapter import Tuning
 from online.models.encoder import TextEncoder
@@ -89,8 +89,7 @@ def test_a_proven_encoder_is_taken_up_and_serves(start: Start) -> None:
             *encoder.encode([text for text, _ in orders()]),
             *encoder.encode(["bring me rum instead of tea"]),
         }
-        with stopped(workspace):
-            Attempt(workspace, "bar").go_back(tick)
+        Attempt(workspace, "bar").go_back(tick)
         assert live(workspace, "bar").state_sha256 == before["state_sha256"] != taught
         assert live(workspace, "bar").feature_epoch == before["feature_epoch"] == TextEncoder.epoch
 
@@ -106,8 +105,7 @@ def test_a_ranker_learns_all_of_its_log_anew(start: Start) -> None:
     service.stop()
     for workspace in opened(service):
         spec = workspace.settings.models[0]
-        with stopped(workspace):
-            version = adopt(workspace, spec, any_encoder(workspace), tick)
+        version = adopt(workspace, spec, any_encoder(workspace), tick)
         shown = live(workspace, "chat")
         assert (shown.version, shown.learned_until) == (version, taken_back["offset"])
         assert shown.feature_epoch == create("ranker", workspace.options(spec)).feature_epoch() != TextEncoder.epoch
