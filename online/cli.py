@@ -246,6 +246,11 @@ def under_bar(work: Callable[["Tick"], T]) -> T:
             raise typer.Exit(130) from None
 
 
+def untold(work: Callable[["Tick"], T]) -> T:
+    """What `work` gives, where nobody watches."""
+    return work(lambda what, done, of: None)
+
+
 LABEL_ROWS = (
     ("this model", "accuracy"),
     ("no change (the last label again)", "no_change_accuracy"),
@@ -380,7 +385,8 @@ def adapt(
     workspace = open_existing(settings)
     attempt = Attempt(workspace, chosen(settings, model))
     with closing(workspace.store):
-        outcome = under_bar(lambda tick: attempt.go_back(tick) if frozen else attempt.run(publish, tick))
+        shown = untold if supervised else under_bar
+        outcome = shown(lambda tick: attempt.go_back(tick) if frozen else attempt.run(publish, tick))
     typer.echo(json.dumps(outcome.told())) if as_json else typer.echo("\n".join(outcome.lines()))
 
 

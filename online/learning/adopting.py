@@ -93,7 +93,7 @@ class Attempt:
         """Judge; where it is better and to be published, tune on everything and take it up."""
         with self.workspace.lock_adapting() if publish else nullcontext():
             outcome, until = self._run(publish, tick)
-            told = {"at": now(), "learned_until": until, **outcome.told()}
+            told = {"at": now(), "judged_until": until, **outcome.told()}
             if publish:
                 store, name = self.workspace.store, self.model.name
                 store.submit(lambda connection: note_adaptation(connection, name, told)).result()

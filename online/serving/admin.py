@@ -54,7 +54,7 @@ async def drift(model: ModelHere) -> Response:
 
 @router.get("/v1/models/{model}/events")
 async def events(model: ModelHere, parts: PartsHere) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, rolled_back."""
+    """Server-sent events: status, published, learned, refused, retracted, rolled_back, adapted."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_stamp(model)}
     return StreamingResponse(follow(model, parts), media_type="text/event-stream", headers=headers)
 

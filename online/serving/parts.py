@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
+from sqlalchemy import Connection
+
 from online import store
 from online.errors import EncoderMoved, NotFound, SetupError, Unavailable
 from online.models import Encoder, Options
@@ -23,6 +25,7 @@ from online.serving.live import LiveModel, Served
 from online.serving.predictor import Predictor, shown_fate
 from online.serving.repertoire import Repertoire, read_repertoire, starter
 from online.serving.supervisor import Supervisor
+from online.serving.tuner import Tuner
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.stream import RedisStream, SqlStream, relay
@@ -159,6 +162,11 @@ class ModelParts:
             if row.status in ("learned", "refused", "retracted"):
                 self.feed.tell(row.status, **shown_fate(row).model_dump(exclude_none=True))
 
+    def adapted(self, connection: Connection) -> dict[str, Any]:
+        """The encoder in use, and the last attempt to tune one."""
+        name = self.spec.name
+        return {"encoder": store.encoder_of(connection, name), "adaptation": store.adaptation_of(connection, name)}
+
     def ring(self) -> None:
         self.stream.bell.ring()
         self.rung.set()
@@ -202,6 +210,7 @@ class Parts:
     metrics: Metrics
     models: dict[str, ModelParts]
     supervisor: Supervisor | None
+    tuner: Tuner | None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
 
@@ -223,6 +232,8 @@ class Parts:
             await seed(model)
         if self.supervisor is not None:
             await self.supervisor.start()
+        if self.tuner is not None:
+            self.tuner.start()
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -244,6 +255,8 @@ class Parts:
 
     async def stop(self) -> None:
         self.close_feeds()
+        if self.tuner is not None:
+            await self.tuner.stop()
         if self.supervisor is not None:
             await self.supervisor.stop()
         for task in self.tasks:
@@ -267,7 +280,13 @@ def build(settings: Settings, with_learner: bool) -> Parts:
             model.feed.tell("status", **status_of(model, state))
 
     supervisor = Supervisor(settings, metrics, tell_all) if with_learner else None
-    return Parts(settings, workspace, metrics, models, supervisor)
+
+    def tell(model: str, outcome: dict[str, Any]) -> None:
+        version = outcome["version"]
+        models[model].feed.tell("adapted", **{**outcome, "version": None if version is None else str(version)})
+
+    tuner = Tuner(settings, workspace.store, tell) if settings.encoder_adapt else None
+    return Parts(settings, workspace, metrics, models, supervisor, tuner)
 
 
 class Encoders:

@@ -1,23 +1,30 @@
-"""Another encoder for a service that stands still: all of one encoder, proven before, and the way back."""
+"""Another encoder, for a service that runs or stands still: all of one encoder, proven before, and the way back."""
 
+import json
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from sqlalchemy import select
 
 from online.errors import SetupError
+from online.learning.adapting import read_all
 from online.learning.adopting import Attempt, adopt
-from online.models import create, minilm
+from online.learning.learner import Pupil
+from online.models import create, minilm, recipe
 from online.models.adapter import Tuning
 from online.models.encoder import TextEncoder
 from online.settings import Settings, load
-from online.store import encoder_of
-from online.workspace import Workspace
+from online.store import PREDICTIONS, encoder_of
+from online.workspace import Workspace, cache_folder
 from tests.conftest import Start
 from tests.learning.test_adapting import DRINKS, QUICK, orders
-from tests.support import Service, run_online
+from tests.support import Service, run_online, until
 
 BAR = '[[models]]\nname = "bar"\nkind = "classifier"\n'
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
@@ -129,13 +136,92 @@ def test_what_is_not_proven_changes_nothing(start: Start) -> None:
         assert workspace.store.read(lambda connection: encoder_of(connection, "bar")) == ""
 
 
-def test_a_service_that_runs_is_not_encoded_anew(start: Start, tmp_path: Path) -> None:
-    service = start(BAR, flags=("--no-learner",))
-    flags = ["--state", str(service.state), "--config", str(tmp_path / "state.toml")]
-    done = run_online("adapt", "--publish", *flags)
-    assert done.returncode == 2 and "a service runs on it" in done.stderr and "Traceback" not in done.stderr
-    looked = run_online("adapt", *flags)
-    assert looked.returncode == 2 and "0 questions were taught" in looked.stderr
+class Traffic:
+    """Asks and teaches without a pause until told to stop; remembers what failed."""
+
+    def __init__(self, service: Service) -> None:
+        self.failures, self.slowest_s = list[str](), 0.0
+        self.versions = [[0], [0]]  # that answered, in the order of each thread
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._go, args=(service.url, n)) for n in range(2)]
+        for thread in self._threads:
+            thread.start()
+
+    def _go(self, url: str, lane: int) -> None:
+        number = 0
+        with httpx.Client(base_url=url, timeout=30) as http:
+            while not self._stop.is_set():
+                number += 1
+                drink, words = DRINKS[number % 7], f"I would like number {lane}.{number % 60}"
+                asked = self._sent(http, ":predict", {"instances": [f"{words}, please"]})
+                rewarded = {"prediction_id": asked["prediction_ids"][0], "label": drink}
+                self._sent(http, ":feedback", {"feedback": [rewarded, {"input": words, "label": drink}]})
+                self.versions[lane].append(int(asked["model_version"]))
+
+    def _sent(self, http: httpx.Client, verb: str, body: Any) -> Any:
+        started = time.monotonic()
+        response = http.post(f"/v1/models/bar{verb}", json=body)
+        self.slowest_s = max(self.slowest_s, time.monotonic() - started)
+        if response.status_code >= 300:
+            self.failures.append(response.text)
+        return response.json()
+
+    def go_on(self, count: int) -> None:
+        """Return after so many more turns."""
+        then = len(self.versions[0])
+        until(lambda: len(self.versions[0]) >= then + count or self.failures)
+
+    def wait_for(self, version: int) -> None:
+        """Return once it answers, or one after it."""
+        until(lambda: self.versions[0][-1] >= version or self.failures)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def check_all_is_of_one_encoder(workspace: Workspace, encoder: str) -> None:
+    """Every feature in the store is that of its text, and the live version that of the log learned from nothing."""
+    name, spec = workspace.settings.models[0].name, workspace.settings.models[0]
+    assert workspace.store.read(lambda connection: encoder_of(connection, name)) == encoder
+    made = TextEncoder(cache_folder(), tuned=workspace.tuned(encoder))
+    said = read_all(workspace.store, name)
+    for each in said:
+        assert each.event.features == (made.encode([each.text])[0] if each.text else b""), each
+    asked = workspace.store.read(lambda c: c.execute(select(PREDICTIONS.c.input, PREDICTIONS.c.features)).all())
+    for text, features in asked:
+        assert features == made.encode([json.loads(text)])[0], text
+    pupil = Pupil(spec.kind, workspace.options(spec), "cpu", lambda until: ())
+    pupil.apply([each.entry for each in said])
+    shown = live(workspace, name)
+    assert shown.learned_until == len(said) and shown.recipe == recipe(spec.kind, workspace.options(spec))
+    assert shown.state_sha256 == pupil.model.fingerprint()
+
+
+def wait_all_learned(service: Service, name: str) -> None:
+    service.wait_learned(name, service.http.get(f"/v1/models/{name}").json()["head"])
+
+
+def test_an_encoder_is_taken_up_under_traffic_and_nobody_notices(start: Start) -> None:
+    service = start(BAR)
+    client = service.client("bar")
+    client.feedback([{"input": text, "label": drink} for text, drink in orders()])
+    wait_all_learned(service, "bar")
+    traffic = Traffic(service)
+    for workspace in opened(service):
+        spec, tuned = workspace.settings.models[0], any_encoder(workspace)
+        for encoder in (tuned, None, tuned):
+            traffic.go_on(25)
+            traffic.wait_for(adopt(workspace, spec, encoder, tick))
+        assert service.http.get("/v1/models/bar").json()["encoder"] == tuned.stem
+        traffic.stop()
+        wait_all_learned(service, "bar")
+        print("slowest", traffic.slowest_s, len(traffic.versions[0]))
+        assert traffic.failures == []
+        assert all(versions == sorted(versions) for versions in traffic.versions)
+        service.stop()
+        check_all_is_of_one_encoder(workspace, tuned.stem)
 
 
 def test_a_model_without_texts_has_no_encoder_to_tune(tmp_path: Path) -> None:
