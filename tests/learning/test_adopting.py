@@ -1,6 +1,11 @@
 """Another encoder, for a service that runs or stands still: all of one encoder, proven before, and the way back."""
 
 import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,15 +17,16 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from online.errors import SetupError
+from online.client import ClientError
+from online.errors import EncoderMoved, SetupError
 from online.learning.adapting import read_all
-from online.learning.adopting import Attempt, adopt
+from online.learning.adopting import Attempt, adopt, learned
 from online.learning.learner import Pupil
 from online.models import create, minilm, recipe
 from online.models.adapter import Tuning
 from online.models.encoder import TextEncoder
 from online.settings import Settings, load
-from online.store import PREDICTIONS, encoder_of
+from online.store import PREDICTIONS, begin_move, check_encoder, encoder_of, encoder_since
 from online.workspace import Workspace, cache_folder
 from tests.conftest import Start
 from tests.learning.test_adapting import DRINKS, QUICK, orders
@@ -203,10 +209,13 @@ def wait_all_learned(service: Service, name: str) -> None:
     service.wait_learned(name, service.http.get(f"/v1/models/{name}").json()["head"])
 
 
-def test_an_encoder_is_taken_up_under_traffic_and_nobody_notices(start: Start) -> None:
-    service = start(BAR)
-    client = service.client("bar")
-    client.feedback([{"input": text, "label": drink} for text, drink in orders()])
+@pytest.mark.parametrize("where", ["one file", "postgres and redis"])
+def test_an_encoder_is_taken_up_under_traffic_and_nobody_notices(
+    start: Start, where: str, request: pytest.FixtureRequest
+) -> None:
+    elsewhere = {"store": "postgres_url", "stream": "redis_url"} if where != "one file" else {}
+    service = start(BAR, **{name: request.getfixturevalue(fixture) for name, fixture in elsewhere.items()})
+    service.client("bar").feedback([{"input": text, "label": drink} for text, drink in orders()])
     wait_all_learned(service, "bar")
     traffic = Traffic(service)
     for workspace in opened(service):
@@ -222,6 +231,145 @@ def test_an_encoder_is_taken_up_under_traffic_and_nobody_notices(start: Start) -
         assert all(versions == sorted(versions) for versions in traffic.versions)
         service.stop()
         check_all_is_of_one_encoder(workspace, tuned.stem)
+
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from online.learning import adopting
+from online.settings import Settings
+from online.workspace import Workspace
+
+at, tuned = sys.argv[1:]
+setattr(adopting, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+workspace = Workspace(Settings.model_validate_json(sys.stdin.read()))
+adopting.adopt(workspace, workspace.settings.models[0], Path(tuned), lambda what, done, of: None)
+"""
+
+
+def adopt_killed(workspace: Workspace, at: str, tuned: Path) -> None:
+    """Another process takes an encoder up, and is killed in the moment it calls `at`."""
+    command, given = [sys.executable, "-c", KILLED, at, str(tuned)], workspace.settings.model_dump_json()
+    assert subprocess.run(command, input=given, text=True, check=False, timeout=120).returncode == -signal.SIGKILL
+
+
+def taught(service: Service) -> list[tuple[str, str]]:
+    """A few questions, answered and taught."""
+    asked = orders()[:20]
+    client = service.client("bar")
+    ids = client.predict([text for text, _ in asked])["prediction_ids"]
+    client.feedback([{"prediction_id": id, "label": drink} for id, (_, drink) in zip(ids, asked, strict=True)])
+    wait_all_learned(service, "bar")
+    return asked
+
+
+@pytest.mark.parametrize("at", ["check_gate", "finish_move"])
+def test_who_is_killed_before_the_switch_has_changed_nothing(start: Start, at: str) -> None:
+    service = start(BAR)
+    taught(service)
+    for workspace in opened(service):
+        tuned = any_encoder(workspace)
+        adopt_killed(workspace, at, tuned)
+        receipt = service.client("bar").feedback([{"input": "one more tea", "label": "tea"}])[0]
+        service.wait_learned("bar", receipt["offset"])
+        check_all_is_of_one_encoder(workspace, "")
+        adopt(workspace, workspace.settings.models[0], tuned, tick)
+        check_all_is_of_one_encoder(workspace, tuned.stem)
+        service.stop()
+
+
+@pytest.mark.parametrize("gone", ["nobody", "learner", "service"])
+def test_whoever_is_killed_right_after_the_switch_it_is_completed(start: Start, gone: str) -> None:
+    service = start(BAR)
+    taught(service)
+    until(service.learner_pid)
+    for workspace in opened(service):
+        tuned = any_encoder(workspace)
+        adopt_killed(workspace, "learned", tuned)
+        if gone == "learner":
+            service.kill_learner()
+        if gone == "service":
+            service.process.kill()
+            service.process.wait()
+            service = start(BAR)
+        receipt = service.client("bar").feedback([{"input": "one more tea", "label": "tea"}])[0]
+        service.wait_learned("bar", receipt["offset"])
+        service.stop()
+        check_all_is_of_one_encoder(workspace, tuned.stem)
+
+
+def test_until_another_version_is_learned_the_old_one_answers_by_its_own_encoder(start: Start) -> None:
+    service = start(BAR)
+    (text, _), *_ = taught(service)
+    before = service.client("bar").predict([text])
+    service.stop()
+    service = start(BAR, flags=("--no-learner",))
+    client = service.client("bar")
+    for workspace in opened(service):
+        tuned = any_encoder(workspace)
+        adopt_killed(workspace, "learned", tuned)
+        now = client.predict([text])
+        assert now["predictions"] == before["predictions"] and now["model_version"] == before["model_version"]
+        client.label(now["prediction_ids"][0], "tea")
+        client.retract(client.feedback([{"input": "what is new here", "label": "milk"}])[0]["id"])
+        with pytest.raises(ClientError, match="by other options"):
+            client.roll_back(before["model_version"])
+        learned(workspace, workspace.settings.models[0], tick)
+        wait_all_learned(service, "bar")
+        service.stop()
+        check_all_is_of_one_encoder(workspace, tuned.stem)
+
+
+def test_features_of_another_encoder_are_not_written(tmp_path: Path) -> None:
+    spec = {"name": "m", "kind": "classifier"}
+    workspace = Workspace(Settings.model_validate({"state": tmp_path / "state", "models": [spec]}))
+    with closing(workspace.store), closing(workspace.sql_stream("m", "")) as stream:
+        workspace.store.submit(lambda connection: begin_move(connection, "m", "f" * 64, 7)).result()
+        with pytest.raises(EncoderMoved, match="another encoder by now"):
+            workspace.store.submit(lambda connection: check_encoder(connection, "m", "")).result()
+        with pytest.raises(EncoderMoved):
+            stream.read(0, 10)
+        assert workspace.store.read(lambda connection: encoder_since(connection, "m")) == 7
+        assert workspace.options(workspace.settings.models[0]) == {"encoder": "f" * 64}
+
+
+def test_a_service_tunes_its_encoder_by_itself_and_stops_at_once(start: Start) -> None:
+    service = start(BAR + '[[models]]\nname = "rv"\nkind = "river"\n', encoder_adapt=True, encoder_adapt_every_s=0.2)
+    assert service.http.get("/v1/models/bar").json()["adaptation"] is None
+    assert "adaptation" not in service.http.get("/v1/models/rv").json()
+    client = service.client("bar")
+    told = client.events(timeout_s=120)
+    client.feedback([{"input": text, "label": drink} for text, drink in orders()])
+    outcome = next(data for name, data in told if name == "adapted")
+    assert outcome["judged"] == len(orders())
+    adaptation = client.status()["adaptation"]
+    assert adaptation["judged_until"] == len(orders()) and adaptation["gained"] == outcome["gained"]
+    assert client.status()["encoder"] == outcome["encoder"] == adaptation["encoder"]
+    assert (outcome["version"] is not None) == outcome["better"]
+    client.feedback([{"input": f"{text}, please", "label": drink} for text, drink in orders()])
+    pids = until(lambda: re.findall(r"tuning model=bar pid=(\d+)", service.output)[1:], what="another attempt")
+    started = time.monotonic()
+    assert service.stop() == 0 and time.monotonic() - started < 10
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids[0]), 0)
+    assert "model=rv" not in "".join(line for line in service.output.splitlines() if "tuner" in line)
+
+
+def test_adapting_by_hand_beside_a_running_service(start: Start, tmp_path: Path) -> None:
+    service = start(BAR)
+    flags = ["--state", str(service.state), "--config", str(tmp_path / "state.toml")]
+    looked = run_online("adapt", *flags)
+    assert looked.returncode == 2 and "0 questions were taught" in looked.stderr
+    taught(service)
+    for workspace in opened(service):
+        adopt(workspace, workspace.settings.models[0], any_encoder(workspace), tick)
+        with workspace.lock_adapting():
+            refused = run_online("adapt", "--frozen", *flags)
+        assert refused.returncode == 2 and "another `online adapt` is at work" in refused.stderr
+        done = run_online("adapt", "--frozen", *flags)
+        assert done.returncode == 0 and "is live, with the frozen encoder" in done.stdout, done.stderr
+        service.stop()
+        check_all_is_of_one_encoder(workspace, "")
 
 
 def test_a_model_without_texts_has_no_encoder_to_tune(tmp_path: Path) -> None:
