@@ -13,7 +13,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -59,6 +59,9 @@ class Source(Protocol):
 
     def options(self) -> Options:
         """As they are now. Raises Unavailable."""
+
+    def others(self) -> Iterator[Options]:
+        """With each encoder that is still there."""
 
     def announced(self) -> Options | None:
         """Those that are about to come, where somebody said so. Quick."""
@@ -157,7 +160,7 @@ class LiveModel:
         """`version`, if it is sound; otherwise what is served stays, or whatever is sound where nothing is served."""
         try:
             if version is not None and version not in self.damaged:
-                served = self._load(version)
+                served = self._load(version, by_any=not self.current.version)
                 if served is not None or self.current.version:
                     return served
         except NotFound:
@@ -179,12 +182,15 @@ class LiveModel:
                 return served
         return None
 
-    def _load(self, version: int) -> Served | None:
+    def _load(self, version: int, by_any: bool = False) -> Served | None:
+        """by_any: an encoder that is not the store's any more may have made it; that is better than no version."""
         loaded = self.snapshots.load(version, known=self.current.loaded)
         if loaded.manifest.recipe != self.made.recipe:
             self._follow()
-        made = self.made
-        if loaded.manifest.recipe != made.recipe:
+        made = self.made if loaded.manifest.recipe == self.made.recipe else None
+        if by_any and made is None:
+            made = self._made_before(loaded.manifest.recipe)
+        if made is None:
             return None  # made by another configuration; the learner is about to publish ours
         model = create(self.kind, made.options)
         try:
@@ -194,6 +200,12 @@ class LiveModel:
             raise CorruptSnapshot(f"version {version} cannot predict: {error}") from error
         manifest = loaded.manifest
         return Served(model, made.encoder, version, manifest.learned_until, manifest.weights_sha256, loaded)
+
+    def _made_before(self, wanted: str) -> Made | None:
+        try:
+            return next((self._made(o) for o in self.source.others() if recipe(self.kind, o) == wanted), None)
+        except (ValueError, OSError) as error:
+            raise CorruptSnapshot(f"the encoder of a version cannot be loaded: {error}") from error
 
     def _swap(self, served: Served) -> None:
         before, self.current = self.current, served

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -321,6 +321,11 @@ class ModelSource:
 
     def options(self) -> Options:
         return self.workspace.options(self.spec)
+
+    def others(self) -> Iterator[Options]:
+        if adapts(self.spec.kind, self.spec.options):
+            names = (path.stem for path in self.workspace.encoders.glob("*.safetensors"))
+            yield from (with_encoder(self.spec.options, name) for name in ("", *names))
 
     def announced(self) -> Options | None:
         name = self.workspace.announced_encoder(self.spec.name) if adapts(self.spec.kind, self.spec.options) else None

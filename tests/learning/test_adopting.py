@@ -298,7 +298,10 @@ def test_whoever_is_killed_right_after_the_switch_it_is_completed(start: Start, 
         check_all_is_of_one_encoder(workspace, tuned.stem)
 
 
-def test_until_another_version_is_learned_the_old_one_answers_by_its_own_encoder(start: Start) -> None:
+@pytest.mark.parametrize("started_again", [False, True])
+def test_until_another_version_is_learned_the_old_one_answers_by_its_own_encoder(
+    start: Start, started_again: bool
+) -> None:
     service = start(BAR)
     (text, _), *_ = taught(service)
     before = service.client("bar").predict([text])
@@ -308,6 +311,11 @@ def test_until_another_version_is_learned_the_old_one_answers_by_its_own_encoder
     for workspace in opened(service):
         tuned = any_encoder(workspace)
         adopt_killed(workspace, "learned", tuned)
+        if started_again:
+            service.process.kill()
+            service.process.wait()
+            service = start(BAR, flags=("--no-learner",))
+            client = service.client("bar")
         now = client.predict([text])
         assert now["predictions"] == before["predictions"] and now["model_version"] == before["model_version"]
         client.label(now["prediction_ids"][0], "tea")
