@@ -374,7 +374,10 @@ def adapt(
 
     Examples: online adapt --state ./state | online adapt --publish | online adapt --frozen
     """
+    from online.observability import configure
+
     if supervised:
+        configure()
         settings = Settings.model_validate_json(sys.stdin.readline())
         stop_with_parent()
     else:

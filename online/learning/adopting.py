@@ -15,6 +15,7 @@ way back is the same way with the frozen encoder, which gives the bytes that wer
 """
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ from online.learning.process import choose_device, learner_of
 from online.models import minilm, recipe
 from online.models.adapter import Tuning
 from online.models.encoder import TextEncoder, adapts, with_encoder
+from online.observability import fact
 from online.schemas import Entry, Event
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
@@ -51,6 +53,8 @@ from online.store import (
     refused_offsets,
 )
 from online.workspace import Workspace, cache_folder
+
+log = logging.getLogger("online.adopting")
 
 FEW = 16  # texts encoded while everybody who writes waits
 POLL_S = 0.25
@@ -170,6 +174,7 @@ class Anew:
     def moved(self, name: str, since: int) -> bool:
         """In one transaction: encode what is left, and put all in place. False where too much is left for that."""
         begin_move(self.connection, self.model, name, since)
+        began = time.monotonic()
         self.after = ""
         said, asked = self._rest()
         if len(said) + len(asked) > FEW:
@@ -178,6 +183,8 @@ class Anew:
         self._put(said, asked)
         finish_move(self.connection, self.model)
         self.connection.commit()
+        held_ms = round(1000 * (time.monotonic() - began), 1)  # so long nobody else could write
+        fact(log, "taken up", model=self.model, encoder=name[:16] or "frozen", held_ms=held_ms)
         return True
 
     def _rest(self) -> tuple[list[Said], list[tuple[str, str]]]:
