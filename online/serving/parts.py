@@ -265,6 +265,8 @@ class Parts:
         for model in self.models.values():
             await model.flush_fates()
             model.stream.close()
+            if model.copy is not None:
+                model.copy[0].close()
         await asyncio.to_thread(self.workspace.store.close)
 
 
