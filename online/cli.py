@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar
 
@@ -50,6 +50,10 @@ StreamFlag = Annotated[Optional[str], typer.Option("--stream", help="redis:// UR
 DeviceFlag = Annotated[Optional[str], typer.Option("--device", help="auto, cpu or cuda: where the learner computes")]
 HostFlag = Annotated[Optional[str], typer.Option("--host", help="address to listen on; default: 127.0.0.1")]
 PortFlag = Annotated[Optional[int], typer.Option("--port", help="port to listen on; 0 takes a free one; default: 8000")]
+EncoderAdaptFlag = Annotated[
+    Optional[bool],
+    typer.Option("--encoder-adapt/--no-encoder-adapt", help="tune text encoders beside the service; default: not"),
+]
 LearnerFlag = Annotated[bool, typer.Option("--learner/--no-learner", help="run a learner beside the service")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="print one JSON object, for machines")]
 ModelName = Annotated[Optional[str], typer.Option("--model", help="the model's name; default: the only one")]
@@ -73,6 +77,7 @@ def serve(
     store: StoreFlag = None,
     stream: StreamFlag = None,
     device: DeviceFlag = None,
+    encoder_adapt: EncoderAdaptFlag = None,
     learner: LearnerFlag = True,
 ) -> None:
     """Serve the models and learn beside them. Ctrl-C stops both cleanly.
@@ -84,7 +89,8 @@ def serve(
     configure()
     for library in ("OPENBLAS", "OMP", "MKL"):  # its products are small: more threads would only wait for each other
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
-    settings = load(config, state=state, host=host, port=port, store=store, stream=stream, device=device)
+    flags = {"store": store, "stream": stream, "device": device, "encoder_adapt": encoder_adapt}
+    settings = load(config, state=state, host=host, port=port, **flags)
     listener = bind(settings.host, settings.port)
     from online.serving.server import run
 
@@ -255,6 +261,11 @@ def under_bar(work: Callable[["Tick"], T]) -> T:
             raise typer.Exit(130) from None
 
 
+def untold(work: Callable[["Tick"], T]) -> T:
+    """What `work` gives, where nobody watches."""
+    return work(lambda what, done, of: None)
+
+
 @log_app.command()
 def export(
     output: Annotated[Path, typer.Option("--output", help="file to write: JSONL, gzipped where it ends in .gz")],
@@ -327,21 +338,30 @@ def adapt(
     publish: Annotated[bool, typer.Option("--publish", help="take it up where it is proven better")] = False,
     frozen: Annotated[bool, typer.Option("--frozen", help="go back to the encoder that was never tuned")] = False,
     as_json: JsonFlag = False,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     """Tune the text encoder on what was taught, and see whether it is better on what it was not tuned on.
 
-    Without --publish nothing is changed, and the service may run. With it (or --frozen) the service must be stopped.
+    Without --publish nothing is changed. With it (or --frozen) a service may run: it goes on answering and learning.
 
     Examples: online adapt --state ./state | online adapt --publish | online adapt --frozen
     """
-    from online.learning.adopting import Attempt, stopped
+    from online.observability import configure
 
-    settings = load(config, state=state, store=store)
-    workspace = open_existing(settings)
+    if supervised:
+        configure()
+        settings = Settings.model_validate_json(sys.stdin.readline())
+        stop_with_parent()
+    else:
+        settings = load(config, state=state, store=store)
     os.nice(10)  # a service may run on these cores
+    from online.learning.adopting import Attempt
+
+    workspace = open_existing(settings)
     attempt = Attempt(workspace, chosen(settings, model))
-    with stopped(workspace) if publish or frozen else nullcontext(), closing(workspace.store):
-        outcome = under_bar(lambda tick: attempt.go_back(tick) if frozen else attempt.run(publish, tick))
+    with closing(workspace.store):
+        shown = untold if supervised else under_bar
+        outcome = shown(lambda tick: attempt.go_back(tick) if frozen else attempt.run(publish, tick))
     typer.echo(json.dumps(outcome.told())) if as_json else typer.echo("\n".join(outcome.lines()))
 
 

@@ -46,6 +46,10 @@ class Unavailable(OnlineError):
     status = 503
 
 
+class EncoderMoved(Unavailable):
+    """Features were made by another encoder than those in the store; nothing was changed: make them again."""
+
+
 class CorruptSnapshot(OnlineError):
     """A snapshot's files do not match its manifest. It never goes live."""
 

@@ -53,6 +53,12 @@ class Settings(Frozen):
         None, description="JSONL of replies for a ranker that has none; default: the starter"
     )
     encoder_threads: int = Field(2, ge=1, description="threads that encode one text")
+    encoder_adapt: bool = Field(
+        False, description="tune text encoders beside the service; take up what is proven better"
+    )
+    encoder_adapt_every_s: float = Field(
+        600.0, gt=0, description="pause between two looks whether enough was taught to tune an encoder, in s"
+    )
     max_batch: int = Field(64, ge=1, description="most instances in one micro-batch")
     max_instances: int = Field(1024, ge=1, description="most instances or feedback items in one request")
     max_body_bytes: int = Field(4_000_000, ge=1, description="largest request body, in bytes")

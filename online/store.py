@@ -7,21 +7,40 @@ fsynced before their futures resolve (SQLite: synchronous=FULL); groups of predi
 Each work has a savepoint: one that fails leaves no trace and does not disturb the others.
 """
 
+import json
 import queue
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, create_engine, delete, event, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    case,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Field, SQLModel
 
-from online.errors import SetupError, Unavailable
+from online.errors import EncoderMoved, SetupError, Unavailable
 from online.schemas import Event, Target
 from online.stream import EVENTS
 
@@ -29,7 +48,7 @@ BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
 CONNECT_S, STATEMENT_S = 5, 10  # what Postgres is given before it counts as not answering
 MAX_GROUP = 512
 WAL_ROOM_BYTES = 6_000_000  # a little more than SQLite lets the WAL grow to before it starts over
-ERASED = "erased"  # instead of what a feedback said
+ERASED, NO_WORDS = "erased", "null"  # instead of what a feedback said, and of what was asked, as JSON
 ADDED = "added"  # begins the ids of events by which replies are added; "#" is in no feedback's id
 
 
@@ -128,6 +147,23 @@ DRIFT: Any = DriftRow.__table__  # type: ignore[attr-defined]
 META: Any = MetaRow.__table__  # type: ignore[attr-defined]
 TABLES = [PREDICTIONS, FEEDBACK, REPLIES, LABELS, DRIFT, META, EVENTS]
 
+# another encoder's features, made beforehand: of one connection, gone with it, and no write to the database
+TEMPORARY = ["TEMPORARY"]
+MOVED_EVENTS = Table(
+    "moved_event",
+    MetaData(),
+    Column("offset", Integer, primary_key=True),
+    Column("features", LargeBinary),
+    prefixes=TEMPORARY,
+)
+MOVED_PREDICTIONS = Table(
+    "moved_prediction",
+    MetaData(),
+    Column("id", String, primary_key=True),
+    Column("features", LargeBinary),
+    prefixes=TEMPORARY,
+)
+
 
 def now() -> str:
     return datetime.now(UTC).isoformat()
@@ -211,9 +247,10 @@ def erase_user(connection: Connection, model: str, user: str) -> tuple[int, int]
     ids = list(connection.scalars(select(FEEDBACK.c.id).where(said)))
     for id in ids:
         blank_text(connection, model, id)
-    connection.execute(update(FEEDBACK).where(said).values(user=None, input=None, content=ERASED))
+    words = case((FEEDBACK.c.input.is_not(None), NO_WORDS), else_=None)
+    connection.execute(update(FEEDBACK).where(said).values(user=None, input=words, content=ERASED))
     asked = (PREDICTIONS.c.model == model) & (PREDICTIONS.c.user == user)
-    found = connection.execute(update(PREDICTIONS).where(asked).values(user=None, input="null"))
+    found = connection.execute(update(PREDICTIONS).where(asked).values(user=None, input=NO_WORDS))
     return len(ids), found.rowcount
 
 
@@ -333,31 +370,67 @@ def encoder_of(connection: Connection, model: str) -> str:
     return connection.scalar(select(META.c.value).where(META.c.key == f"encoder/{model}")) or ""
 
 
-def adopt_encoder(
-    connection: Connection,
-    model: str,
-    encoder: str,
-    events: Sequence[tuple[int, bytes]],
-    predictions: Sequence[tuple[str, bytes]],
-) -> None:
-    """Put the features that `encoder` gives in the places of those there are, by offset and by id: all, or none."""
-    new: Any = bindparam("now")
-    if events:
-        mine = (EVENTS.c.model == model) & (EVENTS.c.offset == bindparam("at_offset"))
-        rows = [{"at_offset": place, "now": data} for place, data in events]
-        connection.execute(update(EVENTS).where(mine).values(features=new), rows)
-    if predictions:
-        rows_of = [{"at_id": name, "now": data} for name, data in predictions]
-        theirs = PREDICTIONS.c.id == bindparam("at_id")
-        connection.execute(update(PREDICTIONS).where(theirs).values(features=new), rows_of)
-    connection.execute(delete(META).where(META.c.key == f"encoder/{model}"))
-    connection.execute(insert(META).values(key=f"encoder/{model}", value=encoder))
+def check_encoder(connection: Connection, model: str, encoder: str) -> None:
+    """Raises EncoderMoved unless `encoder` made every feature of this model's texts."""
+    if encoder_of(connection, model) != encoder:
+        raise EncoderMoved(f"{model} has another encoder by now, nothing was changed; try again")
 
 
-def inputs_of(connection: Connection, model: str, after: str, count: int) -> list[tuple[str, str]]:
-    """(id, input) of predictions, by id."""
-    query = select(PREDICTIONS.c.id, PREDICTIONS.c.input).where(PREDICTIONS.c.model == model, PREDICTIONS.c.id > after)
+def hold_encoder(connection: Connection, model: str) -> None:
+    """Nobody puts another encoder's features in until the transaction ends; to be called before it reads any."""
+    lock_encoder(connection, model, "pg_advisory_xact_lock_shared")
+
+
+def lock_encoder(connection: Connection, model: str, lock: str) -> None:
+    if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
+        connection.execute(text(f"SELECT {lock}(hashtext(:key))"), {"key": f"online/encoder/{model}"})
+
+
+def encoder_since(connection: Connection, model: str) -> int:
+    """The offset until which the encoder was tuned; 0 where nobody told."""
+    return int(connection.scalar(select(META.c.value).where(META.c.key == f"encoder_since/{model}")) or 0)
+
+
+def begin_move(connection: Connection, model: str, encoder: str, since: int) -> None:
+    """From here until the commit no other transaction writes features; then they are all `encoder`'s.
+
+    To be followed by `finish_move` in the same transaction, or by a rollback.
+    """
+    lock_encoder(connection, model, "pg_advisory_xact_lock")
+    put_meta(connection, f"encoder/{model}", encoder)
+    put_meta(connection, f"encoder_since/{model}", str(since))
+
+
+def finish_move(connection: Connection, model: str) -> None:
+    """Put what lies in MOVED_EVENTS and MOVED_PREDICTIONS in the places of what there is, by offset and by id."""
+    mine = (EVENTS.c.model == model, EVENTS.c.offset == MOVED_EVENTS.c.offset)
+    connection.execute(update(EVENTS).where(*mine).values(features=MOVED_EVENTS.c.features))
+    theirs = PREDICTIONS.c.id == MOVED_PREDICTIONS.c.id
+    connection.execute(update(PREDICTIONS).where(theirs).values(features=MOVED_PREDICTIONS.c.features))
+
+
+def put_meta(connection: Connection, key: str, value: str) -> None:
+    connection.execute(delete(META).where(META.c.key == key))
+    connection.execute(insert(META).values(key=key, value=value))
+
+
+def predictions_to_move(connection: Connection, model: str, after: str, count: int) -> list[tuple[str, str]]:
+    """(id, input) of predictions that are not in MOVED_PREDICTIONS, by id."""
+    moved = PREDICTIONS.outerjoin(MOVED_PREDICTIONS, PREDICTIONS.c.id == MOVED_PREDICTIONS.c.id)
+    query = select(PREDICTIONS.c.id, PREDICTIONS.c.input).select_from(moved)
+    rest = (PREDICTIONS.c.id > after, MOVED_PREDICTIONS.c.id.is_(None), PREDICTIONS.c.input != NO_WORDS)
+    query = query.where(PREDICTIONS.c.model == model, *rest)
     return [(id, asked) for id, asked in connection.execute(query.order_by(PREDICTIONS.c.id).limit(count))]
+
+
+def adaptation_of(connection: Connection, model: str) -> dict[str, Any] | None:
+    """What became of the last attempt to tune the encoder."""
+    told = connection.scalar(select(META.c.value).where(META.c.key == f"adaptation/{model}"))
+    return None if told is None else dict(json.loads(told))
+
+
+def note_adaptation(connection: Connection, model: str, told: Mapping[str, Any]) -> None:
+    put_meta(connection, f"adaptation/{model}", json.dumps(told))
 
 
 def log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:
@@ -421,7 +494,7 @@ class Store:
         try:
             self.writer = engine(url, "NORMAL", "IMMEDIATE")
             self.durable_writer = engine(url, "FULL", "IMMEDIATE") if is_sqlite(url) else self.writer
-            self.reader = engine(url, "NORMAL", "DEFERRED")
+            self.reader = engine(url, "NORMAL", "DEFERRED").execution_options(**one_view(url))
             SQLModel.metadata.create_all(self.durable_writer, tables=TABLES)
             with self.durable_writer.begin() as connection:
                 self.instance = instance_of(connection)
@@ -464,6 +537,21 @@ class Store:
                 yield from connection.execution_options(yield_per=page).execute(query).partitions()
         except SQLAlchemyError as error:
             raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+
+    @contextmanager
+    def aside(self) -> Iterator[Connection]:
+        """A connection of one's own, with the temporary tables; whoever has it begins and ends its transactions."""
+        own = engine(self.url, "FULL", "DEFERRED")
+        try:
+            with own.connect() as connection:
+                MOVED_EVENTS.create(connection)
+                MOVED_PREDICTIONS.create(connection)
+                connection.commit()
+                yield connection
+        except DBAPIError as error:
+            raise unavailable(error) from error
+        finally:
+            own.dispose()
 
     def close(self) -> None:
         """Finish what was submitted, then let go."""
@@ -543,6 +631,11 @@ def engine(url: str, synchronous: str, begin: str) -> Engine:
         connection.exec_driver_sql(f"BEGIN {begin}")
 
     return made
+
+
+def one_view(url: str) -> dict[str, str]:
+    """What makes all questions of one read see the store at one moment, as SQLite's do."""
+    return {} if is_sqlite(url) else {"isolation_level": "REPEATABLE READ"}
 
 
 def instance_of(connection: Connection) -> str:

@@ -61,7 +61,7 @@ def append_events(connection: Connection, model: str, events: Sequence[Event], n
     if connection.dialect.name == "postgresql":  # commit order must be offset order: one appender a model at a time
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
     known = {} if new else offsets_of(connection, model, [event.id for event in events])
-    last = connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
+    last = head_of(connection, model)
     rows = []
     for event in events:
         if event.id not in known:
@@ -97,11 +97,23 @@ def read_events(connection: Connection, model: str, after: int, count: int) -> l
     return [Entry(offset, Event.parse(body, features)) for offset, body, features in rows]
 
 
+def head_of(connection: Connection, model: str) -> int:
+    return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
+
+
 class SqlStream:
     """The stream of one model in a SQL database; the truth, whatever else carries a copy."""
 
-    def __init__(self, writer: Engine, reader: Engine, model: str, bell: Doorbell) -> None:
-        self.writer, self.reader, self.model, self.bell = writer, reader, model, bell
+    def __init__(
+        self,
+        writer: Engine,
+        reader: Engine,
+        model: str,
+        bell: Doorbell,
+        check: Callable[[Connection], None] = lambda connection: None,
+    ) -> None:
+        """check: asked in the transaction of every read; what it raises is raised instead of giving entries."""
+        self.writer, self.reader, self.model, self.bell, self.check = writer, reader, model, bell, check
         self._listener = bell.listen()
 
     def append(self, event: Event) -> int:
@@ -124,11 +136,14 @@ class SqlStream:
             self._listener.wait(min(left, POLL_S))
 
     def _read(self, after: int, count: int) -> list[Entry]:
-        return self._asked(lambda connection: read_events(connection, self.model, after, count))
+        def checked(connection: Connection) -> list[Entry]:
+            self.check(connection)
+            return read_events(connection, self.model, after, count)
+
+        return self._asked(checked)
 
     def head(self) -> int:
-        query = select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == self.model)
-        return self._asked(lambda connection: connection.scalar(query)) or 0
+        return self._asked(lambda connection: head_of(connection, self.model))
 
     def _asked(self, question: Callable[[Connection], T]) -> T:
         try:

@@ -5,23 +5,24 @@
 <state>/bells/{events,snapshots}-<model>/
 <state>/encoders/                  text encoders that were tuned, each named by its sha256
 <state>/secret                     signs what may not come from elsewhere
+<state>/encoders/<model>.next      names the one that is about to be taken up
 <state>/learner.lock               one learner at a time
-<state>/service.lock               shared by those who serve; alone, whoever encodes everything anew
+<state>/adapt.lock                 one who tunes encoders at a time
 """
 
 import fcntl
 import os
 import re
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from online.doorbell import Doorbell
 from online.errors import SetupError
+from online.models.encoder import with_encoder
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots, write
-from online.store import Store, encoder_of
+from online.store import Store, check_encoder, encoder_of
 from online.stream import RedisStream, SqlStream, Stream
 
 
@@ -67,16 +68,28 @@ class Workspace:
         if "encoder" in model.options:
             raise SetupError(f"model {model.name!r}: the option 'encoder' is set by `online adapt`, not in a file")
         tuned = self.store.read(lambda connection: encoder_of(connection, model.name))
-        return {**model.options, "encoder": tuned} if tuned else dict(model.options)
+        return with_encoder(model.options, tuned)
 
     @property
     def encoders(self) -> Path:
         return self.state / "encoders"
 
-    def tuned(self, options: Mapping[str, Any]) -> Path | None:
-        """The file of the tuned encoder that options name."""
-        name = options.get("encoder")
-        return self.encoders / f"{name}.safetensors" if name else None
+    def tuned(self, encoder: str) -> Path | None:
+        """The file of a tuned encoder, by its name; None for the frozen one."""
+        return self.encoders / f"{encoder}.safetensors" if encoder else None
+
+    def announce_encoder(self, model: str, encoder: str) -> None:
+        """Tell servers to have it at hand; it is the store that says when it is in use."""
+        self.encoders.mkdir(exist_ok=True)
+        aside = self.encoders / f".{model}.next"
+        write(aside, encoder.encode(), durable=False)
+        aside.replace(self.encoders / f"{model}.next")
+
+    def announced_encoder(self, model: str) -> str | None:
+        try:
+            return (self.encoders / f"{model}.next").read_text()
+        except FileNotFoundError:
+            return None
 
     def event_bell(self, model: str) -> Doorbell:
         return Doorbell(self.state / "bells" / f"events-{model}")
@@ -84,38 +97,33 @@ class Workspace:
     def snapshots(self, model: str) -> Snapshots:
         return snapshots_in(self.settings, model)
 
-    def sql_stream(self, model: str) -> SqlStream:
-        return SqlStream(self.store.durable_writer, self.store.reader, model, self.event_bell(model))
+    def sql_stream(self, model: str, encoder: str | None = None) -> SqlStream:
+        """encoder: a read raises EncoderMoved where the features are not of this one."""
+        ends = self.store.durable_writer, self.store.reader, model, self.event_bell(model)
+        if encoder is None:
+            return SqlStream(*ends)
+        return SqlStream(*ends, lambda connection: check_encoder(connection, model, encoder))
 
-    def redis_stream(self, model: str) -> RedisStream | None:
-        url = self.settings.stream
+    def redis_stream(self, model: str, encoder: str) -> RedisStream | None:
+        """The copy in Redis: features of another encoder are another copy."""
+        url, name = self.settings.stream, f"{self.store.instance}{encoder and ':'}{encoder[:16]}"
         try:
-            return RedisStream(url, model, f"online:{self._stream_name(model)}") if url else None
+            return RedisStream(url, model, f"online:{name}") if url else None
         except ValueError as error:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 
-    def _stream_name(self, model: str) -> str:
-        """Of the copy in Redis: features of another encoder are another copy."""
-        tuned = self.store.read(lambda connection: encoder_of(connection, model))
-        return f"{self.store.instance}:{tuned[:16]}" if tuned else self.store.instance
-
-    def stream(self, model: str) -> Stream:
-        """What the learner reads."""
-        return self.redis_stream(model) or self.sql_stream(model)
+    def stream(self, model: str, encoder: str) -> Stream:
+        """What the learner reads: features of this encoder alone."""
+        return self.redis_stream(model, encoder) or self.sql_stream(model, encoder)
 
     def lock_learner(self, wait: bool) -> IO[str]:
         """Held while the file is open. Where another learner holds it: wait for its end, or raise SetupError."""
         mode = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
         return self._locked("learner.lock", mode, "another learner is at work on it")
 
-    def lock_service(self, alone: bool) -> IO[str]:
-        """Held while the file is open, by those who serve, or by one who makes sure that nobody does.
-
-        Raises SetupError where it cannot be had.
-        """
-        if alone:
-            return self._locked("service.lock", fcntl.LOCK_EX | fcntl.LOCK_NB, "a service runs on it; stop that first")
-        return self._locked("service.lock", fcntl.LOCK_SH | fcntl.LOCK_NB, "`online adapt` is encoding it anew")
+    def lock_adapting(self) -> IO[str]:
+        """Held while the file is open. Raises SetupError where another holds it."""
+        return self._locked("adapt.lock", fcntl.LOCK_EX | fcntl.LOCK_NB, "another `online adapt` is at work on it")
 
     def _locked(self, name: str, mode: int, taken: str) -> IO[str]:
         file = open(self.state / name, "a+")

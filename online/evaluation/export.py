@@ -25,8 +25,8 @@ class Export:
     """One model's log up to now. What is asked and told from here on is not in it."""
 
     def __init__(self, workspace: Workspace, model: ModelSettings) -> None:
-        self.store, self.model = workspace.store, model
-        options = workspace.options(model)
+        self.workspace, self.store, self.model = workspace, workspace.store, model
+        self.options = options = workspace.options(model)
         made_by = recipe(model.kind, options)
         self.head = workspace.sql_stream(model.name).head()
         self.refused = self.store.read(lambda connection: refused_offsets(connection, model.name, made_by))
@@ -35,16 +35,18 @@ class Export:
 
     def write(self, output: Path, tick: Tick) -> int:
         """Write everything; gives the number of lines after the header. Raises SetupError where that is impossible."""
+        count = 0
         try:
             with opened(output) as file:
                 file.write(json.dumps(self.header).encode() + b"\n")
-                count = 0
                 for count, line in enumerate(self.lines(), 1):
                     file.write(orjson.dumps(line) + b"\n")
                     tick(count, self.asked + self.head)
-                return count
         except OSError as error:
             raise SetupError(f"the log cannot be written to {output}: {error.strerror}") from None
+        if self.workspace.options(self.model) != self.options:
+            raise SetupError(f"{self.model.name} took up another encoder meanwhile: export it again")
+        return count
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Told and asked merged: what was asked stands behind the last event that was known when it was answered."""

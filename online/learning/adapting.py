@@ -3,10 +3,11 @@
     log -> what was said, with its texts -> five fifths, by the question's hash
                                               |  tuned without one -> a model of the same kind, learned without it
                                               v                                              |
-             the published encoder <- tuned on all <- proof <- answers to that fifth, tuned against frozen
+             the published encoder <- tuned on all <- proof <- answers to that fifth, tuned against the one in use
 
-Every question is answered by an encoder and a model that have never seen it, the same words asked twice included. The
-proof is an exact sign test over the questions that only one of the two answers right.
+Every question is answered by encoders and models that have never seen it, the same words asked twice included: where the
+encoder in use was tuned itself, only what was asked after that is judged. The proof is an exact sign test over the
+questions that only one of the two answers right.
 """
 
 import hashlib
@@ -14,10 +15,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from online.errors import SetupError
 from online.learning.learner import Pupil
@@ -25,7 +28,7 @@ from online.models import Options, minilm
 from online.models.adapter import Lesson, Lower, Tuning, tensors_of, tune
 from online.models.encoder import quantised, text_of
 from online.schemas import Entry, Event
-from online.store import Store, folded, log_rows, refused_offsets
+from online.store import NO_WORDS, Store, folded, log_rows, refused_offsets
 
 FOLDS = 5
 PROOF = 0.05  # the chance, were both alike, of a lead like this one: above it, there is no proof
@@ -71,7 +74,7 @@ class Verdict:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"{self.judged:,} taught questions, each answered by an encoder and a model that never saw it:"
-        yield f"  frozen encoder  {self.before:6,} right  {self.before / self.judged:7.2%}"
+        yield f"  encoder in use  {self.before:6,} right  {self.before / self.judged:7.2%}"
         yield f"  tuned encoder   {self.after:6,} right  {self.after / self.judged:7.2%}"
         yield f"  {self.gained:,} gained, {self.lost:,} lost; by chance alone with probability {self.chance:.2g}"
         yield f"better: proven (at most {PROOF:g})" if self.better else f"not proven better (that takes {PROOF:g})"
@@ -94,24 +97,27 @@ def read_said(store: Store, model: str, recipe: str) -> list[Said]:
 def read_all(store: Store, model: str) -> list[Said]:
     """A model's whole log. A retraction has the text of what it takes back. Raises SetupError as `read_said` does."""
     said, texts = list[Said](), dict[int, str]()
-    for row in _rows(store, model):
+    while page := store.read(lambda connection: said_after(connection, model, texts)):
+        said += page
+    return said
+
+
+def said_after(connection: Connection, model: str, texts: dict[int, str]) -> list[Said]:
+    """The next page of a log, after those offsets whose texts are known; it adds its own."""
+    after, said = next(reversed(texts), 0), list[Said]()
+    for row in log_rows(connection, model, after, PAGE):
         event = Event.parse(row["body"], row["features"])
         texts[row["offset"]] = texts[event.target.offset] if event.target else _text(row, event, model)
         said.append(Said(Entry(row["offset"], event), texts[row["offset"]]))
     return said
 
 
-def _rows(store: Store, model: str) -> Iterator[dict[str, Any]]:
-    after = 0
-    while rows := store.read(lambda connection: log_rows(connection, model, after, PAGE)):  # noqa: B023 (read at once)
-        yield from rows
-        after = rows[-1]["offset"]
-
-
 def _text(row: Mapping[str, Any], event: Event, model: str) -> str:
-    if event.text or not event.features:
+    if event.text or not event.features or event.kind == "reply":
         return " ".join(event.text.split())
     asked = row["input"] if row["input"] is not None else row["own_input"]
+    if asked == NO_WORDS:  # erased, and taken back: its features stay what they were, with and without
+        return ""
     text = None if asked is None else text_of(json.loads(asked))
     if text is None:
         raise SetupError(
@@ -156,7 +162,11 @@ class Adaptation:
         said: Sequence[Said],
         tuning: Tuning,
         tick: Tick = lambda what, done, of: None,
+        used: Mapping[str, NDArray[np.float32]] = MappingProxyType({}),
+        since: int = 0,
     ) -> None:
+        """used: the tensors of the encoder in use that were tuned; since: on what was said until this offset."""
+        self.used, self.since = used, since
         self.kind, self.options, self.said, self.tuning, self.tick = kind, options, said, tuning, tick
         texts = list(dict.fromkeys(each.text for each in said if each.text))
         self.place = {text: place for place, text in enumerate(texts)}
@@ -176,10 +186,11 @@ class Adaptation:
 
     def judge(self) -> Verdict:
         """Tune and answer once for each fifth, left out. Raises SetupError where too little was said to prove anything."""
-        taught = [each for each in self.said if each.event.kind in TAUGHT]
+        taught = self._to_judge()
         if len(taught) < LEAST_JUDGED:
-            raise SetupError(f"{len(taught)} questions were taught; a proof takes at least {LEAST_JUDGED}")
-        before, after, frozen = list[bool](), list[bool](), self.features({})
+            new = " since this encoder was tuned" if self.since else ""
+            raise SetupError(f"{len(taught)} questions were taught{new}; a proof takes at least {LEAST_JUDGED}")
+        before, after, used = list[bool](), list[bool](), self.features(self.used)
         for fold in range(FOLDS):
             held = [each for each in taught if fold_of(each.text) == fold]
             offsets = {each.entry.offset for each in held}
@@ -187,11 +198,17 @@ class Adaptation:
             if not held:
                 continue
             tuned = self.tuned(rest, f"judging on fifth {fold + 1} of {FOLDS}")
-            before += self._right(rest, held, frozen)
+            before += self._right(rest, held, used)
             after += self._right(rest, held, self.features(tuned))
         pairs = list(zip(before, after, strict=True))
         gained, lost = sum(new and not old for old, new in pairs), sum(old and not new for old, new in pairs)
         return Verdict(len(pairs), sum(before), sum(after), gained, lost)
+
+    def _to_judge(self) -> list[Said]:
+        """What was taught of words that the encoder in use was not tuned on."""
+        seen = {folded(each.text) for each in self.said if each.entry.offset <= self.since}
+        taught = (each for each in self.said if each.event.kind in TAUGHT and each.entry.offset > self.since)
+        return [each for each in taught if folded(each.text) not in seen]
 
     def _right(self, rest: Sequence[Said], held: Sequence[Said], features: NDArray[np.int8]) -> list[bool]:
         """Whether a model that learned `rest` does right by each that was held back."""

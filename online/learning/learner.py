@@ -18,17 +18,18 @@ from dataclasses import asdict, dataclass, field
 
 import torch
 
-from online.errors import Unavailable
+from online.errors import EncoderMoved, Unavailable
 from online.learning.drift import Alarm, Monitor
 from online.learning.gate import Gate
 from online.models import BadExample, Example, Model, Options, State, create, recipe
+from online.models.encoder import adapts
 from online.models.stack import determinism_domain
 from online.observability import fact
 from online.schemas import Entry, Event
 from online.settings import Drift
 from online.snapshots import Loaded, Manifest, Snapshots
-from online.store import Store, add_drift, mark_refused, now, refused_offsets
-from online.stream import Stream
+from online.store import Store, add_drift, check_encoder, mark_refused, now, refused_offsets
+from online.stream import Stream, head_of
 
 log = logging.getLogger("online.learner")
 
@@ -180,27 +181,43 @@ class Learner:
         self.published_at = self.durable_at = -1e9
         self.durable_cost_s = 0.0
         self.durable_until = self.tried_until = -1
+        self.silent_until = 0  # nothing is published before this is learned
         self.parent: int | None = None
         self.publications = 0
         self.pupil = self._new_pupil()
 
     def run(self, stop: threading.Event) -> None:
-        """Resume, then read, learn and publish until `stop` is set; the last state is left durable."""
+        """Resume, then read, learn and publish until `stop` is set; the last state is left durable.
+
+        Raises EncoderMoved once the log's features are another encoder's than its options name.
+        """
         self.start()
         while not stop.is_set():
             try:
                 self.step()
+            except EncoderMoved:
+                raise
             except Unavailable as error:
                 fact(log, "waiting", logging.WARNING, model=self.snapshots.model, reason=str(error))
                 stop.wait(RETRY_S)
-        if self.pupil.learned_until > self.durable_until:
+        if self.pupil.learned_until > self.durable_until and not self.silent:
             self.publish(durable=True)
 
     def start(self) -> None:
-        """Resume; and where nothing usable is live, make live what there is."""
+        """Resume; and where nothing usable is live, make live what there is.
+
+        Where another encoder's version may still answer, nothing takes its place that knows less than the log.
+        """
         self.resume()
-        if self.pupil.learned_until > self.snapshots.live_until(self.recipe):
+        live_until = self.snapshots.live_until(self.recipe)
+        if live_until < 0 and adapts(self.kind, self.options):
+            self.silent_until = self.store.read(lambda connection: head_of(connection, self.snapshots.model))
+        if self.pupil.learned_until > live_until and not self.silent:
             self.publish(durable=True)
+
+    @property
+    def silent(self) -> bool:
+        return self.pupil.learned_until < self.silent_until
 
     def resume(self) -> None:
         """Take up the newest durable snapshot that can be, or start from nothing."""
@@ -233,14 +250,22 @@ class Learner:
         entries = self._read(self.batch, self._patience_ms())
         if entries:
             self.learn(entries)
+        if self.silent:
+            return
         if self.pupil.learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
             self.publish(durable=self._durable_due())
         elif self.pupil.learned_until > self.durable_until and self._durable_due():
             self.publish(durable=True)
 
     def _read(self, count: int, block_ms: float = 0) -> list[Entry]:
-        """The next entries. Offsets have no gaps: a stream that has one lost something, and is waited for."""
+        """The next entries. Offsets have no gaps: a stream that has one lost something, and is waited for.
+
+        A stream gives features of one encoder alone: once there is another, it raises EncoderMoved or gives no more.
+        """
         entries = self.stream.read(self.pupil.learned_until, count, block_ms)
+        if not entries:
+            encoder = self.options.get("encoder", "")
+            self.store.read(lambda connection: check_encoder(connection, self.snapshots.model, encoder))
         for expected, entry in enumerate(entries, self.pupil.learned_until + 1):
             if entry.offset != expected:
                 raise Unavailable(f"the stream goes on with offset {entry.offset} where {expected} is due")
@@ -273,7 +298,7 @@ class Learner:
         return dict(counts) if self.kind == "regressor" else {**counts, "right": self.right}
 
     def _patience_ms(self) -> float:
-        if self.pupil.learned_until > self.tried_until:
+        if self.pupil.learned_until > self.tried_until and not self.silent:
             return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
         return IDLE_MS
 

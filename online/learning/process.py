@@ -9,8 +9,9 @@ from typing import IO
 
 import torch
 
-from online.errors import SetupError
+from online.errors import EncoderMoved, SetupError
 from online.learning.learner import Learner
+from online.models import Options
 from online.observability import fact
 from online.settings import Device, ModelSettings, Settings
 from online.stream import Stream
@@ -61,13 +62,17 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
 def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event) -> None:
     """One model's learner, started again from durable state when it fails; the other models learn on meanwhile.
 
-    Where the accelerator has no room for it at all, it starts again on the CPU.
+    Where the log is of another encoder, another learner takes its place: no model learns features of two. Where the
+    accelerator has no room for it at all, it starts again on the CPU.
     """
     pause = FIRST_PAUSE_S
     while not stop.is_set():
         try:
-            with closing(workspace.stream(model.name)) as stream:
-                learner_of(workspace, model, stream, device).run(stop)
+            options = workspace.options(model)
+            with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream:
+                learner_of(workspace, model, options, stream, device).run(stop)
+        except EncoderMoved:
+            fact(log, "learning anew", model=model.name, reason="another encoder")
         except Exception as error:  # whatever it is, it is this model's alone
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
                 fact(log, "goes on on the CPU", logging.WARNING, model=model.name, device=device, reason=str(error))
@@ -78,11 +83,12 @@ def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop:
             pause = min(2 * pause, workspace.settings.restart_max_s)
 
 
-def learner_of(workspace: Workspace, model: ModelSettings, stream: Stream, device: str) -> Learner:
+def learner_of(workspace: Workspace, model: ModelSettings, options: Options, stream: Stream, device: str) -> Learner:
+    """options: of the encoder whose features `stream` gives."""
     settings = workspace.settings
     return Learner(
         model.kind,
-        workspace.options(model),
+        options,
         workspace.snapshots(model.name),
         stream,
         workspace.store,

@@ -81,6 +81,16 @@ class TextEncoder:
         return features
 
 
+def adapts(kind: str, options: Mapping[str, Any]) -> bool:
+    """Whether a model of this kind reads texts by an encoder that can be tuned."""
+    return kind in ("ranker", "classifier") and options.get("input", "text") == "text"
+
+
+def with_encoder(options: Mapping[str, Any], encoder: str) -> dict[str, Any]:
+    """A model's options with the name of the tuned encoder it reads by; "" for the frozen one."""
+    return {**options, "encoder": encoder} if encoder else dict(options)
+
+
 def text_of(instance: Any) -> str | None:
     """The text of an instance that is one, or has one."""
     text = instance.get("text") if isinstance(instance, dict) else instance

@@ -52,7 +52,12 @@ def read_weights(folder: Path) -> dict[str, np.ndarray]:
 
 
 def read_tuned(path: Path) -> dict[str, np.ndarray]:
-    """The network's tensors with those of a tuned file in their places.
+    """The network's tensors with those of a tuned file in their places. Raises what `tuned_tensors` raises."""
+    return {**read_weights(package_folder()), **tuned_tensors(path)}
+
+
+def tuned_tensors(path: Path) -> dict[str, np.ndarray]:
+    """What a tuned file holds.
 
     Raises ValueError when the file is not what its name says or does not fit, FileNotFoundError when it is missing.
     """
@@ -69,7 +74,7 @@ def read_tuned(path: Path) -> dict[str, np.ndarray]:
             raise ValueError(f"the tuned encoder {path} holds {name}, which is no tensor of this network: refused")
         if not np.isfinite(tensor).all():
             raise ValueError(f"the tuned encoder {path} holds numbers that are not finite in {name}: refused")
-    return {**weights, **tuned}
+    return tuned
 
 
 def tokenizer() -> "Tokenizer":

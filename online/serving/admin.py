@@ -39,7 +39,7 @@ async def rollback(request: Request, model: ModelHere, parts: PartsHere) -> Resp
     wanted = await body_as(request, RollbackRequest, parts.settings.max_body_bytes)
     if not re.fullmatch(r"[0-9]{1,18}", str(wanted.version)):
         raise BadInput(f"version must be a number such as 12, not {str(wanted.version)[:40]!r}")
-    manifest = await asyncio.to_thread(model.snapshots.roll_back, int(wanted.version), model.live.recipe)
+    manifest = await asyncio.to_thread(model.snapshots.roll_back, int(wanted.version), model.live.made.recipe)
     await model.live.refresh()
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
     return answer(content, headers=stamp(manifest.version, manifest.learned_until))
@@ -54,7 +54,7 @@ async def drift(model: ModelHere) -> Response:
 
 @router.get("/v1/models/{model}/events")
 async def events(model: ModelHere, parts: PartsHere) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, rolled_back."""
+    """Server-sent events: status, published, learned, refused, retracted, rolled_back, adapted."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_stamp(model)}
     return StreamingResponse(follow(model, parts), media_type="text/event-stream", headers=headers)
 

@@ -168,7 +168,10 @@ async def models(parts: PartsHere) -> Response:
 
 @router.get("/v1/models/{model}")
 async def status(model: ModelHere) -> Response:
-    """TensorFlow Serving's model status, and what KServe's and OpenAI's clients look for beside it."""
+    """TensorFlow Serving's model status, and what KServe's and OpenAI's clients look for beside it.
+
+    Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one.
+    """
     served = model.live.current
     state = {"version": str(served.version), "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     name = model.spec.name
@@ -178,4 +181,5 @@ async def status(model: ModelHere) -> Response:
         "head": await asyncio.to_thread(model.stream.head),
         "weights_sha256": served.weights_sha256,
     }
-    return answer({"model_version_status": [state], **extra, **offsets}, headers=live_stamp(model))
+    adapted = await model.predictor.read(model.adapted) if model.predictor.adapts else {}
+    return answer({"model_version_status": [state], **extra, **offsets, **adapted}, headers=live_stamp(model))

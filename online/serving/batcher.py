@@ -6,24 +6,30 @@ While one batch is being committed the next one gathers: batches grow with the l
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
 
-from online.models import Answer
+from online.errors import EncoderMoved
+from online.models import Answer, Encoder
 from online.serving.live import Served
+
+Rows = list[dict[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request's encoded instances.
 
-    keys: what a policy that explores draws with, one per instance; none for a dry run, like record, which makes the
-    rows of the answers.
+    encoder: that made the inputs, and must be that of the version that answers. keys: what a policy that explores draws
+    with, one per instance; none for a dry run, like record, which makes the rows of the answers. recorded_by: name of
+    the encoder of the features in the rows.
     """
 
     inputs: Sequence[bytes]
+    encoder: Encoder
     keys: Sequence[int | None]
-    record: Callable[[Served, Sequence[Answer]], list[dict[str, object]]] | None
+    record: Callable[[Served, Sequence[Answer]], Rows] | None
+    recorded_by: str
     done: "asyncio.Future[tuple[Served, list[Answer]]]"
 
 
@@ -31,7 +37,7 @@ class Batcher:
     def __init__(
         self,
         current: Callable[[], Served],
-        write: Callable[[list[dict[str, object]]], Awaitable[None]],
+        write: Callable[[Rows, Set[str]], Awaitable[None]],
         max_batch: int,
         observe: Callable[[int], None],
     ) -> None:
@@ -41,11 +47,17 @@ class Batcher:
     async def ask(
         self,
         inputs: Sequence[bytes],
+        encoder: Encoder,
         keys: Sequence[int | None],
-        record: Callable[[Served, Sequence[Answer]], list[dict[str, object]]] | None,
+        record: Callable[[Served, Sequence[Answer]], Rows] | None,
+        recorded_by: str,
     ) -> tuple[Served, list[Answer]]:
-        """The answers of one version, given once their rows are committed."""
-        asked = Asked(inputs, keys, record, asyncio.get_running_loop().create_future())
+        """The answers of one version, given once their rows are committed.
+
+        Raises EncoderMoved where the version that is live by now, or the store, takes another encoder's features.
+        """
+        done = asyncio.get_running_loop().create_future()
+        asked = Asked(inputs, encoder, keys, record, recorded_by, done)
         self._queue.put_nowait(asked)
         return await asked.done
 
@@ -66,6 +78,8 @@ class Batcher:
     async def _answer(self, batch: list[Asked]) -> None:
         served = self._current()
         try:
+            if any(asked.encoder is not served.encoder for asked in batch):
+                raise EncoderMoved("another version is live, with another encoder; try again")
             answers = served.model.predict(
                 [features for asked in batch for features in asked.inputs],
                 [key for asked in batch for key in asked.keys],
@@ -76,7 +90,7 @@ class Batcher:
                 start += len(asked.inputs)
                 rows += asked.record(served, shares[-1]) if asked.record else []
             if rows:
-                await self._write(rows)
+                await self._write(rows, {asked.recorded_by for asked in batch if asked.record})
         except Exception as error:  # whoever caused it must not be a trouble to the others
             if len(batch) > 1:
                 for asked in batch:

@@ -5,23 +5,27 @@ import json
 import logging
 import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from typing import IO, Any
+from typing import Any
+from weakref import WeakValueDictionary
+
+from sqlalchemy import Connection
 
 from online import store
-from online.errors import NotFound, SetupError, Unavailable
-from online.models import Encoder
-from online.models.encoder import encoder
+from online.errors import EncoderMoved, NotFound, SetupError, Unavailable
+from online.models import Encoder, Options
+from online.models.encoder import adapts, encoder, with_encoder
 from online.observability import Metrics, fact
 from online.schemas import LearnerState, NewReply
 from online.serving.live import LiveModel, Served
 from online.serving.predictor import Predictor, shown_fate
 from online.serving.repertoire import Repertoire, read_repertoire, starter
 from online.serving.supervisor import Supervisor
+from online.serving.tuner import Tuner
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.stream import RedisStream, SqlStream, relay
@@ -32,6 +36,8 @@ log = logging.getLogger("online.serving")
 RELAY_RETRY_S = 1.0
 FATES_GATHER_S = 0.1
 FEED_KEPT = 1_000  # events kept for a listener that does not read
+
+Copy = tuple[SqlStream, RedisStream]  # what is copied, of one encoder's features alone, and where to
 
 
 class Feed:
@@ -76,7 +82,8 @@ class ModelParts:
     live: LiveModel
     snapshots: Snapshots
     stream: SqlStream
-    copy: RedisStream | None
+    copy: Copy | None
+    open_copy: Callable[[str], Copy | None]
     feed: Feed
     metrics: Metrics
     first_replies: list[NewReply]
@@ -155,18 +162,22 @@ class ModelParts:
             if row.status in ("learned", "refused", "retracted"):
                 self.feed.tell(row.status, **shown_fate(row).model_dump(exclude_none=True))
 
+    def adapted(self, connection: Connection) -> dict[str, Any]:
+        """The encoder in use, and the last attempt to tune one."""
+        name = self.spec.name
+        return {"encoder": store.encoder_of(connection, name), "adaptation": store.adaptation_of(connection, name)}
+
     def ring(self) -> None:
         self.stream.bell.ring()
         self.rung.set()
 
     async def relay(self) -> None:
         """Copy committed events to Redis, until cancelled. Redis may die and come back empty: the copy is made anew."""
-        assert self.copy is not None
         failing = False
-        while True:
+        while self.copy is not None:
             self.rung.clear()
             try:
-                await asyncio.to_thread(relay, self.stream, self.copy)
+                self.copy = await self._copied(self.copy)
                 failing = False
             except Unavailable as error:
                 if not failing:
@@ -174,6 +185,20 @@ class ModelParts:
                 failing = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.rung.wait(), RELAY_RETRY_S)
+
+    async def _copied(self, copy: Copy) -> Copy | None:
+        """The copy that is due next: features of another encoder go to another copy, and the one before it is dropped."""
+        try:
+            await asyncio.to_thread(relay, *copy)
+        except EncoderMoved:
+            await self.live.follow()
+            source, before = copy
+            await asyncio.to_thread(before.clear)
+            before.close()
+            source.close()
+            self.rung.set()
+            return self.open_copy(self.live.made.encoder_name)
+        return copy
 
 
 @dataclass(slots=True)
@@ -185,7 +210,7 @@ class Parts:
     metrics: Metrics
     models: dict[str, ModelParts]
     supervisor: Supervisor | None
-    in_use: IO[str]
+    tuner: Tuner | None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
 
@@ -207,6 +232,8 @@ class Parts:
             await seed(model)
         if self.supervisor is not None:
             await self.supervisor.start()
+        if self.tuner is not None:
+            self.tuner.start()
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -228,6 +255,8 @@ class Parts:
 
     async def stop(self) -> None:
         self.close_feeds()
+        if self.tuner is not None:
+            await self.tuner.stop()
         if self.supervisor is not None:
             await self.supervisor.stop()
         for task in self.tasks:
@@ -236,56 +265,96 @@ class Parts:
         for model in self.models.values():
             await model.flush_fates()
             model.stream.close()
+            if model.copy is not None:
+                model.copy[0].close()
         await asyncio.to_thread(self.workspace.store.close)
-        self.in_use.close()
 
 
 def build(settings: Settings, with_learner: bool) -> Parts:
     """Open everything. Raises SetupError that says what cannot be opened."""
     workspace, metrics = Workspace(settings), Metrics()
     workspace.store.make_room()
-    in_use = workspace.lock_service(alone=False)
-
-    @cache
-    def encoder_of(key: str) -> Encoder:
-        reads, threads, most = json.loads(key), settings.encoder_threads, settings.max_text_chars
-        made: Encoder = encoder(reads, cache_folder(), threads, most, workspace.tuned(reads))
-        return made
-
-    models = {spec.name: build_model(spec, settings, workspace, metrics, encoder_of) for spec in settings.models}
+    encoders = Encoders(workspace)
+    models = {spec.name: build_model(spec, settings, workspace, metrics, encoders) for spec in settings.models}
 
     def tell_all(state: LearnerState) -> None:
         for model in models.values():
             model.feed.tell("status", **status_of(model, state))
 
     supervisor = Supervisor(settings, metrics, tell_all) if with_learner else None
-    return Parts(settings, workspace, metrics, models, supervisor, in_use)
+
+    def tell(model: str, outcome: dict[str, Any]) -> None:
+        version = outcome["version"]
+        models[model].feed.tell("adapted", **{**outcome, "version": None if version is None else str(version)})
+
+    tuner = Tuner(settings, workspace.store, tell) if settings.encoder_adapt else None
+    return Parts(settings, workspace, metrics, models, supervisor, tuner)
+
+
+class Encoders:
+    """Every encoder is loaded once, however many models read by it, and kept for as long as one does."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.settings = workspace, workspace.settings
+        self._loaded: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._loading = threading.Lock()
+
+    def encoder(self, kind: str, options: Options) -> Encoder:
+        """Raises ValueError or FileNotFoundError where there is none."""
+        reads = {"ranker": {"input": "text"}, "river": {"input": "table"}}.get(kind, {"input": "text", **options})
+        tuned = str(options.get("encoder", ""))
+        key = json.dumps([tuned, *(reads.get(name) for name in ("input", "size"))])
+        with self._loading:
+            made: Encoder | None = self._loaded.get(key)
+            if made is None:
+                threads, most = self.settings.encoder_threads, self.settings.max_text_chars
+                made = encoder(reads, cache_folder(), threads, most, self.workspace.tuned(tuned))
+                self._loaded[key] = made
+            return made
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """Where one model's options and encoders come from."""
+
+    workspace: Workspace
+    spec: ModelSettings
+    encoders: Encoders
+
+    def options(self) -> Options:
+        return self.workspace.options(self.spec)
+
+    def others(self) -> Iterator[Options]:
+        if adapts(self.spec.kind, self.spec.options):
+            names = (path.stem for path in self.workspace.encoders.glob("*.safetensors"))
+            yield from (with_encoder(self.spec.options, name) for name in ("", *names))
+
+    def announced(self) -> Options | None:
+        name = self.workspace.announced_encoder(self.spec.name) if adapts(self.spec.kind, self.spec.options) else None
+        return None if name is None else with_encoder(self.spec.options, name)
+
+    def encoder(self, options: Options) -> Encoder:
+        return self.encoders.encoder(self.spec.kind, options)
 
 
 def build_model(
-    spec: ModelSettings,
-    settings: Settings,
-    workspace: Workspace,
-    metrics: Metrics,
-    encoder_of: Callable[[str], Encoder],
+    spec: ModelSettings, settings: Settings, workspace: Workspace, metrics: Metrics, encoders: Encoders
 ) -> ModelParts:
-    options = workspace.options(spec)
-    reads = {"ranker": {"input": "text"}, "river": {"input": "table"}}.get(spec.kind, {"input": "text", **spec.options})
-    reads = {**reads, "encoder": options.get("encoder", "")}
     snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), Feed()
     try:
-        live = LiveModel(spec.kind, options, snapshots, lambda before, served: parts.swapped(before, served))
-        text_encoder = encoder_of(
-            json.dumps({key: reads[key] for key in ("input", "size", "encoder") if key in reads}, sort_keys=True)
-        )
+        source = ModelSource(workspace, spec, encoders)
+        live = LiveModel(spec.kind, source, snapshots, lambda before, served: parts.swapped(before, served))
     except (ValueError, FileNotFoundError) as error:
         raise SetupError(f"model {spec.name!r}: {error}") from None
-    predictor = Predictor(
-        spec, settings, text_encoder, live, workspace.store, metrics, lambda: parts.ring(), new_id, time.monotonic
-    )
-    copy = workspace.redis_stream(spec.name)
+    predictor = Predictor(spec, settings, live, workspace.store, metrics, lambda: parts.ring(), new_id, time.monotonic)
+
+    def open_copy(encoder: str) -> Copy | None:
+        copy = workspace.redis_stream(spec.name, encoder)
+        return None if copy is None else (workspace.sql_stream(spec.name, encoder), copy)
+
     first = read_repertoire(settings.repertoire or starter()) if spec.kind == "ranker" else []
-    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, feed, metrics, first)
+    copy = open_copy(live.made.encoder_name)
+    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, open_copy, feed, metrics, first)
     return parts
 
 

@@ -2,28 +2,34 @@
 
 predict:   encode -> wait for min_offset -> batcher (one snapshot) -> rows committed -> answer
 feedback:  items -> events -> one durable transaction (rows + events + new replies) -> bell -> receipts
+
+Whatever writes features makes sure in its transaction that they are of the store's encoder; where that has changed, the
+texts are encoded again and the transaction is tried again.
 """
 
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
 from online import store
-from online.errors import BadInput, Conflict, NotFound, TooLarge
+from online.errors import BadInput, Conflict, EncoderMoved, NotFound, TooLarge
 from online.models import Answer, Encoder, number_of
+from online.models.encoder import adapts
 from online.models.policies import draw_key
 from online.observability import Metrics
 from online.schemas import Erased, Event, Fate, FeedbackFate, FeedbackItem, PredictRequest, Receipt
-from online.serving.batcher import Batcher
-from online.serving.live import LiveModel, Served
+from online.serving.batcher import Batcher, Rows
+from online.serving.live import LiveModel, Made, Served
 from online.settings import ModelSettings, Settings
 from online.stream import append_events, offsets_of, read_events
+
+T = TypeVar("T")
 
 FRESHNESS_KEPT = 10_000  # acknowledged offsets remembered until they are live
 
@@ -42,7 +48,6 @@ class Predictor:
         self,
         spec: ModelSettings,
         settings: Settings,
-        encoder: Encoder,
         live: LiveModel,
         truth: store.Store,
         metrics: Metrics,
@@ -50,9 +55,9 @@ class Predictor:
         new_id: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        self.spec, self.settings, self.encoder, self.live, self.store = spec, settings, encoder, live, truth
+        self.spec, self.settings, self.live, self.store = spec, settings, live, truth
         self.metrics, self.ring, self.new_id, self.clock = metrics, ring, new_id, clock
-        self.name = spec.name
+        self.name, self.adapts = spec.name, adapts(spec.kind, spec.options)
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=FRESHNESS_KEPT)  # offset, id, when
         observe = metrics.batch_instances.labels(self.name).observe
         self.batcher = Batcher(lambda: live.current, self._write_predictions, settings.max_batch, observe)
@@ -64,30 +69,47 @@ class Predictor:
             raise TooLarge(
                 f"{len(request.instances)} instances; one request takes {self.settings.max_instances} (max_instances)"
             )
-        inputs = await self.encode(request.instances)
+        predicted = await self.as_made_now(lambda made: self._predict(request, made))
+        self.metrics.predictions.labels(self.name).inc(len(predicted.answers))
+        return predicted
+
+    async def _predict(self, request: PredictRequest, made: Made) -> Predicted:
+        """Answered with the features that the live version knows, recorded with those that the store has."""
+        encoder = self.live.current.encoder
+        inputs = await encode(encoder, request.instances)
+        twice = request.record and made.encoder is not encoder
+        kept = await encode(made.encoder, request.instances) if twice else inputs
         if request.min_offset is not None:
             await self.live.wait_until(request.min_offset, request.timeout_ms / 1000)
         ids = [self.new_id() for _ in inputs] if request.record else []
         keys: list[int | None] = [*map(draw_key, ids)] or [None] * len(inputs)
-        recorder = self._recorder(request, inputs, ids) if request.record else None
-        served, answers = await self.batcher.ask(inputs, keys, recorder)
+        recorder = self._recorder(request, kept, ids) if request.record else None
+        served, answers = await self.batcher.ask(inputs, encoder, keys, recorder, made.encoder_name)
         self.live.warm_up.append(inputs[0])
-        self.metrics.predictions.labels(self.name).inc(len(answers))
         return Predicted(answers, ids, served)
 
-    async def encode(self, instances: Sequence[Any]) -> list[bytes]:
-        """Raises BadInput that names the instance."""
-        try:
-            if self.encoder.epoch.startswith("minilm"):  # milliseconds: off the event loop
-                return await asyncio.to_thread(self.encoder.encode, instances)
-            return self.encoder.encode(instances)
-        except ValueError as error:
-            raise BadInput(str(error)) from None
+    async def as_made_now(self, attempt: Callable[[Made], Awaitable[T]]) -> T:
+        """What the attempt gives; it is made again where versions are made by another encoder meanwhile."""
+        while True:
+            try:
+                return await attempt(self.live.made)
+            except EncoderMoved:
+                await self.live.follow()
+
+    def hold_encoder(self, connection: Connection) -> None:
+        """What is read of features stays as it is until the transaction ends."""
+        if self.adapts:
+            store.hold_encoder(connection, self.name)
+
+    def check_encoder(self, connection: Connection, encoders: Iterable[str]) -> None:
+        """Raises EncoderMoved where any of these is not the store's."""
+        for encoder in encoders if self.adapts else ():
+            store.check_encoder(connection, self.name, encoder)
 
     def _recorder(
         self, request: PredictRequest, inputs: Sequence[bytes], ids: Sequence[str]
-    ) -> Callable[[Served, Sequence[Answer]], list[dict[str, object]]]:
-        def rows(served: Served, answers: Sequence[Answer]) -> list[dict[str, object]]:
+    ) -> Callable[[Served, Sequence[Answer]], Rows]:
+        def rows(served: Served, answers: Sequence[Answer]) -> Rows:
             created_at = store.now()
             return [
                 {
@@ -110,10 +132,13 @@ class Predictor:
 
         return rows
 
-    async def _write_predictions(self, rows: list[dict[str, object]]) -> None:
-        await asyncio.wrap_future(
-            self.store.submit(lambda connection: store.add_predictions(connection, rows), durable=False)
-        )
+    async def _write_predictions(self, rows: Rows, encoders: Set[str]) -> None:
+        def write(connection: Connection) -> None:
+            self.hold_encoder(connection)
+            self.check_encoder(connection, encoders)
+            store.add_predictions(connection, rows)
+
+        await asyncio.wrap_future(self.store.submit(write, durable=False))
 
     # feedback
 
@@ -123,15 +148,22 @@ class Predictor:
             raise TooLarge(
                 f"{len(items)} feedback items; at most {self.settings.max_instances} in one request (max_instances)"
             )
-        encoded = [await self._own_features(place, item) for place, item in enumerate(items)]
+        for place, item in enumerate(items):
+            self._check_item(place, item)
         named = [item if item.id else item.model_copy(update={"id": self.new_id()}) for item in items]
-        receipts: list[Receipt] = await self.commit(
-            lambda connection: self._record_feedback(connection, named, encoded)
-        )
+        receipts = await self.as_made_now(lambda made: self._feedback(named, made))
         acknowledged_at = self.clock()
         self.acknowledged.extend((receipt.offset, receipt.id, acknowledged_at) for receipt in receipts)
         for item in named:
             self.metrics.feedback.labels(self.name, signal_of(item)).inc()
+        return receipts
+
+    async def _feedback(self, items: Sequence[FeedbackItem], made: Made) -> list[Receipt]:
+        encoded = [await self._own_features(item, made.encoder) for item in items]
+        named = {made.encoder_name} if any(any(features) for features in encoded) else set[str]()
+        receipts: list[Receipt] = await self.commit(
+            lambda connection: self._record_feedback(connection, items, encoded, named)
+        )
         return receipts
 
     async def commit(self, work: Callable[[Connection], Any]) -> Any:
@@ -140,11 +172,10 @@ class Predictor:
         self.ring()
         return result
 
-    async def _own_features(self, place: int, item: FeedbackItem) -> tuple[bytes | None, bytes | None]:
+    async def _own_features(self, item: FeedbackItem, encoder: Encoder) -> tuple[bytes | None, bytes | None]:
         """(features of the item's own input, features of its correction), where it has them."""
-        self._check_item(place, item)
-        own = (await self.encode([item.input]))[0] if item.input is not None else None
-        correction = (await self.encode([item.correction]))[0] if item.correction is not None else None
+        own = (await encode(encoder, [item.input]))[0] if item.input is not None else None
+        correction = (await encode(encoder, [item.correction]))[0] if item.correction is not None else None
         return own, correction
 
     def _check_item(self, place: int, item: FeedbackItem) -> None:
@@ -173,7 +204,11 @@ class Predictor:
         connection: Connection,
         items: Sequence[FeedbackItem],
         encoded: Sequence[tuple[bytes | None, bytes | None]],
+        encoders: Set[str],
     ) -> list[Receipt]:
+        """encoders: names of those that `encoded` is of."""
+        self.hold_encoder(connection)
+        self.check_encoder(connection, encoders)
         known = store.feedback_of(connection, self.name, [item.id or "" for item in items])
         predictions = store.predictions_of(
             connection, self.name, [item.prediction_id for item in items if item.prediction_id]
@@ -279,6 +314,7 @@ class Predictor:
         return receipt
 
     def _record_retraction(self, connection: Connection, id: str) -> Receipt:
+        self.hold_encoder(connection)
         row = store.feedback_of(connection, self.name, [id]).get(id)
         if row is None:
             raise NotFound(f"{self.name} has no feedback {id!r}")
@@ -324,6 +360,16 @@ class Predictor:
             return []
         store.drop_reply(connection, self.name, reply)
         return [known.offset]
+
+
+async def encode(encoder: Encoder, instances: Sequence[Any]) -> list[bytes]:
+    """Raises BadInput that names the instance."""
+    try:
+        if encoder.epoch.startswith("minilm"):  # milliseconds: off the event loop
+            return await asyncio.to_thread(encoder.encode, instances)
+        return encoder.encode(instances)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def change_reply(connection: Connection, model: str, reply: str, active: bool, id: str) -> Event:

@@ -8,7 +8,8 @@ from sqlalchemy import Connection
 from online import store
 from online.errors import Conflict, NotFound, SetupError
 from online.schemas import Event, NewReply
-from online.serving.predictor import Predictor, change_reply
+from online.serving.live import Made
+from online.serving.predictor import Predictor, change_reply, encode
 from online.stream import append_events
 
 
@@ -27,11 +28,19 @@ class Repertoire:
     async def add(self, new: Sequence[NewReply], origin: str | None = None) -> list[store.ReplyRow]:
         """Add replies with their example questions in one transaction; a text that is there gets the examples."""
         texts = [[" ".join(reply.text.split()), *reply.examples] for reply in new]
-        encoded = [await self.predictor.encode(group) for group in texts]
         names = [reply.id or self.predictor.new_id() for reply in new]
-        return list(
-            await self.predictor.commit(lambda connection: self._record(connection, new, names, texts, encoded, origin))
-        )
+
+        async def add(made: Made) -> list[store.ReplyRow]:
+            encoded = [await encode(made.encoder, group) for group in texts]
+
+            def record(connection: Connection) -> list[store.ReplyRow]:
+                self.predictor.hold_encoder(connection)
+                self.predictor.check_encoder(connection, [made.encoder_name])
+                return self._record(connection, new, names, texts, encoded, origin)
+
+            return list(await self.predictor.commit(record))
+
+        return await self.predictor.as_made_now(add)
 
     def _record(
         self,

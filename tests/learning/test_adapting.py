@@ -127,6 +127,21 @@ def test_what_is_arbitrary_proves_nothing() -> None:
     assert not Adaptation("classifier", {}, said(*arbitrary), Tuning(layers=1, epochs=1)).judge().better
 
 
+def test_an_encoder_that_was_tuned_is_only_judged_on_words_it_was_not_tuned_on() -> None:
+    first, again = orders()[:60], orders()
+    events = said(*(label(text, drink) for text, drink in (*first, *again)))
+    with pytest.raises(SetupError, match="24 questions were taught since this encoder was tuned"):
+        Adaptation("classifier", {}, events, QUICK, since=60).judge()
+
+
+def test_an_encoder_is_compared_with_the_one_in_use() -> None:
+    events = said(*(label(text, drink) for text, drink in orders()))
+    tuned = Adaptation("classifier", {}, events, QUICK).tuned(events)
+    frozen = Adaptation("classifier", {}, events, QUICK).judge()
+    used = Adaptation("classifier", {}, events, QUICK, used=tuned).judge()
+    assert used.before > frozen.before and used.after == frozen.after and not used.better
+
+
 def test_too_little_is_said() -> None:
     with pytest.raises(SetupError, match="2 questions were taught; a proof takes at least 50"):
         Adaptation("classifier", {}, said(label("a", "one"), label("b", "two")), QUICK).judge()

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from online.errors import Unavailable
+from online.errors import EncoderMoved, Unavailable
 from online.learning.gate import Gate
 from online.learning.learner import Learner, Pupil
 from online.models import KINDS, Example, Options, create, unpacked
 from online.models.stack import determinism_domain
 from online.schemas import Entry, Event, Target
 from online.settings import ModelSettings, Settings
-from online.store import add_feedback, feedback_of, refused_offsets
+from online.store import add_feedback, begin_move, feedback_of, refused_offsets
 from online.stream import append_events
 from online.workspace import Workspace
 
@@ -298,6 +298,42 @@ def test_a_snapshot_that_cannot_be_restored_is_passed_over_for_the_log(tmp_path:
     assert scene.learner.pupil.learned_until == 0
     scene.learn()
     assert scene.learner.pupil.model.fingerprint() == whole
+    scene.workspace.store.close()
+
+
+def text_events(count: int, start: int = 0) -> list[Event]:
+    return [Event(f"s{n}", "label", text_features(n), "ab"[n % 2]) for n in range(start, start + count)]
+
+
+def test_a_log_of_another_encoder_is_not_learned(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, options={})
+    scene.learn(*text_events(4))
+    scene.workspace.store.submit(lambda c: begin_move(c, "m", "f" * 64, 4)).result()
+    scene.stream.append(text_events(1, 4)[0])
+    checked = scene.workspace.sql_stream("m", "")
+    with pytest.raises(EncoderMoved):
+        checked.read(4, 10)
+    checked.close()
+    scene.learner.pupil.learned_until = 5  # nothing is left to read: it is noticed nevertheless
+    with pytest.raises(EncoderMoved):
+        scene.learner.step()
+    scene.workspace.store.close()
+
+
+def test_with_another_encoder_nothing_is_published_that_knows_less_than_the_log(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, options={})
+    scene.learn(*text_events(12))
+    before = scene.snapshots.live()
+    scene.workspace.store.submit(lambda c: begin_move(c, "m", "f" * 64, 12)).result()
+    scene.options = {"encoder": "f" * 64}
+    scene.learner = scene.started(batch=5)
+    for _ in range(2):
+        scene.learner.step()
+        assert scene.snapshots.live() == before
+    scene.learner.step()
+    live = scene.snapshots.live()
+    assert live is not None and scene.snapshots.manifest(live.version).recipe == scene.learner.recipe
+    assert scene.live_until() == 12
     scene.workspace.store.close()
 
 

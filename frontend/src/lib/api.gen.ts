@@ -118,6 +118,8 @@ export interface paths {
         /**
          * Status
          * @description TensorFlow Serving's model status, and what KServe's and OpenAI's clients look for beside it.
+         *
+         *     Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one.
          */
         get: operations["status_v1_models__model__get"];
         put?: never;
@@ -285,7 +287,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back.
+         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, adapted.
          */
         get: operations["events_v1_models__model__events_get"];
         put?: never;
@@ -1023,7 +1025,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply or version */
+            /** @description no such model, prediction, feedback, reply, label or version */
             404: {
                 headers: {
                     [name: string]: unknown;
