@@ -12,7 +12,7 @@ replay takes.
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from online.settings import ModelSettings
 LOG_FORMAT = "online-log/2"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Asked:
     """An instance to be answered. Beside it what was answered, where somebody did.
 
@@ -45,11 +45,12 @@ class Asked:
     at: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Told:
     """An event to be learned. asked: the id of what it is about; its features are then those of that.
 
     instance: what features can be made of again, where it is about nothing that was asked. refused: why it was set aside.
+    features: found for it, where the entry is without.
     """
 
     entry: Entry
@@ -59,6 +60,19 @@ class Told:
     at: str | None = None
     refused: str | None = None
     learned_at: str | None = None
+    features: bytes | None = None
+
+    def complete(self, choice: str | None = None) -> Entry:
+        """The entry with the features that were found for it. choice: what was answered, where the log does not say."""
+        if self.features is None and choice is None:
+            return self.entry
+        said = self.entry.event
+        features = said.features if self.features is None else self.features
+        choice, target = said.choice if choice is None else choice, said.target
+        if target is not None:
+            target = Target(target.offset, replace(target.event, features=features))
+        event = Event(said.id, said.kind, features, said.label, said.text, said.reward, choice, target)
+        return Entry(self.entry.offset, event)
 
     @property
     def lateness(self) -> float | None:

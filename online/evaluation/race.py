@@ -12,15 +12,13 @@ import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numpy as np
-
 from online.errors import BadInput, OnlineError
-from online.evaluation.confidence import MeanSequence
+from online.evaluation.duel import Duel
 from online.evaluation.formats import Bad
 from online.evaluation.log import Line
 from online.evaluation.replay import TOGETHER, Contender, Features, Loss, Replay, Report, Span
@@ -29,57 +27,6 @@ from online.models.encoder import encoder
 from online.workspace import cache_folder
 
 AHEAD = 2  # chunks a model may be behind the reader
-ALPHA = 0.05
-
-
-@dataclass(slots=True)
-class Duel:
-    """A challenger against the champion. The difference: how much less the challenger loses, an example.
-
-    decided_at: the number of pairs at which 0 left the confidence sequence for the first time.
-    """
-
-    numbers: bool
-    sequence: MeanSequence = field(default_factory=lambda: MeanSequence(ALPHA))
-    decided_at: int | None = None
-    waiting: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
-
-    def add(self, champion: Sequence[Loss], challenger: Sequence[Loss]) -> None:
-        for side, losses in zip(self.waiting, (champion, challenger), strict=True):
-            side.update({offset: loss for offset, loss in losses if loss is not None})
-        both = self.waiting[0].keys() & self.waiting[1].keys()
-        if both:
-            pairs = [(self.waiting[0].pop(offset), self.waiting[1].pop(offset)) for offset in sorted(both)]
-            self.sequence.add(np.array([self._scaled(*pair) for pair in pairs]))
-            if self.decided_at is None and self.verdict != "undecided":
-                self.decided_at = self.sequence.count
-
-    def _scaled(self, champion: float, challenger: float) -> float:
-        """In [0, 1], 0.5 where they are alike. Errors of numbers have no bound: there it is who was nearer."""
-        gain = float(np.sign(champion - challenger)) if self.numbers else champion - challenger
-        return (gain + 1) / 2
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        low, high = self.sequence.interval()
-        return 2 * low - 1, 2 * high - 1
-
-    @property
-    def verdict(self) -> str:
-        low, high = self.interval
-        return "better" if low > 0 else "worse" if high < 0 else "undecided"
-
-    def told(self) -> dict[str, Any]:
-        low, high = self.interval
-        difference = 2 * self.sequence.mean - 1 if self.sequence.count else None
-        return {
-            "pairs": self.sequence.count,
-            "difference": difference,
-            "low": low,
-            "high": high,
-            "verdict": self.verdict,
-            "decided_at": self.decided_at,
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ events are gathered as long as that changes nothing, and predicted and learned t
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -33,7 +33,7 @@ from online.learning.learner import Pupil
 from online.models import Answer, Candidate, Encoder, Model, create
 from online.models.encoder import encoder
 from online.models.policies import draw_key
-from online.schemas import Entry, Target
+from online.schemas import Entry
 from online.settings import Drift
 from online.workspace import cache_folder
 
@@ -112,9 +112,11 @@ class Features:
             if isinstance(features, ValueError):
                 bad.add(f"{where(line)}: {str(features).removeprefix('instance 0 ')}")
                 continue
-            found = self._asked(line, features) if isinstance(line, Asked) else self._told(line, features)
-            if found is not None:
-                yield found
+            if isinstance(line, Asked):
+                self._keep(line, features)
+                yield line
+            elif self._found(line, features):
+                yield line
 
     def _instance(self, line: Line) -> tuple[Any, ...]:
         """What is to be encoded, if anything is; None is what was erased."""
@@ -142,29 +144,25 @@ class Features:
             except ValueError as error:
                 yield error
 
-    def _asked(self, line: Asked, features: bytes | None) -> Asked:
+    def _keep(self, line: Asked, features: bytes | None) -> None:
         if features is not None:
-            line = replace(line, features=features)
+            line.features = features
         if line.told:
             self.kept[line.id] = [line.features, line.told]
-        return line
 
-    def _told(self, line: Told, features: bytes | None) -> Told | None:
-        event = line.entry.event
-        if line.asked is not None:
-            kept = self.kept.get(line.asked)
-            if kept is None:
-                return None  # what it is about could not be used
-            features = kept[0]
-            kept[1] -= 1
-            if not kept[1]:
-                del self.kept[line.asked]
-        if features is None:
-            return line
-        target = event.target
-        if target is not None:
-            target = Target(target.offset, replace(target.event, features=features))
-        return replace(line, entry=Entry(line.entry.offset, replace(event, features=features, target=target)))
+    def _found(self, line: Told, features: bytes | None) -> bool:
+        """False for what is about something that could not be used."""
+        line.features = features
+        if line.asked is None:
+            return True
+        kept = self.kept.get(line.asked)
+        if kept is None:
+            return False
+        line.features = kept[0]
+        kept[1] -= 1
+        if not kept[1]:
+            del self.kept[line.asked]
+        return True
 
 
 class Replay:
@@ -304,12 +302,11 @@ class Replay:
         self._answer()
         losses, entries = list[Loss](), list[Entry]()
         for line in self.told:
-            entry = line.entry
             if line.refused is not None:
-                self.pupil.refused[entry.offset] = line.refused
-            if line.asked is not None:
-                entry = self._scored(line, losses)
-            entries.append(entry)
+                self.pupil.refused[line.entry.offset] = line.refused
+            said = self._scored(line, losses) if line.asked is not None else None
+            ours = said.answer.choice if said is not None and not self.source.header else None  # drift is judged by it
+            entries.append(line.complete(ours))
         self.told = []
         if entries:
             self.events += len(entries)
@@ -317,21 +314,19 @@ class Replay:
             self._freeze()
         return losses
 
-    def _scored(self, line: Told, losses: list[Loss]) -> Entry:
-        """Score what was said. The entry, with the model's own answer where nobody else gave one: drift is judged by it."""
-        entry, said = line.entry, self.said.get(line.asked or "")
+    def _scored(self, line: Told, losses: list[Loss]) -> Said | None:
+        """Score what was said, which it gives."""
+        said = self.said.get(line.asked or "")
         if said is None:
-            return entry
+            return None
         said.left -= 1
         if not said.left:
             del self.said[line.asked or ""]
-        if entry.event.kind in ("label", "correction", "reward") and entry.offset > self.span.start:
+        offset, event = line.entry.offset, line.entry.event
+        if event.kind in ("label", "correction", "reward") and offset > self.span.start:
             self.examples += 1
-            loss = self.score.add(entry.event, said, entry.offset, line.at, line.lateness)
-            losses.append((entry.offset, loss))
-        if self.source.header:
-            return entry
-        return Entry(entry.offset, replace(entry.event, choice=said.answer.choice))
+            losses.append((offset, self.score.add(event, said, offset, line.at, line.lateness)))
+        return said
 
     def _freeze(self) -> None:
         """Keep a copy of the model as it is where scoring begins."""
@@ -347,7 +342,7 @@ class Replay:
                 if isinstance(line, Told):
                     if line.entry.offset > until:
                         return
-                    yield line.entry
+                    yield line.complete()
 
     def report(self) -> Report:
         rate = round(self.examples / self.seconds, 1) if self.seconds else 0.0

@@ -28,6 +28,7 @@ CLASS_DELTA = 0.01  # of one label's, looked at whenever an answer was wrong: th
 MAX_LABELS = 4_096  # labels watched on their own
 DIRECTIONS, SEED = 12, 384
 REFERENCE, RECENT, EVERY = 500, 100, 50  # rows of features: compared with, compared, between two comparisons
+WINDOW = REFERENCE + RECENT
 ALPHA = 1e-4  # chance of a false alarm in one comparison, over all directions (Bonferroni)
 ALARMS_KEPT = 1_000
 
@@ -140,19 +141,29 @@ class Kswin:
         self.width = width
         bits = np.random.Philox(SEED).random_raw(DIRECTIONS * width) & 1
         self.signs_PD = 2.0 * bits.reshape(DIRECTIONS, width) - 1
-        self.rows: deque[tuple[int, NDArray[np.float64]]] = deque(maxlen=REFERENCE + RECENT)  # (offset, placed_P)
-        self.count = 0
+        self.placed_NP = np.zeros((4 * WINDOW, DIRECTIONS))  # the window lies in it, and moves on
+        self.offsets: deque[int] = deque(maxlen=WINDOW)
+        self.end = self.count = 0
 
     def add(self, row_D: NDArray[Any], offset: int) -> tuple[int, float, Change] | None:
         """(direction, distance, change) of the direction that moved most, if any moved too far."""
-        self.rows.append((offset, (self.signs_PD * row_D).sum(1)))  # row by row: no sum depends on a batch
-        self.count += 1
-        return self._look() if self.count % EVERY == 0 and len(self.rows) == self.rows.maxlen else None
+        if self.end == len(self.placed_NP):
+            self._hold(self._window().copy())
+        self.placed_NP[self.end] = (self.signs_PD * row_D).sum(1)  # row by row: no sum depends on a batch
+        self.offsets.append(offset)
+        self.end, self.count = self.end + 1, self.count + 1
+        return self._look() if self.count % EVERY == 0 and len(self.offsets) == WINDOW else None
+
+    def _window(self) -> NDArray[np.float64]:
+        return self.placed_NP[self.end - len(self.offsets) : self.end]
+
+    def _hold(self, placed_NP: NDArray[np.float64]) -> None:
+        self.placed_NP[: len(placed_NP)], self.end = placed_NP, len(placed_NP)
 
     def _look(self) -> tuple[int, float, Change] | None:
-        placed_NP = np.stack([placed_P for _, placed_P in self.rows])
+        placed_NP = self._window()
         old_RP, new_RP = placed_NP[:-RECENT], placed_NP[-RECENT:]
-        distances = [distance(old, new) for old, new in zip(old_RP.T, new_RP.T, strict=True)]
+        distances = kolmogorov_smirnov(placed_NP, REFERENCE)
         most = int(np.argmax(distances))
         # two-sample form of the bound of Dvoretzky, Kiefer and Wolfowitz
         bound = math.sqrt(math.log(2 * DIRECTIONS / ALPHA) / 2 * (1 / REFERENCE + 1 / RECENT))
@@ -160,28 +171,35 @@ class Kswin:
             return None
         before, after = float(old_RP[:, most].mean()), float(new_RP[:, most].mean())
         for _ in range(REFERENCE):
-            self.rows.popleft()
-        return most, distances[most], Change(self.rows[0][0], before, after, RECENT)
+            self.offsets.popleft()
+        return most, float(distances[most]), Change(self.offsets[0], before, after, RECENT)
 
     def tensors(self) -> Tensors:
-        offsets, placed = [offset for offset, _ in self.rows], [placed_P for _, placed_P in self.rows]
         return {
             "count": np.array([self.count], np.int64),
-            "offsets": np.array(offsets, np.int64),
-            "placed": np.array(placed, np.float64).reshape(len(placed), DIRECTIONS),
+            "offsets": np.array(self.offsets, np.int64),
+            "placed": self._window().copy(),
         }
 
     def restore(self, tensors: Tensors) -> None:
         self.count = int(tensors["count"][0])
-        self.rows.clear()
-        self.rows.extend(zip(tensors["offsets"].tolist(), tensors["placed"].copy(), strict=True))
+        self.offsets.clear()
+        self.offsets.extend(tensors["offsets"].tolist())
+        self._hold(tensors["placed"])
 
 
-def distance(old: NDArray[np.float64], new: NDArray[np.float64]) -> float:
-    """The largest difference between two empirical distributions."""
-    both = np.concatenate([old, new])
-    below = [np.searchsorted(np.sort(each), both, "right") / len(each) for each in (old, new)]
-    return float(np.abs(below[0] - below[1]).max())
+def kolmogorov_smirnov(placed_NP: NDArray[np.float64], first: int) -> NDArray[np.float64]:
+    """[P] the largest difference between the empirical distributions of the `first` rows and of the others.
+
+    Counted in integers along each sorted column; of equal numbers only the last one counts.
+    """
+    others = len(placed_NP) - first
+    order_NP = np.argsort(placed_NP, axis=0, kind="stable")
+    ahead_NP = np.cumsum(np.where(order_NP < first, others, -first), axis=0)
+    sorted_NP = np.take_along_axis(placed_NP, order_NP, axis=0)
+    ahead_NP[:-1][sorted_NP[1:] == sorted_NP[:-1]] = 0
+    furthest_P: NDArray[np.float64] = np.abs(ahead_NP).max(0) / (first * others)
+    return furthest_P
 
 
 class Monitor:

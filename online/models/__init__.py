@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import count
+from itertools import count, repeat
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -47,6 +47,11 @@ class Candidate(NamedTuple):
     id: str
     score: float
     text: str | None = None
+
+
+def candidates_of(ids: Sequence[str], scores: Sequence[float]) -> tuple[Candidate, ...]:
+    """Without texts; all of them at once, which is several times as fast as one by one."""
+    return tuple(map(tuple.__new__, repeat(Candidate), zip(ids, scores, repeat(None), strict=False)))
 
 
 @dataclass(frozen=True, slots=True)

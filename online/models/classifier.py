@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from online.models import (
     Answer,
     BadExample,
-    Candidate,
     Example,
     Options,
     Part,
     State,
+    candidates_of,
     check_limits,
     inputs,
     packed,
@@ -120,14 +120,16 @@ class Classifier:
         if not solution.weights.active.any():
             return [Answer(None, ()) for _ in inputs]
         judged = solution.judge(self._features(inputs))
-        return [self._answer(*pair, solution) for pair in zip(judged.chances, judged.confidence.tolist(), strict=True)]
-
-    def _answer(self, chances_C: NDArray[np.float64], confidence: float, solution: Solved) -> Answer:
         active = np.flatnonzero(solution.weights.active)
-        order = active[np.argsort(-chances_C[active], kind="stable")]
+        order_BA = active[np.argsort(-judged.chances[:, active], axis=1, kind="stable")]
+        chances_BA = np.take_along_axis(judged.chances, order_BA, axis=1)
+        ranked = zip(order_BA.tolist(), chances_BA.tolist(), judged.confidence.tolist(), strict=True)
+        return [self._answer(*each) for each in ranked]
+
+    def _answer(self, order: list[int], chances: list[float], confidence: float) -> Answer:
+        """order: places of the labels, the likeliest first."""
         labels = self.statistics.labels
-        ranked = zip(order.tolist(), chances_C[order].tolist(), strict=True)
-        candidates = tuple([Candidate(labels[c], chance) for c, chance in ranked])
+        candidates = candidates_of([labels[place] for place in order], chances)
         if confidence < self.options["abstain_below"]:
             return Answer(None, candidates, candidates[0].score, abstained=True)
         return Answer(candidates[0].id, candidates, candidates[0].score)

@@ -122,9 +122,9 @@ class VectorEncoder:
             raise ValueError(f"instance {place} must be a list of {self.size} numbers, not {shown(instance)}")
         if self.size and len(instance) != self.size:
             raise ValueError(f"instance {place} has {len(instance)} numbers; this model takes {self.size}")
-        for at, value in enumerate(instance):
-            if type(value) not in (int, float):
-                raise ValueError(f"instance {place} must be numbers; at {at} it has {shown(value)}")
+        if not {int, float}.issuperset(map(type, instance)):
+            at = next(at for at, value in enumerate(instance) if type(value) not in (int, float))
+            raise ValueError(f"instance {place} must be numbers; at {at} it has {shown(instance[at])}")
         try:
             vector = np.array(instance, np.float64)
         except OverflowError:
