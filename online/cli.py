@@ -184,6 +184,9 @@ def replay(
         str, typer.Option("--delay", help="labels arrive so many examples later; or 3600s; or at a column's time")
     ] = "0",
     at: Annotated[str, typer.Option("--at", help="the column with the time of each example, for --delay")] = "",
+    task: Annotated[
+        str, typer.Option("--task", help="the column that tells tasks apart: a fifth of each is held out")
+    ] = "",
     every: Annotated[int, typer.Option("--every", min=1, help="learn when so many examples are there to learn")] = 1,
     from_offset: Annotated[int, typer.Option("--from-offset", min=0, help="learn up to here, score from here on")] = 0,
     to_offset: Annotated[Optional[int], typer.Option("--to-offset", min=1, help="the last event to take")] = None,
@@ -210,7 +213,7 @@ def replay(
     from online.evaluation.table import show, write_csv
     from online.learning.process import choose_device
 
-    reads = Reads(format, label, Delay.parse(delay, at), max_bad_ratio)
+    reads = Reads(format, label, Delay.parse(delay, at), max_bad_ratio, task)
     like = Contender("", device=choose_device(device), drift=drift, every=every)
     asked = contenders(model or [], options_from(option or []), candidates, like)
     span = Span(from_offset, to_offset)

@@ -29,7 +29,8 @@ LOG_FORMAT = "online-log/2"
 class Asked:
     """An instance to be answered. Beside it what was answered, where somebody did.
 
-    features: as they were logged; None where the instance is all there is. told: how many events are about it.
+    features: as they were logged; None where the instance is all there is. told: how many events are about it. task:
+    what it belongs to, where tasks are told apart. held: its label, where it is held out to test on.
     """
 
     id: str
@@ -43,6 +44,8 @@ class Asked:
     candidates: tuple[tuple[str, float], ...] = ()
     user: str | None = None
     at: str | None = None
+    task: str | None = None
+    held: str | None = None
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from online.evaluation.scores import (
     tells_what_is_right,
 )
 from online.evaluation.sources import Source
+from online.evaluation.tasks import Tasks
 from online.learning.drift import Alarm
 from online.learning.learner import Pupil
 from online.models import Answer, Candidate, Encoder, Model, create
@@ -88,6 +89,7 @@ class Report:
     drift: list[Alarm]
     bad: int
     details: Details
+    tasks: Tasks | None = None
 
 
 class Features:
@@ -194,6 +196,7 @@ class Replay:
         drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
         self.pupil = Pupil(kind, self.options, contender.device, self._history, drift=contender.drift or drift)
         self.score: Score = NumberScore() if kind == "regressor" else LabelScore()
+        self.tasks = self._tasks() if source.reads.task else None
         self.frozen: Model | None = None
         self.asked = list[tuple[Asked, Guesses]]()
         self.told = list[Told]()
@@ -255,17 +258,42 @@ class Replay:
     def finish(self) -> list[Loss]:
         """Answer, score and learn what is still open. Raises BadInput where more was bad than is bearable."""
         losses = self._learn()
+        if self.tasks is not None and self.tasks.current >= 0:
+            self.tasks.test(self.pupil.model, ended=True)
         self.seconds = time.perf_counter() - (self.started or time.perf_counter())
         self.bad.check(self.lines)
         return losses
 
     def _ask(self, line: Asked) -> list[Loss]:
+        if line.held is not None:
+            return []  # known since before the start
         losses = self._learn() if len(self.told) >= self.contender.every else []
+        if self.tasks is not None:
+            losses += self._test(self.tasks, line)
         if line.told or self.same:
             self.asked.append((line, self.score.guesses()))
         if len(self.asked) >= TOGETHER:
             self._answer()
         return losses
+
+    def _test(self, tasks: Tasks, line: Asked) -> list[Loss]:
+        """Test on what is held out where a task ends, and now and then in between."""
+        losses = list[Loss]()
+        if tasks.ends_before(line) or tasks.due():
+            losses = self._learn()
+            tasks.test(self.pupil.model, ended=tasks.ends_before(line))
+        tasks.begin(line)
+        return losses
+
+    def _tasks(self) -> Tasks:
+        """What the source holds out, of all tasks."""
+        tasks, features, bad = Tasks(), Features(self.encoder), Bad(1.0)
+        lines = self.source.lines(bad)
+        while chunk := list(islice(lines, TOGETHER)):
+            for line in features.of([line for line in chunk if isinstance(line, Asked) and line.held is not None], bad):
+                if isinstance(line, Asked):
+                    tasks.hold(line)
+        return tasks
 
     def _tell(self, line: Told) -> list[Loss]:
         self.told.append(line)
@@ -353,12 +381,13 @@ class Replay:
             self.events,
             self.answers,
             self.again if self.own else None,
-            self.score.figures(),
+            {**self.score.figures(), **(self.tasks.figures() if self.tasks is not None else {})},
             rate,
             self.pupil.model.fingerprint(),
             list(self.pupil.monitor.alarms),
             self.bad.count,
             self.score.details(),
+            self.tasks,
         )
 
 

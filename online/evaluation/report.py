@@ -25,6 +25,7 @@ from online.evaluation.table import (
     CHANCE_COLUMNS,
     LABEL_COLUMNS,
     NUMBER_COLUMNS,
+    TASK_COLUMNS,
     Columns,
     alarm_line,
     duel_line,
@@ -130,6 +131,12 @@ def tables_of(results: Sequence[Result], reports: Sequence[Report]) -> Iterator[
             "Log-loss in nats, Brier score over all labels, expected calibration error over 15 bins of equal width."
         ]
         yield figures_grid("Chances", reports, CHANCE_COLUMNS, False, notes)
+    if any(report.tasks for report in reports):
+        notes = [
+            "On the fifth of each task that was held out: at the end; how far below its best; how far from when it was learned; "
+            "before it was learned; the mean over all tests; the least ever measured once later tasks had begun."
+        ]
+        yield figures_grid("Tasks", reports, TASK_COLUMNS, False, notes)
     if reports[0].details.labels:
         yield labels_grid(reports[0])
 
@@ -175,6 +182,7 @@ def plots_of(reports: Sequence[Report]) -> Iterator[Plot | None]:
     if not reports:
         return
     yield learning_curve(reports)
+    yield from (forgetting_plot(report) for report in reports)
     yield versions_plot(reports[0])
     yield reliability_plot(reports)
     yield rate_plot(reports[0])
@@ -265,6 +273,31 @@ def wilson(right: float, count: int) -> tuple[float, float]:
 
 def example_at(curve: Sequence[Stretch], offset: int) -> float:
     return float(np.interp(offset, [stretch.offset for stretch in curve], [stretch.until for stretch in curve]))
+
+
+def forgetting_plot(report: Report) -> Plot | None:
+    tasks = report.tasks
+    if tasks is None or len(tasks.ends) < 2:
+        return None
+    matrix = tasks.matrix()
+
+    def draw(axes: Axes) -> None:
+        image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis", aspect="auto")
+        axes.set_xticks(range(len(tasks.names)), tasks.names, rotation=45, ha="right")
+        axes.set_yticks(range(len(tasks.ends)), tasks.names[: len(tasks.ends)])
+        axes.set_xlabel("tested on")
+        axes.set_ylabel("after learning")
+        axes.grid(visible=False)
+        for (row, column), value in np.ndenumerate(matrix) if matrix.size <= 150 else ():
+            colour = "black" if value > 0.6 else "white"
+            axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=colour, fontsize=8)
+        axes.figure.colorbar(image, ax=axes, format=lambda value, _: f"{value:.0%}")
+
+    rows = [[name, *(f"{value:.1%}" for value in row)] for name, row in zip(tasks.names, matrix, strict=False)]
+    caption = "A column that darkens downwards is a task that is being forgotten."
+    return Plot(
+        f"Forgetting ({report.name})", caption, drawn(draw, f"tasks {report.name}", 4.4), ["after", *tasks.names], rows
+    )
 
 
 def versions_plot(report: Report) -> Plot | None:

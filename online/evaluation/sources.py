@@ -10,9 +10,9 @@ import heapq
 import shutil
 import sys
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from online.evaluation.formats import (
     vw_rows,
 )
 from online.evaluation.log import LOG_FORMAT, Asked, Line, Told, json_of, parsed
+from online.evaluation.tasks import HELD_OUT
 from online.schemas import Entry, Event
 
 FORMATS = ("online", "jsonl", "csv", "parquet", "vw")
@@ -67,12 +68,13 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How a source is to be read. Defaults are what a file says about itself."""
+    """How a source is to be read. Defaults are what a file says about itself. task: the column that tells tasks apart."""
 
     format: str = ""
     label: str = ""
     delay: Delay = field(default_factory=Delay)
     max_bad_ratio: float = 0.0
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,10 @@ class Source:
         bad = bad or Bad(most=1.0)
         if self.header:
             return self._own_lines(bad, at)
-        return arranged(self._rows(bad, at), self.reads.delay, bad, self.name)
+        rows = self._rows(bad, at)
+        if not self.reads.task:
+            return arranged(rows, self.reads.delay, bad, self.name)
+        return of_tasks(rows, self.reads, bad, self.name)
 
     def _own_lines(self, bad: Bad, at: Callable[[float], None]) -> Iterator[Line]:
         assert self.path is not None
@@ -163,10 +168,42 @@ def arranged(rows: Iterator[Row], delay: Delay, bad: Bad, name: str) -> Iterator
             continue
         while due and due[0][0] <= asked_at:
             yield told(heapq.heappop(due)[2])
-        yield Asked(str(row.number), without(row.instance, delay), at=str(row.rest[delay.at]))
+        yield Asked(str(row.number), leaving_out(row.instance, delay.column), at=str(row.rest[delay.at]))
         heapq.heappush(due, (told_at, row.number, row))
     while due:
         yield told(heapq.heappop(due)[2])
+
+
+def of_tasks(rows: Iterator[Row], reads: Reads, bad: Bad, name: str) -> Iterator[Line]:
+    """The rows arranged, with their tasks; of each task every so-manyth is held out. No model sees the task itself."""
+    tasks, counts = dict[str, str](), Counter[str]()
+    held = list[Asked]()
+
+    def learned() -> Iterator[Row]:
+        for row in rows:
+            task = row.rest.get(reads.task)
+            if task in (None, ""):
+                bad.add(f"{name}, line {row.number} has no task {reads.task!r}")
+                continue
+            blind = replace(row, instance=leaving_out(row.instance, reads.task))
+            counts[str(task)] += 1
+            if counts[str(task)] % HELD_OUT == 0:
+                held.append(Asked(str(row.number), blind.instance, told=0, task=str(task), held=row.label))
+            else:
+                tasks[str(row.number)] = str(task)
+                yield blind
+
+    for line in arranged(learned(), reads.delay, bad, name):
+        if isinstance(line, Asked):
+            yield from held
+            held.clear()
+            line.task = tasks.pop(line.id)
+        yield line
+    yield from held
+
+
+def leaving_out(instance: Any, column: str) -> Any:
+    return {key: value for key, value in instance.items() if key != column} if isinstance(instance, dict) else instance
 
 
 def times(row: Row, delay: Delay) -> tuple[float, float]:
@@ -189,13 +226,6 @@ def seconds(row: Mapping[str, Any], column: str) -> float:
         raise ValueError(f"its column {column!r} holds {value!r}, which is neither a number nor a time") from None
 
 
-def without(instance: Any, delay: Delay) -> Any:
-    """The instance without what only the delay is read from: when its label will arrive is not known beforehand."""
-    if delay.column and isinstance(instance, dict):
-        return {key: value for key, value in instance.items() if key != delay.column}
-    return instance
-
-
 # opening
 
 
@@ -213,6 +243,10 @@ def open_source(name: str, reads: Reads | None = None) -> Source:
     first = "" if _format_named(path, reads) == "parquet" else first_line(path)
     format = _format_named(path, reads) or _format_seen(first)
     if format == "online":
+        if reads.task or reads.delay != Delay():
+            raise BadInput(
+                f"{name} is a log: it has no tasks, and its own delays; --task and --delay are for labelled rows"
+            )
         return Source(name, path, format, "", 0, None, reads, _header(first, name))
     if format in ("csv", "parquet") and not reads.label:
         raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN")

@@ -28,6 +28,14 @@ CHANCE_COLUMNS: Columns = (
     ("Brier score", "brier", "{:.3f}"),
     ("calibration error", "ece", "{:.3f}"),
 )
+TASK_COLUMNS: Columns = (
+    ("average", "average_accuracy", "{:.2%}"),
+    ("forgetting", "forgetting", "{:.2%}"),
+    ("backward", "backward_transfer", "{:+.2%}"),
+    ("forward", "forward_transfer", "{:.2%}"),
+    ("anytime", "average_anytime_accuracy", "{:.2%}"),
+    ("least", "least_accuracy", "{:.2%}"),
+)
 NUMBER_COLUMNS: Columns = (
     ("MAE", "mae", "{:.6g}"),
     ("RMSE", "rmse", "{:.6g}"),
@@ -53,6 +61,8 @@ def show(results: Sequence[Result], interrupted: bool, console: Console) -> None
     numbers = "mae" in reports[0].figures
     title = f"{reports[0].examples:,} examples{', so far (interrupted)' if interrupted else ''}"
     console.print(table_of(reports, NUMBER_COLUMNS if numbers else LABEL_COLUMNS, title, baselines=True))
+    if any(report.tasks for report in reports):
+        console.print(table_of(reports, TASK_COLUMNS, "tasks, on what was held out", baselines=False))
     if not numbers:
         console.print(table_of(reports, CHANCE_COLUMNS, "chances", baselines=False))
     for result in results:
@@ -123,7 +133,9 @@ def of_one(result: Result) -> dict[str, Any]:
         return {**told, "failure": result.failure}
     assert result.report is not None, "what did not fail has a report"
     report = asdict(result.report)
-    del report["details"]["curve"]
+    del report["details"]["curve"], report["tasks"]
+    if result.report.tasks is not None:
+        report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}
     return {**told, **report, "against_champion": result.duel}
 
 
