@@ -40,6 +40,7 @@ from online.workspace import cache_folder
 
 TEXTS_OR_TABLES_ONLY = ("ranker", "river")  # every other kind has an option `input` and reads whatever a source holds
 Loss = tuple[int, float | None]  # offset of an outcome, and what the model lost by it; None where it is silent
+UNASKED = "#"  # begins the ids under which examples are asked that a log has no prediction for
 TOGETHER = 256  # lines taken at once; answers given together; events learned together
 
 
@@ -73,7 +74,7 @@ class Span:
 class Report:
     """figures: what the score knows, by name; None while nothing was scored.
 
-    examples: outcomes about something asked. events: everything learned. same_answers of asked: how many answers the
+    examples: outcomes about something asked, and labels that came with their input, which are asked as they come. events: everything learned. same_answers of asked: how many answers the
     log's own model gave again. bad: lines that could not be used.
     """
 
@@ -296,11 +297,14 @@ class Replay:
         return tasks
 
     def _tell(self, line: Told) -> list[Loss]:
+        event, losses = line.entry.event, list[Loss]()
+        if line.asked is None and line.at is not None and event.kind == "label":
+            line.asked = f"{UNASKED}{line.entry.offset}"  # somebody's example: asked as it comes
+            losses = self._ask(Asked(line.asked, None, line.features or event.features))
         self.told.append(line)
-        event = line.entry.event
         if line.asked is not None and tells_what_is_right(event):
             self._saw(event.label, line.entry.offset)
-        return self._learn() if len(self.told) >= max(self.contender.every, TOGETHER) else []
+        return losses + self._learn() if len(self.told) >= max(self.contender.every, TOGETHER) else losses
 
     def _saw(self, label: str, offset: int) -> None:
         try:
@@ -314,15 +318,16 @@ class Replay:
             return
         inputs = [line.features or b"" for line, _ in self.asked]
         logged = bool(self.source.header)
-        keys = [draw_key(line.id) for line, _ in self.asked] if logged else []
+        served = [logged and not line.id.startswith(UNASKED) for line, _ in self.asked]
+        keys = [draw_key(line.id) if real else None for (line, _), real in zip(self.asked, served, strict=True)]
         answers = self.pupil.model.predict(inputs, keys)
         frozen = self.frozen.predict(inputs) if self.frozen is not None else [None] * len(inputs)
-        for (line, guesses), answer, old in zip(self.asked, answers, frozen, strict=True):
-            self.answers += 1
-            self.again += answer.choice == line.choice
+        for (line, guesses), answer, old, real in zip(self.asked, answers, frozen, served, strict=True):
+            self.answers += real or not logged
+            self.again += real and answer.choice == line.choice
             if line.told:
-                served = served_answer(line) if logged else None
-                self.said[line.id] = Said(answer, line.told, guesses, old, served, line.version, line.user)
+                before = served_answer(line) if real else None
+                self.said[line.id] = Said(answer, line.told, guesses, old, before, line.version, line.user)
         self.asked = []
 
     def _learn(self) -> list[Loss]:

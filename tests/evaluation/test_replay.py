@@ -1,5 +1,6 @@
 """Replay: the bars on public streams, every kind of source, and what is refused."""
 
+import base64
 import gzip
 import json
 from pathlib import Path
@@ -10,6 +11,7 @@ from online.errors import BadInput
 from online.evaluation.log import header
 from online.evaluation.replay import Contender, Replay
 from online.evaluation.sources import Reads, open_source
+from online.models.encoder import TableEncoder
 from online.settings import Drift, ModelSettings
 from tests.support import replay_json, run_online
 
@@ -164,3 +166,20 @@ def test_the_table_for_people_shows_the_baselines() -> None:
     assert done.returncode == 0
     for words in ("this model", "no change", "majority", "1,250 examples"):
         assert words in done.stdout
+
+
+def test_labels_that_came_with_their_input_are_asked_as_they_come_and_served_to_nobody(tmp_path: Path) -> None:
+    spec = ModelSettings(name="m", kind="classifier", options={"input": "table"})
+    head = header(spec, spec.options, "table", told=len(ROWS))
+    lines = [json.dumps(head)]
+    for offset, (row, label) in enumerate(ROWS, 1):
+        event = {"id": str(offset), "kind": "label", "label": label, "text": "", "reward": 1.0, "choice": None}
+        features = base64.b64encode(TableEncoder().encode([row])[0]).decode()
+        rest = {"target": None, "input": row, "features": features, "user": None, "at": "2026-01-01T00:00:00+00:00"}
+        lines.append(json.dumps({"told": {"offset": offset, **event, **rest}}))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
+    logged, plain = replayed(tmp_path / "log.jsonl").report(), replayed(tmp_path / "rows.jsonl").report()
+    assert logged.examples == plain.examples == 60
+    assert logged.figures["accuracy"] == plain.figures["accuracy"]
+    assert (logged.asked, logged.figures["served_rated"], logged.state_sha256) == (0, 0, plain.state_sha256)
