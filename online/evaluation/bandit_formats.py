@@ -13,14 +13,15 @@ import fnmatch
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from online.errors import BadInput
-from online.evaluation.decisions import Decisions, Gathering, with_actions_seen
+from online.evaluation.decisions import Decisions, Gathering, of_log, with_actions_seen
 from online.evaluation.formats import Bad, is_json, number_or_text, reading, vw_features
 from online.evaluation.log import json_of
+from online.evaluation.sources import Source, first_line, open_source, spooled
 from online.models.encoder import TableEncoder
 
 FORMATS = ("online", "csv", "vw", "dsjson")
@@ -63,12 +64,46 @@ class Logged:
 Lines = Iterator[tuple[int, str]]
 
 
-def format_of(path: Path, first: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a log of decisions is to be read. Defaults are what a file says about itself."""
+
+    format: str = ""
+    columns: Columns = field(default_factory=Columns)
+    costs: tuple[float, float] | None = None
+    max_bad_ratio: float = 0.0
+
+
+def read_decisions(
+    name: str, how: Reading, at: Callable[[float], None] = lambda share: None
+) -> tuple[Decisions, Source | None]:
+    """A log's decisions, and the log itself where it is ours. Raises BadInput where nothing can be made of it."""
+    path = spooled() if name == "-" else Path(name)
+    if not path.exists():
+        raise BadInput(f"there is no file {name}; give a log of ours, a CSV, Vowpal Wabbit's text, dsjson, or -")
+    if how.format and how.format not in FORMATS:
+        raise BadInput(f"there is no format {how.format!r}; one of {', '.join(FORMATS)}")
+    format, bad = how.format or format_of(path), Bad(how.max_bad_ratio)
+    source = open_source(str(path)) if format == "online" else None
+    if source is None:
+        decisions = of_others(path, format, how.columns, how.costs, bad, at)
+    elif source.header:
+        decisions = of_log(source, bad, at)
+    else:
+        raise BadInput(f"{name} holds labelled rows: nobody decided anything in them; replay them instead")
+    bad.check(len(decisions) + bad.count)
+    return (
+        replace(decisions, left_out={**decisions.left_out, "bad lines": bad.count}) if bad.count else decisions
+    ), source
+
+
+def format_of(path: Path) -> str:
     """What a file seems to be by its name and its first line."""
     if Path(path.name.removesuffix(".gz").removesuffix(".zst")).suffix == ".csv":
         return "csv"
+    first = first_line(path)
     if is_json(first):
-        return "dsjson" if '"_label_cost"' in first else "online"
+        return "online" if '"format"' in first or '"input"' in first else "dsjson"
     return "vw" if "|" in first else "csv"
 
 
@@ -85,13 +120,13 @@ def of_others(
         check_columns(columns, path.name)
     size = max(path.stat().st_size, 1)
     with reading(path) as (file, position):
-        read = {
+        readers: dict[str, Callable[[], Iterator[Logged]]] = {
             "csv": lambda: csv_lines(file, path.name, columns, bad),
             "vw": lambda: vw_lines(file, path.name, bad),
             "dsjson": lambda: dsjson_lines(file, path.name, bad),
-        }[format]
+        }
         rows = list[Logged]()
-        for row in read():
+        for row in readers[format]():
             rows.append(row)
             if len(rows) % NOTICED == 0:
                 at(position() / size)
@@ -118,9 +153,7 @@ def check_columns(columns: Columns, name: str) -> None:
         )
 
 
-def rewarded(
-    rows: Sequence[Logged], costs: tuple[float, float] | None, name: str, notes: list[str]
-) -> list[float]:
+def rewarded(rows: Sequence[Logged], costs: tuple[float, float] | None, name: str, notes: list[str]) -> list[float]:
     """Costs as rewards in [0, 1]. Raises BadInput for costs whose range must be told."""
     low = min((row.value for row in rows), default=0.0)
     high = max((row.value for row in rows), default=0.0)

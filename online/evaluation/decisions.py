@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from online.errors import BadInput
 from online.evaluation.formats import Bad
-from online.evaluation.log import Asked, Told
+from online.evaluation.log import Asked
 from online.evaluation.sources import Source
 from online.schemas import Event
 
@@ -69,8 +69,8 @@ class Decisions:
         return len(self.ids)
 
     @property
-    def of_M(self) -> Places:
-        """Whose candidate each is."""
+    def whose(self) -> Places:
+        """[M]: of which decision each is a candidate."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts_N1))
 
     def summed(self, values_M: Floats) -> Floats:
@@ -79,8 +79,8 @@ class Decisions:
         return sums
 
     @property
-    def possible_M(self) -> NDArray[np.bool_]:
-        """What the logging policy could have chosen: all that is listed, unless its chances or its certainty deny it."""
+    def possible(self) -> NDArray[np.bool_]:
+        """[M]: what the logging policy could have chosen: all that is listed, unless its chances or its certainty deny it."""
         if self.logged_M is not None:
             return self.logged_M > 0
         possible_M = np.repeat(self.propensities_N < CERTAIN, np.diff(self.starts_N1))

@@ -1,7 +1,7 @@
 """What a policy would have earned, from decisions that another one made.
 
 With the target's chance pi and the logged propensity p of what was chosen, w = pi / p, the reward r, the reward q that
-a cross-fitted model expects (outcomes.py), and the sum v = sum over candidates of pi q:
+a model expects which has not seen it (outcomes.py), and the sum v = sum over candidates of pi q:
 
     ips       mean w r                            Horvitz & Thompson 1952; unbiased, however wild
     clipped   mean min(w, c) r                    Ionides 2008, c = sqrt(N): too low rather than wild
@@ -44,9 +44,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A target beside the log. expected: v; predicted: q of what was chosen. most: the largest weight there can be.
+    """A target beside the log. most: the largest weight there can be. agreeing: pi of what was chosen.
 
-    agreeing: pi of what was chosen.
+    expected: v; predicted: q of what was chosen; modelled: v by the models of the direct method.
     """
 
     rewards_N: Floats
@@ -55,15 +55,24 @@ class Weighed:
     most: float
     expected_N: Floats
     predicted_N: Floats
+    modelled_N: Floats
 
 
-def weighed(decisions: Decisions, chances_M: Floats, agreeing_N: Floats, predicted_M: Floats) -> Weighed:
-    """agreeing: the target's chance of what was chosen, which is chances[chosen] unless those are but a draw of it."""
+def weighed(decisions: Decisions, chances_M: Floats, agreeing_N: Floats, before_M: Floats, others_M: Floats) -> Weighed:
+    """agreeing: the target's chance of what was chosen, which is chances[chosen] unless those are but a draw of it.
+
+    before, others: rewards expected by models of what came before, and of all others.
+    """
     weights_N = agreeing_N / decisions.propensities_N
-    predicted_N = predicted_M[decisions.chosen_N]
-    expected_N = decisions.summed(chances_M * predicted_M)
-    most = largest_weight(decisions, chances_M, weights_N)
-    return Weighed(decisions.rewards_N, agreeing_N, weights_N, most, expected_N, predicted_N)
+    return Weighed(
+        decisions.rewards_N,
+        agreeing_N,
+        weights_N,
+        largest_weight(decisions, chances_M, weights_N),
+        decisions.summed(chances_M * before_M),
+        before_M[decisions.chosen_N],
+        decisions.summed(chances_M * others_M),
+    )
 
 
 def largest_weight(decisions: Decisions, chances_M: Floats, weights_N: Floats) -> float:
@@ -88,7 +97,7 @@ def snips(each: Weighed) -> Terms:
 
 
 def direct(each: Weighed) -> Terms:
-    return Terms(each.expected_N)
+    return Terms(each.modelled_N)
 
 
 def doubly_robust(each: Weighed) -> Terms:
@@ -143,7 +152,9 @@ class Estimate:
 def estimates(terms: dict[str, Terms], level: float, resamples: int, seed: int) -> dict[str, Estimate]:
     """All on the same resampled decisions."""
     ones_N = np.ones(len(next(iter(terms.values())).values_N))
-    columns = [column for each in terms.values() for column in (each.values_N, ones_N if each.by_N is None else each.by_N)]
+    columns = [
+        column for each in terms.values() for column in (each.values_N, ones_N if each.by_N is None else each.by_N)
+    ]
     means_SC = bootstrap(np.column_stack(columns), resamples, seed)
     found = dict[str, Estimate]()
     for place, (name, each) in enumerate(terms.items()):
@@ -178,6 +189,6 @@ def overlap(decisions: Decisions, chances_M: Floats, agreeing_N: Floats) -> Over
         float(weights_N.sum()) ** 2 / squares if squares else 0.0,
         float(weights_N.max()),
         float(weights_N.mean()),
-        float(chances_M[decisions.possible_M].sum()) / len(weights_N),
+        float(chances_M[decisions.possible].sum()) / len(weights_N),
         float((agreeing_N > 0).mean()),
     )

@@ -22,19 +22,19 @@ from online.evaluation.estimators import (
     USUAL,
     Estimate,
     Overlap,
+    Weighed,
     estimates,
     overlap,
     terms_of,
     weighed,
 )
-from online.evaluation.outcomes import Tick, cross_fitted
+from online.evaluation.outcomes import Tick, fitted, folds, growing
 from online.evaluation.scorers import Scorers
 from online.evaluation.targets import Chances, chances
 
 LEAST_ESS = 30.0
 LEAST_COVERED = 0.99
 SURPRISE = 4.0  # standard errors that the mean weight may lie away from 1
-NEED_MODEL = {"dm", "dr", "switch"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,6 @@ def evaluate(decisions: Decisions, policies: Sequence[str], scorers: Scorers, as
     if "replay" in asks.estimators:
         check_uniform(decisions)
     targets = {policy: chances(policy, decisions, scorers) for policy in policies}
-    modelled = NEED_MODEL & set(asks.estimators)
-    predicted_M = cross_fitted(decisions, asks.folds, tick) if modelled else np.zeros(len(decisions.action_M))
-    judged = list[Judged]()
-    for done, (policy, target) in enumerate(targets.items()):
-        tick(f"judging {policy}", done, len(targets))
-        judged.append(judge(policy, decisions, target, predicted_M, asks))
     return Evaluation(
         len(decisions),
         len(decisions.actions),
@@ -101,22 +95,38 @@ def evaluate(decisions: Decisions, policies: Sequence[str], scorers: Scorers, as
         decisions.left_out,
         decisions.notes,
         asks.level,
-        judged,
+        [judge(policy, decisions, target, asks, tick) for policy, target in targets.items()],
     )
 
 
-def judge(policy: str, decisions: Decisions, target: Chances, predicted_M: Floats, asks: Asks) -> Judged:
+def judge(policy: str, decisions: Decisions, target: Chances, asks: Asks, tick: Tick) -> Judged:
+    weights_N = target.agreeing_N / decisions.propensities_N
     seen = overlap(decisions, target.chances_M, target.agreeing_N)
-    each = weighed(decisions, target.chances_M, target.agreeing_N, predicted_M)
     anytime = PolicySequence(asks.level)
-    anytime.add(each.weights_N, each.rewards_N)
+    anytime.add(weights_N, decisions.rewards_N)
     withheld = objection(decisions, seen)
-    found = dict[str, Estimate]()
-    if not withheld:
-        terms = {name: terms_of(name, each, asks.clip) for name in asks.estimators}
-        found = estimates(terms, asks.level, asks.resamples, asks.seed)
-    warnings = [*target.warnings, *doubts(seen, each.weights_N)]
-    return Judged(policy, seen, anytime.interval(), found, withheld, warnings)
+    found = {} if withheld else estimated(decisions, target, weights_N, asks, tick)
+    return Judged(policy, seen, anytime.interval(), found, withheld, [*target.warnings, *doubts(seen, weights_N)])
+
+
+def estimated(decisions: Decisions, target: Chances, weights_N: Floats, asks: Asks, tick: Tick) -> dict[str, Estimate]:
+    each = beside(decisions, target.chances_M, target.agreeing_N, asks.folds, set(asks.estimators), tick)
+    terms = {name: terms_of(name, each, asks.clip) for name in asks.estimators}
+    tick("drawing the decisions anew", 0, 1)
+    return estimates(terms, asks.level, asks.resamples, asks.seed)
+
+
+def beside(
+    decisions: Decisions, chances_M: Floats, agreeing_N: Floats, parts: int, estimators: set[str], tick: Tick
+) -> Weighed:
+    """With the models of the rewards that these estimators need."""
+    weights_N, count = agreeing_N / decisions.propensities_N, len(decisions)
+    before_M = others_M = np.zeros(len(decisions.action_M))
+    if {"dr", "switch"} & estimators:
+        before_M = fitted(decisions, chances_M, weights_N, growing(count), True, tick)
+    if "dm" in estimators:
+        others_M = fitted(decisions, chances_M, weights_N, folds(count, parts), False, tick)
+    return weighed(decisions, chances_M, agreeing_N, before_M, others_M)
 
 
 def objection(decisions: Decisions, seen: Overlap) -> str:

@@ -23,7 +23,9 @@ from online.evaluation.log import Asked, Told
 from online.evaluation.outcomes import Tick, prequential
 from online.evaluation.replay import TOGETHER, Contender, Replay
 from online.evaluation.sources import Source
-from online.models import KINDS, Answer, Model
+from online.models import KINDS, Answer, Model, create
+from online.settings import ModelSettings
+from online.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +91,15 @@ class Scorers:
             answers += found.model.predict(decisions.features[start : start + TOGETHER])
         knew = int((decisions.told_N <= found.learned_until).sum())
         told = f"version {number} has learned the outcome of {knew:,} of these decisions: that flatters it"
-        return Scored(listed(decisions, dict(zip(decisions.ids, answers, strict=True))), warnings=(told,) if knew else ())
+        return Scored(
+            listed(decisions, dict(zip(decisions.ids, answers, strict=True))), warnings=(told,) if knew else ()
+        )
 
     def _by_replay(self, kind: str) -> Scored:
         if self.source is None:
             raise BadInput(f"a {kind} learns by replaying a log of ours; score this one by ridge")
-        options = {**(self.options or {}), **({"candidates": 1_000_000} if kind == "ranker" else {})}
         try:
-            replay = Replay(self.source, Contender(kind, options))
+            replay = Replay(self.source, Contender(kind, every_candidate(kind, self.options or {})))
         except ValueError as error:
             raise BadInput(str(error)) from None
         wanted = set(self.decisions.ids)
@@ -115,6 +118,19 @@ class Scorers:
                     continue
                 asked = [line for line in group if isinstance(line, Asked)]
                 yield from zip(asked, pupil.model.predict([line.features or b"" for line in asked]), strict=True)
+
+
+def of_snapshots(workspace: Workspace, spec: ModelSettings, number: int) -> Version:
+    """Raises NotFound for a version that is not kept."""
+    loaded = workspace.snapshots(spec.name).load(number)
+    model = create(spec.kind, every_candidate(spec.kind, workspace.options(spec)))
+    model.restore(loaded.parts)
+    return Version(number, model, loaded.manifest.learned_until, loaded.manifest.feature_epoch)
+
+
+def every_candidate(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """So that a ranker scores all of its replies, not the few that it lists."""
+    return {**options, **({"candidates": 1_000_000} if kind == "ranker" else {})}
 
 
 def learn(replay: Replay, lines: Sequence[Told]) -> None:

@@ -112,18 +112,18 @@ def known(decisions: Decisions, scored: Scored) -> Floats:
     """The scores: the lowest of all where there is none, and the same for all where there are none at all."""
     none_N = decisions.summed(np.isfinite(scored.scores_M).astype(np.float64)) == 0
     scores_M = np.where(np.isfinite(scored.scores_M), scored.scores_M, -np.inf)
-    return np.where(none_N[decisions.of_M], 0.0, scores_M)
+    return np.where(none_N[decisions.whose], 0.0, scores_M)
 
 
 def greedy(decisions: Decisions, scored: Scored) -> Floats:
     """Of equals the first, as they were logged; any alike where the model scores none."""
     scores_M = known(decisions, scored)
-    top_M = scores_M == np.maximum.reduceat(scores_M, decisions.starts_N1[:-1])[decisions.of_M]
+    top_M = scores_M == np.maximum.reduceat(scores_M, decisions.starts_N1[:-1])[decisions.whose]
     places_M = np.where(top_M, np.arange(len(scores_M)), len(scores_M))
     chances_M = np.zeros(len(scores_M))
     chances_M[np.minimum.reduceat(places_M, decisions.starts_N1[:-1])] = 1.0
     scoreless_N = decisions.summed(np.isfinite(scored.scores_M).astype(np.float64)) == 0
-    return np.where(scoreless_N[decisions.of_M], uniform(decisions), chances_M)
+    return np.where(scoreless_N[decisions.whose], uniform(decisions), chances_M)
 
 
 def epsilon(decisions: Decisions, scored: Scored, share: float) -> Floats:
@@ -134,8 +134,8 @@ def epsilon(decisions: Decisions, scored: Scored, share: float) -> Floats:
 def softmax(decisions: Decisions, scored: Scored, temperature: float) -> Floats:
     scores_M = known(decisions, scored) / temperature
     highest_N = np.maximum.reduceat(scores_M, decisions.starts_N1[:-1])
-    odds_M = np.exp(scores_M - highest_N[decisions.of_M])
-    chances_M: Floats = odds_M / decisions.summed(odds_M)[decisions.of_M]
+    odds_M = np.exp(scores_M - highest_N[decisions.whose])
+    chances_M: Floats = odds_M / decisions.summed(odds_M)[decisions.whose]
     return chances_M
 
 
