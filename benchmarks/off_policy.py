@@ -28,6 +28,7 @@ from online.evaluation.bandit_formats import Columns, Reading, read_decisions
 from online.evaluation.confidence import Interval, PolicySequence
 from online.evaluation.decisions import Decision, Decisions, Gathering
 from online.evaluation.estimators import USUAL, Terms, Weighed, doubly_robust, estimates, terms_of, weighed
+from online.evaluation.formats import Bad
 from online.evaluation.off_policy import Asks, Evaluation, evaluate
 from online.evaluation.off_policy_shown import print_evaluation
 from online.evaluation.outcomes import fitted, folds, growing
@@ -77,7 +78,7 @@ class World:
                 float(choice == self.class_P[place]),
                 self.rows_PD[place].tobytes(),
             )
-        return gathering.made("digits"), places
+        return gathering.made("digits", Bad()), places
 
 
 def world() -> World:
@@ -263,7 +264,7 @@ def show(digits: dict[int, dict[str, dict[str, float]]], truth: float, repetitio
             f"digits, {size:,} decisions, {repetitions} repetitions, truth {truth:.4f}",
             ("estimator", "RMSE", "bias", "covered %", "width", "Bernstein %", "width"),
             (
-                (name, *(f"{100 * each[c]:.1f}" if "covered" in c else f"{each[c]:.4f}" for c in columns if c in each))
+                (name, *(cell(each.get(column), "covered" in column) for column in columns))
                 for name, each in found.items()
             ),
         )
@@ -271,6 +272,10 @@ def show(digits: dict[int, dict[str, dict[str, float]]], truth: float, repetitio
         low, high = COVERAGE
         say(f"RMSE of dr {ratio:.2f} of that of ips: {verdict(ratio, MOST_RMSE)}")
         say(f"dr covers {covered:.3f}, bar {low} to {high}: {'met' if low <= covered <= high else 'missed'}")
+
+
+def cell(value: float | None, percent: bool) -> str:
+    return "" if value is None else f"{100 * value:.1f}" if percent else f"{value:.4f}"
 
 
 def show_peer(peer: dict[str, tuple[float, float]]) -> None:

@@ -13,7 +13,7 @@ import fnmatch
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -86,15 +86,10 @@ def read_decisions(
     format, bad = how.format or format_of(path), Bad(how.max_bad_ratio)
     source = open_source(str(path)) if format == "online" else None
     if source is None:
-        decisions = of_others(path, format, how.columns, how.costs, bad, at)
-    elif source.header:
-        decisions = of_log(source, bad, at)
-    else:
+        return of_others(path, format, how.columns, how.costs, bad, at), None
+    if not source.header:
         raise BadInput(f"{name} holds labelled rows: nobody decided anything in them; replay them instead")
-    bad.check(len(decisions) + bad.count)
-    return (
-        replace(decisions, left_out={**decisions.left_out, "bad lines": bad.count}) if bad.count else decisions
-    ), source
+    return of_log(source, bad, at), source
 
 
 def format_of(path: Path) -> str:
@@ -143,7 +138,7 @@ def of_others(
             )
         except ValueError as error:
             bad.add(f"{path.name}, line {row.number}: {error}")
-    return gathering.made(path.name)
+    return gathering.made(path.name, bad)
 
 
 def check_columns(columns: Columns, name: str) -> None:

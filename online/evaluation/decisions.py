@@ -143,8 +143,11 @@ class Gathering:
         self.slots.append(slot)
         self.told.append(told)
 
-    def made(self, name: str) -> Decisions:
-        """Raises BadInput where there are none."""
+    def made(self, name: str, bad: Bad) -> Decisions:
+        """Raises BadInput where there are none, or where more lines were bad than is bearable."""
+        bad.check(len(self.ids) + bad.count)
+        if bad.count:
+            self.left_out["bad lines"] = bad.count
         if not self.ids:
             why = "; ".join(f"{count:,} {what}" for what, count in self.left_out.items())
             raise BadInput(f"{name} holds no decision with a reward{': ' + why if why else ''}")
@@ -207,7 +210,7 @@ def of_log(source: Source, bad: Bad, at: Callable[[float], None] = lambda share:
             add(gathering, line, max(said), said[max(said)])
         except ValueError as error:
             bad.add(f"{source.name}, prediction {line.id}: {error}")
-    return gathering.made(source.name)
+    return gathering.made(source.name, bad)
 
 
 INPUTS = {"ranker": "text", "river": "table"}

@@ -78,6 +78,8 @@ def weighed(decisions: Decisions, chances_M: Floats, agreeing_N: Floats, before_
 def largest_weight(decisions: Decisions, chances_M: Floats, weights_N: Floats) -> float:
     """That could have come up: by the logged chances, or by the smallest propensity that was logged."""
     seen = float(weights_N.max())
+    if np.allclose(weights_N, 1.0):
+        return seen  # the logging policy itself
     if decisions.logged_M is not None:
         possible = decisions.logged_M > 0
         return max(seen, float((chances_M[possible] / decisions.logged_M[possible]).max()))
@@ -142,7 +144,10 @@ def terms_of(name: str, each: Weighed, clip: float) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """bootstrap and bernstein: intervals for this sample; bernstein is None for ratios, whose range is not known."""
+    """bootstrap and bernstein: intervals for this sample.
+
+    bernstein: within [0, 1], where every reward lies; None for ratios, whose range is not known.
+    """
 
     value: float
     bootstrap: Interval
@@ -160,7 +165,8 @@ def estimates(terms: dict[str, Terms], level: float, resamples: int, seed: int) 
     for place, (name, each) in enumerate(terms.items()):
         over, by = means_SC[:, 2 * place], means_SC[:, 2 * place + 1]
         drawn = (over / np.where(by > 0, by, 1.0))[by > 0]
-        known = bernstein(each.values_N, each.low, each.high, level) if each.by_N is None else None
+        low, high = bernstein(each.values_N, each.low, each.high, level)
+        known = (max(low, 0.0), min(high, 1.0)) if each.by_N is None else None
         found[name] = Estimate(each.value, percentiles(drawn, level), known)
     return found
 

@@ -10,10 +10,10 @@ from online.evaluation.confidence import Interval
 from online.evaluation.off_policy import Evaluation, Judged
 
 NAMES = {
-    "ips": "inverse propensity",
+    "ips": "inverse prop.",
     "clipped": "clipped",
-    "snips": "self-normalised",
-    "dm": "direct method",
+    "snips": "self-norm.",
+    "dm": "direct",
     "dr": "doubly robust",
     "switch": "switch",
     "replay": "replay",
@@ -44,8 +44,10 @@ def print_evaluation(found: Evaluation) -> None:
 
 
 def estimates_table(found: Evaluation) -> Table:
-    level = f"{found.level:.6g}"
-    table = Table("policy", "estimator", "reward", f"bootstrap {level}", f"Bernstein {level}")
+    level = f"{100 * found.level:.6g} %"
+    table = Table("policy", "estimator", "reward")
+    for head in (f"bootstrap {level}", f"Bernstein {level}"):
+        table.add_column(head, no_wrap=True)
     for each in found.policies:
         for name, estimate in each.estimates.items():
             bernstein = "-" if estimate.bernstein is None else shown(estimate.bernstein)
@@ -72,4 +74,4 @@ def overlap_row(each: Judged) -> tuple[str, ...]:
 
 
 def shown(interval: Interval) -> str:
-    return f"{interval[0]:.4f} .. {interval[1]:.4f}"
+    return f"{interval[0]:.4f}..{interval[1]:.4f}"
