@@ -8,7 +8,7 @@ a model expects which has not seen it (outcomes.py), and the sum v = sum over ca
     snips     mean w r / mean w                   Swaminathan & Joachims 2015
     dm        mean v                              as good as the model, which no interval knows
     dr        mean v + w (r - q)                  Dudik, Langford & Li 2011
-    switch    the same, without the second term where w > t     Wang, Agarwal & Dudik 2017, t by their rule
+    switch    the same, without the second term where w > t     Wang, Agarwal & Dudik 2017
     replay    mean of r where the choices agree   Li et al. 2011; logs that are uniform
 
 Each is a mean over decisions, or the ratio of two: `Terms`.
@@ -114,12 +114,13 @@ def switched(each: Weighed, threshold: float) -> Terms:
 
 
 def threshold(each: Weighed) -> float:
-    """That with the least variance plus squared bias, where the bias is taken as the largest there could be."""
+    """That with the least variance plus squared bias, both as the log shows them (Su et al. 2020); the largest of equals."""
     tried = np.unique(np.quantile(each.weights_N, np.linspace(0, 1, THRESHOLDS + 1)))
+    wrong_N = each.weights_N * (each.rewards_N - each.predicted_N)
 
     def cost(limit: float) -> float:
-        beyond = float(np.where(each.weights_N > limit, each.weights_N, 0.0).mean())
-        return float(switched(each, limit).values_N.var() / len(each.weights_N)) + min(beyond, 1.0) ** 2
+        bias = float(np.where(each.weights_N > limit, wrong_N, 0.0).mean())
+        return float(switched(each, limit).values_N.var() / len(wrong_N)) + bias**2
 
     return float(min(tried[::-1], key=cost))
 

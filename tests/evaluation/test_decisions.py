@@ -143,7 +143,7 @@ def test_costs_below_zero_are_rewards_with_their_sign_turned(tmp_path: Path) -> 
 
 def test_costs_of_an_unknown_range_ask_for_it(tmp_path: Path) -> None:
     text = "1:-3:0.5 | a\n2:5:0.5 | a\n2:1:0.5 | a"
-    with pytest.raises(BadInput, match="costs from -3 to 5.*--costs LOW:HIGH"):
+    with pytest.raises(BadInput, match=r"costs from -3 to 5.*--costs LOW:HIGH"):
         others(tmp_path, text)
     decisions = others(tmp_path, text, costs=(-1.0, 5.0))
     assert decisions.rewards_N.tolist() == [1.0, 0.0, 4 / 6]
