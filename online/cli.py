@@ -322,14 +322,18 @@ def evaluate(
 ) -> None:
     """Estimate what other policies would have earned on a log of decisions that one policy made.
 
-    A policy is logged, uniform, fixed:REPLY, greedy:MODEL, epsilon:MODEL:0.1, softmax:MODEL:0.1, thompson:MODEL or
-    python:MODULE:FUNCTION (a function of a decision that gives {candidate: chance}). MODEL is logged-scores, ridge (of
-    the rewards so far), version:N of a state folder, or a kind (ranker, classifier, ...) that replays our log up to each
-    decision. There is a number only where the log can know it; otherwise the reason.
+    A policy: logged, uniform, fixed:REPLY, greedy:MODEL, epsilon:MODEL:0.1, softmax:MODEL:0.1, thompson:MODEL,
+    python:MODULE:FUNCTION (it gets a decision and gives {candidate: chance}).
 
-    Examples: online evaluate chat.jsonl --policy logged --policy greedy:ranker --policy epsilon:logged-scores:0.2
+    MODEL: logged-scores, ridge (of the rewards so far), version:N of a state folder, or a kind (ranker, classifier, ...)
+    that replays our log up to each decision.
 
-    online evaluate clicks.csv --action item --reward click --propensity p --policy uniform --policy thompson:ridge
+    There is a number only where the log can know it: propensities below 1, at most 1 % of the policy's choices
+    impossible in the log, an effective sample size of at least 30. Otherwise there is the reason.
+
+    Example: online evaluate chat.jsonl --policy logged --policy greedy:ranker --policy epsilon:logged-scores:0.2
+
+    Example: online evaluate clicks.csv --action item --reward click --propensity p --policy uniform
     """
     from online.evaluation.bandit_formats import Columns, Reading, read_decisions
     from online.evaluation.estimators import USUAL

@@ -104,7 +104,7 @@ class Question:
 
 def questions(
     decisions: Decisions,
-    rewards: "Rewards",
+    rewards: Rewards,
     times_N: Floats,
     asked_M: NDArray[np.bool_],
     stretch_N: Places,
@@ -128,6 +128,8 @@ def questions(
     for done, (action, candidates) in enumerate(by_action):
         tick("rewards of each action", done, len(by_action))
         asked = candidates[asked_M[candidates]]
+        if not len(asked):
+            continue
         rows = np.flatnonzero((rewards.action_N == action) & (times_N > 0))
         own_S, squares_S = sums(times_N, rows), sums(times_N**2, rows)
         moments = seen(torch.stack([rewards.moments(rows[stretch_N[rows] == s], times_N) for s in range(count)]))

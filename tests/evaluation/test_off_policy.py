@@ -19,7 +19,8 @@ from online.evaluation.scorers import Scorers
 from online.evaluation.targets import Chances, chances
 from tests.support import run_online
 
-DESK = Path(__file__).parents[2] / "data" / "desk.jsonl"
+ROOT = Path(__file__).parents[2]
+DESK = ROOT / "data" / "desk.jsonl"
 
 
 def quiet(what: str, done: int, of: int) -> None:
@@ -332,6 +333,16 @@ def test_the_command_puts_policies_side_by_side_and_says_why_one_has_no_number()
 def test_the_command_refuses_with_a_reason(arguments: tuple[str, ...], words: str) -> None:
     done = run_online("evaluate", *arguments)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def interrupted(decision: Decision) -> dict[str, float]:
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_ends_the_command_with_130() -> None:
+    policy = "python:tests.evaluation.test_off_policy:interrupted"
+    done = run_online("evaluate", str(DESK), "--policy", policy, cwd=ROOT)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
 
 
 # the Open Bandit data
