@@ -15,9 +15,10 @@ from online.evaluation.estimators import Weighed, estimates, overlap, terms_of, 
 from online.evaluation.formats import Bad
 from online.evaluation.off_policy import Asks, Evaluation, evaluate
 from online.evaluation.outcomes import fitted, folds, growing, prequential
-from online.evaluation.scorers import Scorers
+from online.evaluation.scorers import Scorers, Version
 from online.evaluation.targets import Chances, chances
-from tests.support import run_online
+from online.models import create
+from tests.support import Service, run_online
 
 ROOT = Path(__file__).parents[2]
 DESK = ROOT / "data" / "desk.jsonl"
@@ -367,3 +368,32 @@ def test_estimates_share_their_resamples() -> None:
     each = by_hand()
     both = estimates({"ips": terms_of("ips", each, 0), "again": terms_of("ips", each, 0)}, 0.9, 300, 1)
     assert both["ips"] == both["again"]
+
+
+# versions
+
+
+def test_a_version_scores_the_log_of_its_service_and_says_what_it_had_learned_of_it(
+    service: Service, tmp_path: Path
+) -> None:
+    known = 0
+    with service.client("vec") as client:
+        for turn in range(20):
+            row = [float(turn % 2), 0.0, 0.0, 0.0]
+            asked = client.predict([row], min_offset=known, timeout_ms=20_000)["prediction_ids"][0]
+            known = client.feedback([{"prediction_id": asked, "label": f"class {turn % 2}"}])[0]["offset"]
+        service.wait_learned("vec", known)
+    where = ("--model", "vec", "--state", str(service.state), "--config", str(service.state.with_suffix(".toml")))
+    log, version = str(tmp_path / "vec.jsonl"), service.versions("vec")[0]["version"]
+    assert run_online("log", "export", *where, "--output", log).returncode == 0
+    done = run_online("evaluate", log, *where, "--policy", f"greedy:version:{version}", "--json")
+    assert done.returncode == 0, done.stderr
+    (judged,) = json.loads(done.stdout)["policies"]
+    assert "flatters it" in judged["warnings"][0] and judged["overlap"]["followed"] > 0.5
+
+
+def test_a_version_of_another_encoder_is_refused() -> None:
+    decisions, source = read_decisions(str(DESK), Reading())
+    other = Version(3, create("classifier", {}), 0, "minilm-of-tomorrow")
+    with pytest.raises(BadInput, match="version 3 reads features of minilm-of-tomorrow"):
+        Scorers(decisions, quiet, source, lambda number: other).scored("version:3")
