@@ -304,7 +304,9 @@ def evaluate(
     ] = None,
     costs: Annotated[str, typer.Option("--costs", help="LOW:HIGH of a log of costs; default: 0:1 or -1:0")] = "",
     format: Annotated[str, typer.Option("--format", help="online, csv, vw or dsjson; default: as it looks")] = "",
-    clip: Annotated[float, typer.Option("--clip", help="largest weight of `clipped`; 0: the root of the count")] = 0.0,
+    clip: Annotated[
+        float, typer.Option("--clip", help="largest weight of clipped and switch; 0: the root of the count")
+    ] = 0.0,
     folds: Annotated[
         int, typer.Option("--folds", help="parts of the log that the model of rewards is fitted without")
     ] = 5,

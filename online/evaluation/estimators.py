@@ -8,7 +8,7 @@ a model expects which has not seen it (outcomes.py), and the sum v = sum over ca
     snips     mean w r / mean w                   Swaminathan & Joachims 2015
     dm        mean v                              as good as the model, which no interval knows
     dr        mean v + w (r - q)                  Dudik, Langford & Li 2011
-    switch    the same, without the second term where w > t     Wang, Agarwal & Dudik 2017
+    switch    the same, without the second term where w > c     Wang, Agarwal & Dudik 2017
     replay    mean of r where the choices agree   Li et al. 2011; logs that are uniform
 
 Each is a mean over decisions, or the ratio of two: `Terms`.
@@ -25,7 +25,6 @@ from online.evaluation.decisions import Decisions, Floats
 
 ESTIMATORS = ("ips", "clipped", "snips", "dm", "dr", "switch", "replay")
 USUAL = ESTIMATORS[:-1]
-THRESHOLDS = 20  # of weights that are tried for switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,31 +112,20 @@ def switched(each: Weighed, threshold: float) -> Terms:
     return Terms(each.expected_N + trusted_N * (each.rewards_N - each.predicted_N), -most, 1 + most)
 
 
-def threshold(each: Weighed) -> float:
-    """That with the least variance plus squared bias, both as the log shows them (Su et al. 2020); the largest of equals."""
-    tried = np.unique(np.quantile(each.weights_N, np.linspace(0, 1, THRESHOLDS + 1)))
-    wrong_N = each.weights_N * (each.rewards_N - each.predicted_N)
-
-    def cost(limit: float) -> float:
-        bias = float(np.where(each.weights_N > limit, wrong_N, 0.0).mean())
-        return float(switched(each, limit).values_N.var() / len(wrong_N)) + bias**2
-
-    return float(min(tried[::-1], key=cost))
-
-
 def replayed(each: Weighed) -> Terms:
     return Terms(each.agreeing_N * each.rewards_N, by_N=each.agreeing_N)
 
 
 def terms_of(name: str, each: Weighed, clip: float) -> Terms:
-    """clip: 0 is sqrt(N)."""
+    """clip: 0 is sqrt(N). It is not chosen by what was earned: an interval would not know of that choice."""
+    clip = clip or math.sqrt(len(each.weights_N))
     by_name: dict[str, Callable[[], Terms]] = {
         "ips": lambda: ips(each),
-        "clipped": lambda: clipped(each, clip or math.sqrt(len(each.weights_N))),
+        "clipped": lambda: clipped(each, clip),
         "snips": lambda: snips(each),
         "dm": lambda: direct(each),
         "dr": lambda: doubly_robust(each),
-        "switch": lambda: switched(each, threshold(each)),
+        "switch": lambda: switched(each, clip),
         "replay": lambda: replayed(each),
     }
     return by_name[name]()

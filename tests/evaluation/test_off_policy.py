@@ -11,7 +11,7 @@ import pytest
 from online.errors import BadInput
 from online.evaluation.bandit_formats import Columns, Reading, read_decisions
 from online.evaluation.decisions import Decision, Decisions, Floats, Gathering
-from online.evaluation.estimators import Weighed, estimates, overlap, terms_of, threshold, weighed
+from online.evaluation.estimators import Weighed, estimates, overlap, terms_of, weighed
 from online.evaluation.formats import Bad
 from online.evaluation.off_policy import Asks, Evaluation, evaluate
 from online.evaluation.outcomes import fitted, folds, growing, prequential
@@ -65,6 +65,7 @@ def by_hand() -> Weighed:
         ("snips", (1.5 + 0.5 + 1.25) / (1.5 + 1 + 0.9375 + 1.25)),
         ("dm", 0.75 * 0.5 + 0.25 * 0.3),
         ("dr", 0.5 + (1.5 * 0.4 + 1 * 0.3 - 0.9375 * 0.6 + 1.25 * 0.8) / 4),
+        ("switch", 0.5 + (1 * 0.3 - 0.9375 * 0.6) / 4),
         ("replay", (0.75 + 0.25 * 0.5 + 0.25) / (0.75 + 0.25 + 0.75 + 0.25)),
     ],
 )
@@ -74,25 +75,16 @@ def test_every_estimator_is_its_formula(name: str, value: float) -> None:
     assert terms_of(name, each, clip=1.2).value == pytest.approx(value)
 
 
-def test_switch_trusts_no_weight_beyond_its_threshold() -> None:
-    each = by_hand()
-    limit = threshold(each)
-    trusted = [w <= limit for w in each.weights_N]
-    terms = [1.5 * 0.4, 1 * 0.3, -0.9375 * 0.6, 1.25 * 0.8]
-    kept = sum(term for term, kept in zip(terms, trusted, strict=True) if kept)
-    assert terms_of("switch", each, 0.0).value == pytest.approx(0.5 + kept / 4)
-
-
-def test_weights_that_outweigh_all_others_are_switched_off() -> None:
-    """Twenty of 5,000 with weight 100, whose rewards the model tells right on average: dr is wild, switch is not."""
+def test_weights_beyond_the_threshold_are_clipped_or_left_to_the_model() -> None:
+    """One of 5,000 with weight 100, where the root of the count is 71."""
     weights_N = np.ones(5_000)
-    weights_N[:20] = 100.0
+    weights_N[7] = 100.0
     rewards_N = (np.arange(5_000) % 2).astype(np.float64)
     half = np.full(5_000, 0.5)
     each = Weighed(rewards_N, weights_N, weights_N, 100.0, half, half, half)
-    assert threshold(each) == 1.0
-    assert (terms_of("switch", each, 0.0).values_N[:20] == 0.5).all()
-    assert (np.abs(terms_of("dr", each, 0.0).values_N[:20] - 0.5) == 50).all()
+    values = {name: terms_of(name, each, 0.0).values_N[7] for name in ("ips", "clipped", "dr", "switch")}
+    assert values == pytest.approx({"ips": 100, "clipped": math.sqrt(5_000), "dr": 0.5 + 50, "switch": 0.5})
+    assert terms_of("switch", each, 0.0).values_N[9] == 1.0 and terms_of("switch", each, 200.0).values_N[7] == 50.5
 
 
 def test_overlap_is_what_it_says() -> None:
