@@ -1,4 +1,4 @@
-"""The command line: serve (the default), learn, replay, log export, versions, rollback, adapt, openapi."""
+"""The command line: serve (the default), learn, replay, evaluate, log export, versions, rollback, adapt, openapi."""
 
 import json
 import os
@@ -267,6 +267,101 @@ def under_bar(work: Callable[["Tick"], T]) -> T:
 def untold(work: Callable[["Tick"], T]) -> T:
     """What `work` gives, where nobody watches."""
     return work(lambda what, done, of: None)
+
+
+@app.command()
+def evaluate(
+    log: Annotated[str, typer.Argument(help="our log, a CSV, Vowpal Wabbit's contextual bandit text, dsjson, or -")],
+    policy: Annotated[list[str], typer.Option("--policy", help="see above; may be repeated, for one table")],
+    estimator: Annotated[
+        Optional[list[str]],
+        typer.Option("--estimator", help="ips, clipped, snips, dm, dr, switch or replay; default: all but the last"),
+    ] = None,
+    action: Annotated[str, typer.Option("--action", help="a CSV's column of what was chosen")] = "",
+    reward: Annotated[str, typer.Option("--reward", help="a CSV's column of the reward, in [0, 1]")] = "",
+    propensity: Annotated[str, typer.Option("--propensity", help="a CSV's column of the choice's chance")] = "",
+    slot: Annotated[str, typer.Option("--slot", help="a CSV's column of where it was shown")] = "",
+    feature: Annotated[
+        Optional[list[str]],
+        typer.Option("--feature", help="a CSV's columns of the context, like 'user*'; default: all"),
+    ] = None,
+    costs: Annotated[str, typer.Option("--costs", help="LOW:HIGH of a log of costs; default: 0:1 or -1:0")] = "",
+    format: Annotated[str, typer.Option("--format", help="online, csv, vw or dsjson; default: as it looks")] = "",
+    clip: Annotated[
+        float, typer.Option("--clip", help="largest weight of clipped and switch; 0: the root of the count")
+    ] = 0.0,
+    folds: Annotated[
+        int, typer.Option("--folds", help="parts of the log that the model of rewards is fitted without")
+    ] = 5,
+    level: Annotated[float, typer.Option("--level", help="of the intervals")] = 0.95,
+    resamples: Annotated[int, typer.Option("--resamples", help="of the bootstrap")] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of the bootstrap")] = 0,
+    max_bad_ratio: Annotated[float, typer.Option("--max-bad-ratio", help="share of bad lines that is bearable")] = 0.0,
+    option: Annotated[
+        Optional[list[str]], typer.Option("--option", help="NAME=VALUE of a replayed model; may be repeated")
+    ] = None,
+    state: StateFlag = None,
+    config: ConfigFlag = None,
+    model: ModelName = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Estimate what other policies would have earned on a log of decisions that one policy made.
+
+    A policy: logged, uniform, fixed:REPLY, greedy:MODEL, epsilon:MODEL:0.1, softmax:MODEL:0.1, thompson:MODEL,
+    python:MODULE:FUNCTION (it gets a decision and gives {candidate: chance}).
+
+    MODEL: logged-scores, ridge (of the rewards so far), version:N of a state folder, or a kind (ranker, classifier, ...)
+    that replays our log up to each decision.
+
+    There is a number only where the log can know it: propensities below 1, at most 1 % of the policy's choices
+    impossible in the log, an effective sample size of at least 30. Otherwise there is the reason.
+
+    Example: online evaluate chat.jsonl --policy logged --policy greedy:ranker --policy epsilon:logged-scores:0.2
+
+    Example: online evaluate clicks.csv --action item --reward click --propensity p --policy uniform
+    """
+    from online.evaluation.bandit_formats import Columns, Reading, read_decisions
+    from online.evaluation.contenders import options_from
+    from online.evaluation.estimators import USUAL
+    from online.evaluation.off_policy import Asks, Evaluation
+    from online.evaluation.off_policy import evaluate as judged
+    from online.evaluation.off_policy_shown import as_json as shown_as_json
+    from online.evaluation.off_policy_shown import print_evaluation
+    from online.evaluation.scorers import Scorers, Version, of_snapshots
+
+    columns = Columns(action, reward, propensity, slot, tuple(feature or ()))
+    reading = Reading(format, columns, span_from(costs), max_bad_ratio)
+    asks = Asks(estimator or USUAL, clip, folds, level, resamples, seed)
+
+    def version(number: int) -> Version:
+        settings = load(config, state=state)
+        spec = settings.model(chosen(settings, model))
+        assert spec is not None, "chosen() gives a name that is configured"
+        workspace = open_existing(settings)
+        with closing(workspace.store):
+            return of_snapshots(workspace, spec, number)
+
+    def work(tick: "Tick") -> Evaluation:
+        decisions, source = read_decisions(log, reading, lambda share: tick("reading", int(1_000 * share), 1_000))
+        scorers = Scorers(decisions, tick, source, version, options_from(option or []))
+        return judged(decisions, policy, scorers, asks, tick)
+
+    found = under_bar(work)
+    typer.echo(shown_as_json(found)) if as_json else print_evaluation(found)
+
+
+def span_from(text: str) -> tuple[float, float] | None:
+    """ "0:5" -> (0, 5)"""
+    if not text:
+        return None
+    low, _, high = text.partition(":")
+    try:
+        span = float(low), float(high)
+    except ValueError:
+        span = (0.0, 0.0)
+    if not -1e300 < span[0] < span[1] < 1e300:
+        raise SetupError(f"--costs takes LOW:HIGH, like 0:5, not {text!r}")
+    return span
 
 
 @log_app.command()

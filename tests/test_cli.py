@@ -14,7 +14,7 @@ from tests.support import run_online
 
 def test_help_names_every_verb() -> None:
     text = run_online("--help").stdout
-    for verb in ("serve", "learn", "replay", "log", "versions", "rollback", "openapi"):
+    for verb in ("serve", "learn", "replay", "evaluate", "log", "versions", "rollback", "openapi"):
         assert verb in text
 
 

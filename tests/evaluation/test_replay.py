@@ -164,7 +164,7 @@ def test_a_log_is_replayed_with_the_drift_of_its_service(
 def test_the_table_for_people_shows_the_baselines() -> None:
     done = run_online("replay", "river:Phishing", "--model", "river")
     assert done.returncode == 0
-    for words in ("this model", "no change", "majority", "1,250 examples"):
+    for words in ("river", "no change", "majority", "1,250 examples", "log-loss"):
         assert words in done.stdout
 
 

@@ -1,0 +1,163 @@
+"""How far a mean may lie from what was seen: for a sample of fixed size, and at every moment of a stream.
+
+    MeanSequence     values in [low, high], as they come             may be looked at whenever one likes
+    PolicySequence   importance weights and rewards, as they come    likewise, however large a weight may become
+    bernstein        a whole sample in [low, high]                   once, at its end
+    bootstrap        a whole sample of anything                      once; approximate, the better the larger it is
+
+The first two rest on Fan's inequality (2015). For y >= -1, 0 <= l < 1 and psi(l) = -log(1 - l) - l,
+
+    exp(l y - psi(l) y^2) <= 1 + l y
+
+so that for values x >= 0 of mean m, and guesses g in [0, 1] and l made from earlier values alone, the product of
+exp(l (x - m) - psi(l) (x - g)^2) is a supermartingale. By Ville's inequality it never exceeds 1 / alpha but with chance
+alpha, and at every moment
+
+    m >= (sum l x - sum psi(l) (x - g)^2 - log(1 / alpha)) / sum l
+
+The l of Waudby-Smith & Ramdas (2023), the two-sided bound for policies of Waudby-Smith, Wu, Ramdas, Karampatziakis &
+Mineiro (2022). Where the mean moves, what is bounded is its average so far, weighted by the l.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Interval = tuple[float, float]
+
+LARGEST_BET = 0.5
+BOOTSTRAP_ROWS = 2**22  # resampled indices held at once
+
+
+@dataclass(slots=True)
+class LowerSequence:
+    """A bound that the mean, at most 1, of nonnegative values never falls below; at any time, but with chance alpha."""
+
+    alpha: float
+    count: int = 0
+    total: float = 0.0
+    spread: float = 0.0  # sum of (x - the mean up to and with x)^2
+    bets: float = 0.0  # sum of l
+    won: float = 0.0  # sum of l x
+    paid: float = 0.0  # sum of psi(l) (x - g)^2
+
+    def add(self, values: Floats) -> None:
+        """The bound is the same however the values are cut into chunks."""
+        if not len(values):
+            return
+        times = self.count + np.arange(1, len(values) + 1)
+        totals = running(self.total, values)
+        means = np.minimum((0.5 + totals) / (times + 1), 1.0)
+        guesses = np.concatenate([[min((0.5 + self.total) / (self.count + 1), 1.0)], means[:-1]])
+        spreads = running(self.spread, (values - means) ** 2)
+        variances = (0.25 + np.concatenate([[self.spread], spreads[:-1]])) / times
+        bets = np.minimum(np.sqrt(2 * math.log(1 / self.alpha) / (variances * times * np.log1p(times))), LARGEST_BET)
+        self.count += len(values)
+        self.total, self.spread = float(totals[-1]), float(spreads[-1])
+        self.bets = last(self.bets, bets)
+        self.won = last(self.won, bets * values)
+        self.paid = last(self.paid, (-np.log1p(-bets) - bets) * (values - guesses) ** 2)
+
+    @property
+    def bound(self) -> float:
+        if not self.count:
+            return 0.0
+        return max((self.won - self.paid - math.log(1 / self.alpha)) / self.bets, 0.0)
+
+
+def running(start: float, values: Floats) -> Floats:
+    """Sums up to each value, one after another, so that cutting into chunks changes no digit."""
+    sums: Floats = np.cumsum(np.concatenate([[start], values]))[1:]
+    return sums
+
+
+def last(start: float, values: Floats) -> float:
+    return float(running(start, values)[-1])
+
+
+class MeanSequence:
+    """An anytime-valid interval for the mean of values in [low, high]: of losses, or of their differences in [-1, 1]."""
+
+    def __init__(self, level: float = 0.95, low: float = 0.0, high: float = 1.0) -> None:
+        self.level, self.low, self.high = level, low, high
+        self._under, self._over = LowerSequence((1 - level) / 2), LowerSequence((1 - level) / 2)
+
+    @property
+    def count(self) -> int:
+        return self._under.count
+
+    @property
+    def mean(self) -> float:
+        """Of what came so far; NaN before anything did."""
+        return self._number(self._under.total / self.count) if self.count else math.nan
+
+    def add(self, values: NDArray[np.floating]) -> None:
+        """Raises ValueError for values outside of [low, high]."""
+        units = (np.asarray(values, np.float64) - self.low) / (self.high - self.low)
+        if not ((units >= 0) & (units <= 1)).all():
+            raise ValueError(f"values must lie in [{self.low:g}, {self.high:g}]")
+        self._under.add(units)
+        self._over.add(1 - units)
+
+    def interval(self) -> Interval:
+        """(low, high) at `level`. It holds the mean at all times together, so it may be looked at after each value."""
+        return self._number(self._under.bound), self._number(1 - self._over.bound)
+
+    def _number(self, unit: float) -> float:
+        return self.low + unit * (self.high - self.low)
+
+
+@dataclass(slots=True)
+class PolicySequence:
+    """An anytime-valid interval for what a policy would have earned, rewards in [0, 1].
+
+    It asks for no bound on the weights. Where the policy would have chosen what was never logged it is true
+    nevertheless: the mean weight is then below 1, and the interval holds every reward that this might have earned.
+    """
+
+    level: float = 0.95
+    under: LowerSequence = field(init=False)
+    over: LowerSequence = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.under, self.over = LowerSequence((1 - self.level) / 2), LowerSequence((1 - self.level) / 2)
+
+    def add(self, weights: Floats, rewards: Floats) -> None:
+        self.under.add(weights * rewards)
+        self.over.add(weights * (1 - rewards))
+
+    def interval(self) -> Interval:
+        return min(self.under.bound, 1.0), max(1 - self.over.bound, 0.0)
+
+
+def bernstein(values: Floats, low: float, high: float, level: float = 0.95) -> Interval:
+    """Empirical Bernstein (Maurer & Pontil 2009), for a sample of fixed size of values in [low, high]."""
+    count, mean = len(values), float(values.mean())
+    if count < 2:
+        return low, high
+    cost = math.log(4 / (1 - level))
+    reach = math.sqrt(2 * float(values.var(ddof=1)) * cost / count) + 7 * (high - low) * cost / (3 * (count - 1))
+    return max(low, mean - reach), min(high, mean + reach)
+
+
+def bootstrap(columns_NC: Floats, resamples: int, seed: int) -> Floats:
+    """Means of the columns [resamples, C] in samples drawn anew, with replacement, of the rows (Efron 1979)."""
+    count = len(columns_NC)
+    draw = np.random.Generator(np.random.Philox(key=seed))
+    means_SC = np.empty((resamples, columns_NC.shape[1]))
+    together = max(1, BOOTSTRAP_ROWS // count)
+    for start in range(0, resamples, together):
+        size = min(together, resamples - start)
+        drawn_SN = draw.integers(0, count, (size, count)) + count * np.arange(size)[:, None]
+        times_SN = np.bincount(drawn_SN.ravel(), minlength=size * count).reshape(size, count)
+        means_SC[start : start + size] = times_SN @ columns_NC / count
+    return means_SC
+
+
+def percentiles(values: Floats, level: float = 0.95) -> Interval:
+    """What lies within the middle `level` of the values."""
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

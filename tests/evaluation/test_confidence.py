@@ -1,0 +1,148 @@
+"""Intervals hold what they promise to hold, at the end and on the way."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from online.evaluation.confidence import (
+    LowerSequence,
+    MeanSequence,
+    PolicySequence,
+    bernstein,
+    bootstrap,
+    percentiles,
+)
+
+RUNS, STEPS = 300, 600
+
+
+def draws(seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(seed))
+
+
+def ever_missed(values: NDArray[np.float64], mean: float, low: float, high: float, level: float) -> bool:
+    """Whether the interval ever lost the mean, looked at after every twentieth value."""
+    sequence = MeanSequence(level, low, high)
+    for part in np.split(values, len(values) // 20):
+        sequence.add(part)
+        left, right = sequence.interval()
+        if not left <= mean <= right:
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("draw", "mean", "low", "high"),
+    [
+        (lambda rng: (rng.random(STEPS) < 0.1).astype(float), 0.1, 0.0, 1.0),
+        (lambda rng: rng.random(STEPS), 0.5, 0.0, 1.0),
+        (lambda rng: rng.choice([-1.0, 0.0, 1.0], STEPS, p=[0.1, 0.85, 0.05]), -0.05, -1.0, 1.0),
+    ],
+)
+def test_a_mean_is_held_at_all_times_together(
+    draw: Callable[[np.random.Generator], NDArray[np.float64]], mean: float, low: float, high: float
+) -> None:
+    missed = sum(ever_missed(draw(draws(seed)), mean, low, high, 0.9) for seed in range(RUNS))
+    assert missed <= 0.1 * RUNS  # promised is at most a tenth; it is far less, since this is a bound
+
+
+def test_an_interval_for_one_moment_is_lost_when_it_is_looked_at_all_the_time() -> None:
+    """Why a sequence is needed at all: the same looks at the usual 90 % interval."""
+
+    def peeked(values: NDArray[np.float64]) -> bool:
+        ends = np.arange(20, STEPS + 1, 20)
+        means = values.cumsum()[ends - 1] / ends
+        return bool((np.abs(means - 0.5) > 1.645 * np.sqrt(1 / 12 / ends)).any())
+
+    assert sum(peeked(draws(seed).random(STEPS)) for seed in range(RUNS)) > 0.25 * RUNS
+
+
+def test_the_sequence_shrinks_and_its_mean_is_the_mean() -> None:
+    values = draws(1).random(20_000)
+    sequence, widths = MeanSequence(), []
+    for part in np.split(values, 4):
+        sequence.add(part)
+        low, high = sequence.interval()
+        widths.append(high - low)
+    assert widths == sorted(widths, reverse=True) and widths[-1] < 0.03
+    assert sequence.count == 20_000 and sequence.mean == pytest.approx(values.mean())
+
+
+def test_chunks_do_not_matter() -> None:
+    values = draws(2).random(1_000)
+    whole, cut = MeanSequence(), MeanSequence()
+    whole.add(values)
+    for part in np.array_split(values, 37):
+        cut.add(part)
+    assert whole.interval() == cut.interval()
+
+
+def test_nothing_seen_is_the_whole_range() -> None:
+    sequence = MeanSequence(low=-1.0)
+    sequence.add(np.array([]))
+    assert sequence.interval() == (-1.0, 1.0) and sequence.count == 0 and math.isnan(sequence.mean)
+
+
+def test_values_out_of_range_are_refused() -> None:
+    for value in (1.5, -0.5, math.nan):
+        with pytest.raises(ValueError, match=r"lie in \[0, 1\]"):
+            MeanSequence().add(np.array([value]))
+
+
+def test_one_step_of_the_bound_is_what_the_formula_gives() -> None:
+    sequence = LowerSequence(0.05)
+    sequence.add(np.array([0.9]))
+    bet = min(math.sqrt(2 * math.log(20) / (0.25 * math.log(2))), 0.5)
+    paid = (-math.log(1 - bet) - bet) * (0.9 - 0.5) ** 2
+    assert bet * 0.9 - paid - math.log(20) == pytest.approx(sequence.won - sequence.paid - math.log(20))
+    assert sequence.bound == 0.0  # one value says next to nothing
+
+
+def weighted(rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two actions, the second logged in a tenth of the cases and always the target's; it earns 0.7."""
+    rare = rng.random(STEPS) < 0.1
+    return np.where(rare, 10.0, 0.0), np.where(rare, rng.random(STEPS) < 0.7, 0.2).astype(float)
+
+
+def test_a_policys_value_is_held_at_all_times_whatever_the_weights() -> None:
+    missed = 0
+    for seed in range(RUNS):
+        weights, rewards = weighted(draws(seed))
+        sequence, lost = PolicySequence(0.9), False
+        for part in np.split(np.arange(STEPS), 30):
+            sequence.add(weights[part], rewards[part])
+            low, high = sequence.interval()
+            lost = lost or not low <= 0.7 <= high
+        missed += lost
+    assert missed <= 0.1 * RUNS
+
+
+def test_a_policy_that_was_half_unlogged_gets_an_interval_that_leaves_that_half_open() -> None:
+    """Half of the target's choices were never made; the other half earned 0.8: between 0.4 and 0.9 all is possible."""
+    rng = draws(3)
+    sequence = PolicySequence()
+    sequence.add(np.full(50_000, 0.5), (rng.random(50_000) < 0.8).astype(float))
+    low, high = sequence.interval()
+    assert low == pytest.approx(0.4, abs=0.02) and high == pytest.approx(0.9, abs=0.02)
+
+
+def test_bernsteins_interval_is_that_of_maurer_and_pontil() -> None:
+    values = np.array([0.0, 1.0] * 200)
+    cost = math.log(4 / 0.05)
+    reach = math.sqrt(2 * values.var(ddof=1) * cost / 400) + 7 * cost / (3 * 399)
+    assert bernstein(values, 0.0, 1.0) == pytest.approx((0.5 - reach, 0.5 + reach))
+    wide = bernstein(10 * values, 0.0, 10.0)
+    assert wide == pytest.approx((5 - 10 * reach, 5 + 10 * reach))
+    assert bernstein(np.array([0.3]), 0.0, 1.0) == (0.0, 1.0)
+
+
+def test_the_bootstrap_is_seeded_and_as_wide_as_the_normal_interval() -> None:
+    values = draws(4).random(2_000)[:, None]
+    first, again = (bootstrap(values, 1_000, seed=7)[:, 0] for _ in range(2))
+    assert (first == again).all() and (bootstrap(values, 1_000, seed=8)[:, 0] != first).any()
+    low, high = percentiles(first)
+    expected = 2 * 1.96 * values.std() / math.sqrt(2_000)
+    assert high - low == pytest.approx(expected, rel=0.1)  # of 1,000 draws the quantiles are known to some 4 %
