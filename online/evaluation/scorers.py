@@ -137,7 +137,7 @@ def learn(replay: Replay, lines: Sequence[Told]) -> None:
     for line in lines:
         if line.refused is not None:
             replay.pupil.refused[line.entry.offset] = line.refused
-    replay.pupil.apply([line.entry for line in lines])
+    replay.pupil.apply([line.complete() for line in lines])
 
 
 def listed(decisions: Decisions, answers: Mapping[str, Answer]) -> Floats:
