@@ -73,15 +73,16 @@ class Duel:
     numbers: bool
     sequence: AverageSequence = field(default_factory=AverageSequence)
     decided_at: int | None = None
-    waiting: tuple[dict[int, float], dict[int, float]] = field(default_factory=lambda: ({}, {}))
+    waiting: tuple[dict[int, float | None], dict[int, float | None]] = field(default_factory=lambda: ({}, {}))
 
     def add(self, champion: Sequence[Loss], challenger: Sequence[Loss]) -> None:
         for side, losses in zip(self.waiting, (champion, challenger), strict=True):
-            side.update({offset: loss for offset, loss in losses if loss is not None})
+            side.update(losses)
         both = sorted(self.waiting[0].keys() & self.waiting[1].keys())
-        if both:
-            pairs = [(self.waiting[0].pop(offset), self.waiting[1].pop(offset)) for offset in both]
-            self.sequence.add(np.array([self._scaled(*pair) for pair in pairs]))
+        pairs = [(self.waiting[0].pop(offset), self.waiting[1].pop(offset)) for offset in both]
+        judged = [self._scaled(one, other) for one, other in pairs if one is not None and other is not None]
+        if judged:
+            self.sequence.add(np.array(judged))
             if self.decided_at is None and self.verdict != "undecided":
                 self.decided_at = self.sequence.count
 

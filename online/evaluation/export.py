@@ -41,7 +41,8 @@ class Export:
                 file.write(json.dumps(self.header).encode() + b"\n")
                 for count, line in enumerate(self.lines(), 1):
                     file.write(orjson.dumps(line) + b"\n")
-                    tick(count, self.asked + self.head)
+                    if count % PAGE == 0:
+                        tick(count, self.asked + self.head)
         except OSError as error:
             raise SetupError(f"the log cannot be written to {output}: {error.strerror}") from None
         if self.workspace.options(self.model) != self.options:

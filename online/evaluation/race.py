@@ -45,7 +45,7 @@ class Race:
     def __init__(
         self, source: Source, contenders: Sequence[Contender], span: Span | None = None, max_bad_ratio: float = 0.0
     ) -> None:
-        self.source, self.span, self.most = source, span or Span(), max_bad_ratio
+        self.source, self.span = source, span or Span()
         self.bad, self.examples = Bad(max_bad_ratio), 0
         self.encoder = encoder({"input": "text"}, cache_folder()) if source.input == "text" else None
         self.runners = [Runner(source, each, self.span, max_bad_ratio, self._epoch) for each in contenders]
@@ -77,8 +77,9 @@ class Race:
 
     def _judge(self, losses: Sequence[Sequence[Loss]]) -> None:
         self.examples += len(losses[0])
-        for duel, of_challenger in zip(self.duels, losses[1:], strict=True):
-            duel.add(losses[0], of_challenger)
+        for duel, runner, of_challenger in zip(self.duels, self.runners[1:], losses[1:], strict=True):
+            if runner.failure is None and self.runners[0].failure is None:  # whoever failed is not waited for
+                duel.add(losses[0], of_challenger)
 
     def results(self) -> list[Result]:
         """What each came to; ends their processes."""

@@ -304,7 +304,8 @@ class Replay:
         self.told.append(line)
         if line.asked is not None and tells_what_is_right(event):
             self._saw(event.label, line.entry.offset)
-        return losses + self._learn() if len(self.told) >= max(self.contender.every, TOGETHER) else losses
+        due = len(self.told) >= max(self.contender.every, TOGETHER) or line.entry.offset == self.span.start
+        return losses + self._learn() if due else losses
 
     def _saw(self, label: str, offset: int) -> None:
         try:

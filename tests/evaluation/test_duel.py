@@ -56,6 +56,7 @@ def test_losses_are_paired_by_their_example_whenever_they_come() -> None:
     duel.add([(3, 1.0)], [(2, 0.0), (3, 0.0), (4, 0.0)])
     assert duel.told()["pairs"] == 3 and duel.told()["difference"] == pytest.approx(2 / 3)
     assert duel.verdict == "undecided"
+    assert duel.waiting == ({}, {})  # what one of them is silent about is waited for no longer
 
 
 def test_the_better_one_is_told_from_the_worse_one() -> None:

@@ -12,8 +12,10 @@ from rich.console import Console
 
 from online.errors import BadInput
 from online.evaluation.contenders import contenders
+from online.evaluation.formats import Bad
+from online.evaluation.log import Asked
 from online.evaluation.race import Race, Result, raced
-from online.evaluation.replay import Contender, Replay, Span
+from online.evaluation.replay import Contender, Features, Replay, Span
 from online.evaluation.sources import Source, open_source
 from online.evaluation.table import as_json, show, write_csv
 from tests.support import run_online
@@ -129,6 +131,23 @@ def test_from_an_offset_on_is_scored_beside_a_copy_frozen_there(tmp_path: Path) 
     assert figures["judged"] == 400
     assert figures["frozen_accuracy"] == 100 / 400  # right until the labels change
     assert (figures["accuracy"] or 0) > 0.4
+
+
+def test_a_copy_is_frozen_exactly_where_scoring_begins_however_much_is_learned_together(tmp_path: Path) -> None:
+    source = open_source(str(blobs(tmp_path)))
+    for every in (1, 150):
+        replay = Replay(source, Contender("knn", every=every), Span(start=200))
+        before = Replay(source, Contender("knn"), Span(end=200))
+        replay.run()
+        before.run()
+        probes = [line.features or b"" for line in features_of(replay)]
+        assert replay.frozen is not None
+        assert replay.frozen.predict(probes) == before.pupil.model.predict(probes)
+
+
+def features_of(replay: Replay) -> list[Asked]:
+    lines = Features(replay.encoder).of(list(replay.source.lines())[:100], Bad(1.0))
+    return [line for line in lines if isinstance(line, Asked)]
 
 
 # what is asked for
