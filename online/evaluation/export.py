@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,19 +35,29 @@ class Export:
         self.header = header(model, options, epoch(workspace, model), self.asked, self.head)
 
     def write(self, output: Path, tick: Tick) -> int:
-        """Write everything; gives the number of lines after the header. Raises SetupError where that is impossible."""
-        count = 0
+        """Write everything; gives the number of lines after the header. Raises SetupError where that is impossible.
+
+        A file appears when it is whole: whatever ends it early leaves what was there.
+        """
+        count, output = 0, output.resolve()
+        regular = output.is_file() or not output.exists()
+        aside = output.with_name(f".{output.name}.part") if regular else output
         try:
-            with opened(output) as file:
+            with opened(aside, output.suffix) as file:
                 file.write(json.dumps(self.header).encode() + b"\n")
                 for count, line in enumerate(self.lines(), 1):
                     file.write(orjson.dumps(line) + b"\n")
                     if count % PAGE == 0:
                         tick(count, self.asked + self.head)
+            if self.workspace.options(self.model) != self.options:
+                raise SetupError(f"{self.model.name} took up another encoder meanwhile: export it again")
+            if regular:
+                os.replace(aside, output)
         except OSError as error:
             raise SetupError(f"the log cannot be written to {output}: {error.strerror}") from None
-        if self.workspace.options(self.model) != self.options:
-            raise SetupError(f"{self.model.name} took up another encoder meanwhile: export it again")
+        finally:
+            if regular:
+                aside.unlink(missing_ok=True)
         return count
 
     def lines(self) -> Iterator[dict[str, Any]]:
@@ -93,10 +104,10 @@ def epoch(workspace: Workspace, model: ModelSettings) -> str:
     return snapshots.manifest(live.version).feature_epoch
 
 
-def opened(output: Path) -> Any:
-    """To write bytes, packed as the name says: .gz, .zst, or plain."""
-    if output.suffix == ".gz":
-        return gzip.open(output, "wb")
-    if output.suffix == ".zst":
-        return zstandard.open(output, "wb")
-    return open(output, "wb")
+def opened(path: Path, suffix: str) -> Any:
+    """To write bytes, packed as .gz, as .zst, or plain."""
+    if suffix == ".gz":
+        return gzip.open(path, "wb")
+    if suffix == ".zst":
+        return zstandard.open(path, "wb")
+    return open(path, "wb")
