@@ -4,7 +4,8 @@
                       \\-------> Replay (process) --losses-/
 
 Texts are encoded once, by the reader. The first model is the champion; the difference of each other's loss from its is watched
-with a confidence sequence, which holds at every moment, however often it is looked at.
+with a confidence sequence, which holds at every moment, however often it is looked at. What is pickled crosses a pipe between
+a process and its own child; no file and no caller reaches it.
 """
 
 import multiprocessing
