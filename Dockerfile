@@ -24,7 +24,7 @@ COPY --from=page /src/online/serving/static ./online/serving/static
 RUN pip install ".[postgres]"
 USER online
 VOLUME /state
-EXPOSE 8000
+EXPOSE 8000 8500
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/readyz', timeout=2)"]
 ENTRYPOINT ["online"]

@@ -1,6 +1,7 @@
 # make serve   set up what is missing, build the page, serve on http://127.0.0.1:8000
 # make test    set up what is missing, run every test
 # make check   format, lint, types
+# make protos  compile the .proto files; what comes out is committed
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +12,7 @@ PAGE_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) f
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error
 
-.PHONY: serve test check format page setup clean wheel
+.PHONY: serve test check format page setup clean wheel protos
 
 serve: $(VENV)/.run $(PAGE)
 	$(BIN)/online serve $(ARGS)
@@ -29,6 +30,9 @@ check: $(VENV)/.dev frontend/node_modules/.installed
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+protos: $(VENV)/.dev
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. online/serving/protos/*.proto
 
 page: $(PAGE)
 setup: $(VENV)/.dev $(PAGE)

@@ -113,14 +113,22 @@ class Person:
 
     def react(self, bot: Bot, asked: bytes, answer: Answer, right: str, draw: np.random.Generator) -> None:
         assert answer.choice is not None
+        up, corrects = self.verdict(answer.choice, [candidate.id for candidate in answer.candidates], right, draw)
+        if up is not None:
+            bot.tell("reward", asked, answer.choice, reward=float(up))
+        if corrects:
+            bot.tell("correction", asked, right)
+
+    def verdict(
+        self, choice: str, candidates: Sequence[str], right: str, draw: np.random.Generator
+    ) -> tuple[bool | None, bool]:
+        """(the thumb, if there is one; whether the right reply is given then)"""
         lies, rates = draw.random(2) < (self.flip, self.rated)
         if not rates:
-            return
-        up = (answer.choice == right) != lies
-        bot.tell("reward", asked, answer.choice, reward=float(up))
-        chips = [c.id for c in answer.candidates if c.id != answer.choice][:CHIPS]
-        if not up and (self.after_down == "taught" or (self.after_down == "chips" and right in chips)):
-            bot.tell("correction", asked, right)
+            return None, False
+        up = (choice == right) != bool(lies)
+        chips = [id for id in candidates if id != choice][:CHIPS]
+        return up, not up and (self.after_down == "taught" or (self.after_down == "chips" and right in chips))
 
 
 PEOPLE = (
@@ -356,10 +364,7 @@ def split_questions(
 
 def chitchat() -> tuple[NDArray[np.int64], Int8s, dict[str, tuple[str, bytes]]]:
     """The scenario of each phrasing, the phrasings, and the replies as "scenario-personality" -> (text, features)."""
-    path = Path(os.environ.get("ONLINE_SHARED_DATA", "../shared/data")) / "chitchat" / "chitchat_en.jsonl"
-    if not path.exists():
-        raise Failed(f"there is no {path}; say where the folder is that holds chitchat with ONLINE_SHARED_DATA")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows = chitchat_rows()
     scenarios = np.array([row["intent"] for row in rows for _ in row["queries"]])
     ids = [(f"{row['intent']}-{who}", text) for row in rows for who, text in sorted(row["responses"].items())]
     texts = [*(query for row in rows for query in row["queries"]), *(text for _, text in ids)]
@@ -368,6 +373,14 @@ def chitchat() -> tuple[NDArray[np.int64], Int8s, dict[str, tuple[str, bytes]]]:
     described = features[len(scenarios) :]
     replies = {id: (text, row.tobytes()) for (id, text), row in zip(ids, described, strict=True)}
     return scenarios, features[: len(scenarios)], replies
+
+
+def chitchat_rows() -> list[dict[str, Any]]:
+    """One a scenario: its intent, its queries, its responses by personality."""
+    path = Path(os.environ.get("ONLINE_SHARED_DATA", "../shared/data")) / "chitchat" / "chitchat_en.jsonl"
+    if not path.exists():
+        raise Failed(f"there is no {path}; say where the folder is that holds chitchat with ONLINE_SHARED_DATA")
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 # speed

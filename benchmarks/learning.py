@@ -8,7 +8,7 @@
     ingest       examples a second and core, beside the same sums in floats
     solve        how long fresh weights take: factorised anew, and brought up to date with one more example
 
-    python -m benchmarks.learning [--only SECTION ...] [--quick] [--seeds 5] [--features 1024 2048 3711]
+    python -m benchmarks.learning [--only SECTION ...] [--quick] [--seeds 5] [--features 1024 2048 4096]
 
 Everything runs on one thread (set OMP_NUM_THREADS=1 for numpy's part).
 """
@@ -495,7 +495,7 @@ def flags_given() -> Namespace:
     made.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS), help="these sections")
     made.add_argument("--quick", action="store_true", help="one seed, 1,024 random features")
     made.add_argument("--seeds", type=int, default=5, help="of the random features (default: 5)")
-    made.add_argument("--features", type=int, nargs="+", default=[1_024, 2_048, 3_711], help="how many random ones")
+    made.add_argument("--features", type=int, nargs="+", default=[1_024, 2_048, 4_096], help="how many random ones")
     flags = made.parse_args()
     if flags.quick:
         flags.seeds, flags.features = 1, [1_024]

@@ -168,7 +168,7 @@ def elec2(folder: Path) -> list[dict[str, Any]]:
         say(f"elec2, labels {delay} rows late ...")
         models = [
             flag
-            for model in ("logistic", "river:estimator=arf", "river:estimator=logistic")
+            for model in ("best_of", "logistic:drift=0.001,prior=10", "river:estimator=arf", "river:estimator=logistic")
             for flag in ("--model", model)
         ]
         report = ("--report", f"elec2-{delay}.html")

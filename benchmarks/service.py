@@ -56,13 +56,19 @@ class Service:
         words = ("Traceback", "Error", "failed", "refused", "isolating", "set aside", "waiting", "restarting")
         return [line for line in self.log.read_text().splitlines() if any(word in line for word in words)]
 
+    def memory_mb(self) -> dict[str, float]:
+        """Resident memory that is no file's, of the server and of its learner."""
+        return {"server": anonymous_mb(self.pid), "learner": sum(map(anonymous_mb, self.learners()))}
+
+    def learners(self) -> list[int]:
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
     def cpu_s(self) -> dict[str, float]:
         """Processor seconds used so far by the server, its learner, this client, and everything else on the machine."""
-        learners = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         used = os.times()
         ours = {
             "server": process_cpu_s(self.pid),
-            "learner": sum(process_cpu_s(int(pid)) for pid in learners),
+            "learner": sum(map(process_cpu_s, self.learners())),
             "client": used.user + used.system,
         }
         return {**ours, "others": machine_cpu_s() - sum(ours.values())}
@@ -72,6 +78,12 @@ def process_cpu_s(pid: int) -> float:
     """User and system seconds of one process (proc(5): fields 14 and 15 of stat)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def anonymous_mb(pid: int) -> float:
+    """proc(5): RssAnon of status, in kB."""
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else float("nan")
 
 
 def machine_cpu_s() -> float:

@@ -7,6 +7,9 @@ the two cores from saturating, where p99 would measure the queue and not the swa
 question, so none is left out of the figures. While publishing, --feedback-rate labels a second make new versions.
 Every window begins with a few seconds of its own load that are not counted, and samples the hashes equally often.
 
+Publications are counted by the versions' numbers, whoever saw them. Memory is what both processes hold beyond files at the end
+of each window; its slope is fitted over the publications of the second half, when caches are full.
+
 Checked on every counted answer: it is there; its 8 copies agree to the bit; and all answers of one version agree.
 """
 
@@ -18,14 +21,17 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from benchmarks import inputs
 from benchmarks.freshness import teach
 from benchmarks.report import command, parser, percentile, print_json, say, table, verdict
 from benchmarks.service import VEC, Service, running
-from benchmarks.wire import Connection, Pool, Reply, at, get, label, open_loop, predict
+from benchmarks.wire import Connection, Pool, Reply, at, get, label, must, open_loop, predict
 
 RATIO_TARGET = 1.2
 PROCESSES = ("server", "learner", "others")
+MEMORIES = ("server", "learner")
 GAP_TARGET_MS = 100.0
 COPIES = 8
 CONNECTIONS = 4
@@ -41,6 +47,8 @@ class Window:
     samples: list[Reply] = field(default_factory=list)
     hashes: list[bool | None] = field(default_factory=list)  # served equals published; None: swapped in between
     cpu: dict[str, float] = field(default_factory=dict)
+    memory_mb: dict[str, float] = field(default_factory=dict)  # at its end
+    newest: int = 0  # version, at its end
 
     @property
     def p50_ms(self) -> float:
@@ -117,6 +125,9 @@ async def run_window(service: Service, flags: Namespace, publishing: bool, seed:
             both_loads(load, teachers, window, flags, seconds, seed + 1),
             sample_hashes(third.all[0], window, started + seconds),
         )
+        status = await must(third.all[0], get("/v1/models/vec"))
+        window.newest = int(status["model_version_status"][0]["version"])
+        window.memory_mb = service.memory_mb()
     elapsed, after = time.perf_counter() - started, service.cpu_s()
     window.cpu = {name: (after[name] - before[name]) / elapsed for name in after}
     return window
@@ -149,6 +160,7 @@ def summed_up(windows: Sequence[Window]) -> dict[str, Any]:
     inside = [inspect(window.replies) for window in publishing]
     gaps = [gap for each in inside for gap in each.gaps_ms]
     hashes = [told for window in windows for told in window.hashes]
+    drift = publishing[-1].p99_ms / publishing[0].p99_ms
     p99 = {name: percentile([w.p99_ms for w in group], 50) for name, group in (("q", quiet), ("p", publishing))}
     return {
         "requests": sum(len(window.replies) for window in windows),
@@ -160,6 +172,10 @@ def summed_up(windows: Sequence[Window]) -> dict[str, Any]:
         "hashes_unequal": hashes.count(False),
         "hashes_not_comparable": hashes.count(None),
         "versions": sum(each.versions for each in inside),
+        "publications": windows[-1].newest - windows[0].newest,
+        "p99_last_to_first": drift,
+        **{f"{name}_mb": windows[-1].memory_mb[name] for name in MEMORIES},
+        **{f"{name}_mb_a_thousand": slope(windows, name) for name in MEMORIES},
         "mean_gap_ms": sum(gaps) / len(gaps) if gaps else float("nan"),
         "max_gap_ms": max(gaps, default=float("nan")),
         "quiet_p50_ms": percentile([window.p50_ms for window in quiet], 50),
@@ -170,17 +186,30 @@ def summed_up(windows: Sequence[Window]) -> dict[str, Any]:
     }
 
 
+def slope(windows: Sequence[Window], process: str) -> float:
+    """MB for a thousand publications, by least squares over the second half of the windows."""
+    late = windows[len(windows) // 2 :]
+    thousands = [window.newest / 1_000 for window in late]
+    if len(set(thousands)) < 2:
+        return float("nan")
+    return float(np.polyfit(thousands, [window.memory_mb[process] for window in late], 1)[0])
+
+
 def row(window: Window) -> list[object]:
     found = inspect(window.replies)
     gap = sum(found.gaps_ms) / len(found.gaps_ms) if found.gaps_ms else "-"
     cpu = [f"{window.cpu[name]:.0%}" for name in PROCESSES]
     kind = "publishing" if window.publishing else "quiet"
-    return [kind, len(window.replies), window.failed, found.versions, gap, window.p50_ms, window.p99_ms, *cpu]
+    memory = [f"{window.memory_mb[name]:.0f}" for name in MEMORIES]
+    seen = [window.newest, found.versions, gap]
+    return [kind, len(window.replies), window.failed, *seen, window.p50_ms, window.p99_ms, *cpu, *memory]
 
 
 def print_table(windows: Sequence[Window], told: dict[str, Any]) -> None:
-    columns = ["window", "requests", "failed", "versions seen", "mean gap ms", "p50 ms", "p99 ms", *PROCESSES]
-    table("swap: 8 copies of one probe a request (processor shares of one core)", columns, map(row, windows))
+    columns = ["window", "requests", "failed", "newest", "seen", "gap ms", "p50 ms", "p99 ms", *PROCESSES, *MEMORIES]
+    table(
+        "swap: 8 copies of one probe a request (processor shares of one core, memory in MB)", columns, map(row, windows)
+    )
     compared = told["hashes_equal"] + told["hashes_unequal"]
     hashes = verdict(told["hashes_unequal"], 0) if compared else "not measured"
     rows = [
@@ -190,6 +219,10 @@ def print_table(windows: Sequence[Window], told: dict[str, Any]) -> None:
         ("largest such difference", f"{told['largest_difference']:.1e}", "0", "-"),
         ("served hash not the published one", told["hashes_unequal"], "0", hashes),
         ("hashes compared (not comparable)", f"{compared} ({told['hashes_not_comparable']})", "-", "-"),
+        ("publications", told["publications"], "-", "-"),
+        *((f"{name}'s memory, MB", told[f"{name}_mb"], "-", "-") for name in MEMORIES),
+        *((f"{name}'s growth, MB a 1,000 publications", told[f"{name}_mb_a_thousand"], "-", "-") for name in MEMORIES),
+        ("p99 of the last publishing window / the first", told["p99_last_to_first"], "-", "-"),
         ("mean gap between versions, ms", told["mean_gap_ms"], "100", verdict(told["mean_gap_ms"], GAP_TARGET_MS)),
         ("longest gap, ms", told["max_gap_ms"], "100", verdict(told["max_gap_ms"], GAP_TARGET_MS)),
         ("p99 publishing / quiet", told["p99_ratio"], "1.2", verdict(told["p99_ratio"], RATIO_TARGET)),

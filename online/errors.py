@@ -22,6 +22,22 @@ class TooLarge(BadInput):
     status = 413
 
 
+class PreconditionFailed(BadInput):
+    """It can be meant, but not of what there is now."""
+
+
+class Unauthorized(OnlineError):
+    """The caller did not say who it is, or not rightly."""
+
+    status = 401
+
+
+class Forbidden(OnlineError):
+    """The caller shows nothing, or nothing valid, that would let it do this."""
+
+    status = 403
+
+
 class NotFound(OnlineError, LookupError):
     """No such model, prediction, feedback, reply, label or version."""
 
@@ -32,6 +48,18 @@ class Conflict(OnlineError):
     """The same id was used before for something else."""
 
     status = 409
+
+
+class Overloaded(OnlineError):
+    """More wait to be answered than may; nothing was done. Try again a little later."""
+
+    status = 429
+
+
+class DeadlineExceeded(OnlineError):
+    """The time that the caller gave was over before its turn came; nothing was done."""
+
+    status = 504
 
 
 class NotLearnedYet(OnlineError):

@@ -7,7 +7,12 @@
 Publishing is a rename; durability is an fsync. Volatile versions hold what serving needs; durable ones hold all of the
 state and are what learning resumes from. LIVE is a link because its target is a name and no data: replacing a file by
 rename makes ext4 write it out at once, which took a third of a publication. After a roll back it reads
-`5,held_until=30`: only a version that has learned more than that goes live by itself.
+`5,held_until=30`: only a version that has learned more than that goes live by itself. `previous=11` is the version that
+was live before.
+
+    snapshots/<model>/labels/stable -> 7            a name for a version, which is kept as long as it has one
+    snapshots/<model>/labels/canary -> 9,percent=5  with the share of the traffic that it answers
+    snapshots/<model>/FROZEN                        while it is there, nothing is learned: what comes in waits in the log
 """
 
 import fcntl
@@ -16,8 +21,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +30,16 @@ from typing import Any
 from safetensors.numpy import load, save
 
 from online.doorbell import Doorbell
-from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
+from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, Unavailable
 from online.models import Part, State
 
 FORMAT = 1
-LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?")
+LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
+LATEST, PREVIOUS, CANARY, SHADOW = "latest", "previous", "canary", "shadow"
+LIVE = "live"  # another word for the latest
+MOVING = (LATEST, LIVE, PREVIOUS)  # labels that nobody gives: they move by themselves
+LABEL = re.compile(r"[A-Za-z0-9_]{1,64}")
+LABEL_TARGET = re.compile(r"(\d{1,18})(?:,percent=(\d{1,3}(?:\.\d{1,6})?))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +83,30 @@ class Manifest:
 class Live:
     version: int
     held_until: int = 0
+    previous: int = 0
 
     def target(self) -> str:
-        return f"{self.version},held_until={self.held_until}" if self.held_until else str(self.version)
+        held = f",held_until={self.held_until}" if self.held_until else ""
+        return f"{self.version}{held}" + (f",previous={self.previous}" if self.previous else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """percent: the share of the traffic, where the label is one that takes a share."""
+
+    version: int
+    percent: float = 0.0
+
+    def target(self) -> str:
+        return f"{self.version},percent={self.percent:f}" if self.percent else str(self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Since when nothing is learned, and why."""
+
+    since: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +135,7 @@ class Snapshots:
         found = LIVE_TARGET.fullmatch(target)
         if found is None:
             raise CorruptSnapshot(f"LIVE of {self.model} does not name a version")
-        return Live(int(found[1]), int(found[2] or 0))
+        return Live(int(found[1]), int(found[2] or 0), int(found[3] or 0))
 
     def live_until(self, recipe: str) -> int:
         """Only a version that has learned more than this goes live by itself; -1 where nothing usable is live."""
@@ -116,6 +147,43 @@ class Snapshots:
             return max(live.held_until, manifest.learned_until) if manifest.recipe == recipe else -1
         except (NotFound, CorruptSnapshot):
             return -1
+
+    def labels(self) -> dict[str, Labelled]:
+        """The names that somebody gave to versions."""
+        found = {}
+        with suppress(FileNotFoundError):
+            for path in (self.folder / "labels").iterdir():
+                if LABEL.fullmatch(path.name) and (told := LABEL_TARGET.fullmatch(str(path.readlink()))):
+                    found[path.name] = Labelled(int(told[1]), float(told[2] or 0))
+        return found
+
+    def names(self) -> dict[int, list[str]]:
+        """Every version that has names, with those that move by themselves first."""
+        live = self.live()
+        pairs = [(live.version, LATEST), (live.previous, PREVIOUS)] if live else []
+        named: dict[int, list[str]] = {}
+        for version, name in [*pairs, *((each.version, label) for label, each in self.labels().items())]:
+            named.setdefault(version, []).append(name)
+        return named
+
+    def number_of(self, wanted: str) -> int:
+        """The number of a version that is named by number or by label. Raises BadInput, or NotFound for an unknown label."""
+        if re.fullmatch(r"[0-9]{1,18}", wanted):
+            return int(wanted)
+        if not LABEL.fullmatch(wanted):
+            raise BadInput(f"version must be a number such as 12, or a label, not {wanted[:40]!r}")
+        found = [version for version, names in self.names().items() if wanted in names and version]
+        if not found:
+            raise NotFound(f"no version of {self.model} has the label {wanted!r}")
+        return found[0]
+
+    def frozen(self) -> Frozen | None:
+        try:
+            return Frozen(**json.loads((self.folder / "FROZEN").read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):  # whoever froze it meant it
+            return Frozen("", "")
 
     def versions(self) -> list[int]:
         """Every complete version, oldest first."""
@@ -183,7 +251,8 @@ class Snapshots:
     # publishing
 
     def publish(self, state: State, manifest: Manifest) -> Manifest:
-        """Write a version aside, rename it into place, and point LIVE at it where it knows more than what is live.
+        """Write a version aside, rename it into place, and point LIVE at it where it knows more than what is live and the
+        model is not frozen.
 
         Raises Unavailable when the disk does not take it; then nothing has changed.
         """
@@ -200,8 +269,8 @@ class Snapshots:
             if manifest.durable:
                 sync_folder(self.folder)
             with self._locked():
-                if manifest.learned_until > self.live_until(manifest.recipe):
-                    self._point(Live(manifest.version), manifest.durable)
+                if manifest.learned_until > self.live_until(manifest.recipe) and self.frozen() is None:
+                    self._point(Live(manifest.version, previous=self._live_version()), manifest.durable)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise Unavailable(
@@ -241,12 +310,17 @@ class Snapshots:
             yield
 
     def _point(self, live: Live, durable: bool) -> None:
-        aside = self.folder / ".LIVE"
-        aside.unlink(missing_ok=True)  # left by a killed process; we hold the lock
-        aside.symlink_to(live.target())
-        os.replace(aside, self.folder / "LIVE")
+        self._link(self.folder / "LIVE", live.target(), durable)
+
+    @staticmethod
+    def _link(path: Path, target: str, durable: bool) -> None:
+        """Replace a link. The lock is held."""
+        aside = path.parent / f".{path.name}"
+        aside.unlink(missing_ok=True)  # left by a killed process
+        aside.symlink_to(target)
+        os.replace(aside, path)
         if durable:
-            sync_folder(self.folder)
+            sync_folder(path.parent)
 
     def roll_back(self, version: int, recipe: str) -> Manifest:
         """Make an older version live, verified first. Later versions are kept; what is learned next goes live.
@@ -258,9 +332,67 @@ class Snapshots:
             if loaded.manifest.recipe != recipe:
                 raise Conflict(f"version {version} of {self.model} was made by another kind or by other options")
             newest = max((manifest.learned_until for manifest in self.manifests()), default=0)
-            self._point(Live(version, held_until=newest), durable=True)
+            self._point(Live(version, newest, previous=self._other_than(version)), durable=True)
         self.bell.ring()
         return loaded.manifest
+
+    def set_label(self, name: str, labelled: Labelled) -> Manifest:
+        """Give a version a name, or move the name to it; verified first. Raises BadInput, NotFound or CorruptSnapshot."""
+        if name in MOVING:
+            raise BadInput(f"the label {name} moves by itself; choose another")
+        if labelled.percent and name != CANARY:
+            raise BadInput(f"only the label {CANARY} has a share of the traffic")
+        if not LABEL.fullmatch(name):
+            raise BadInput(f"a label has 1 to 64 letters, digits or '_', not {name[:80]!r}")
+        with self._locked():
+            manifest = self.load(labelled.version).manifest
+            (self.folder / "labels").mkdir(exist_ok=True)
+            self._link(self.folder / "labels" / name, labelled.target(), durable=True)
+        self.bell.ring()
+        return manifest
+
+    def drop_label(self, name: str) -> None:
+        """Raises NotFound."""
+        if name not in self.labels():
+            raise NotFound(f"no version of {self.model} has the label {name[:80]!r}")
+        with self._locked():
+            (self.folder / "labels" / name).unlink(missing_ok=True)
+            sync_folder(self.folder / "labels")
+        self.bell.ring()
+
+    def freeze(self, frozen: Frozen) -> None:
+        aside = self.folder / f".FROZEN.{os.getpid()}"
+        write(aside, json.dumps(asdict(frozen)).encode(), durable=True)
+        os.replace(aside, self.folder / "FROZEN")
+        sync_folder(self.folder)
+        self.bell.ring()
+
+    def thaw(self, recipe: str, held: bool = True) -> None:
+        """Learning goes on, from the newest version there is. Not held: whatever was rolled back goes live again, too."""
+        with self._locked():
+            live, until = self.live(), self.live_until(recipe)
+            if live is not None and not held:
+                until = self.manifest(live.version).learned_until
+            newest = max(self._made_by(recipe), key=lambda each: (each.learned_until, each.version), default=None)
+            if newest is not None and newest.learned_until > until:
+                self._point(Live(newest.version, previous=self._live_version()), durable=True)
+            self._unfreeze()
+
+    def _made_by(self, recipe: str) -> Iterator[Manifest]:
+        return (manifest for manifest in self.manifests() if manifest.recipe == recipe)
+
+    def before(self, offset: int, recipe: str) -> Manifest | None:
+        """The newest version that had not learned this offset or, where none is kept that had learned anything by then, the
+        one that had learned least since.
+        """
+        learned = sorted(self._made_by(recipe), key=lambda each: (each.learned_until, each.version))
+        older = [manifest for manifest in learned if 0 < manifest.learned_until < offset]
+        return older[-1] if older else next((manifest for manifest in learned if manifest.learned_until), None)
+
+    def _unfreeze(self) -> None:
+        (self.folder / "FROZEN").unlink(missing_ok=True)
+        sync_folder(self.folder)
+        self.bell.ring()
 
     def next_version(self) -> int:
         return 1 + max([*self.versions(), self._live_version()])
@@ -272,13 +404,31 @@ class Snapshots:
             return 0
         return live.version if live else 0
 
+    def _named(self) -> set[int]:
+        """The live version, the one before it, and those with a label."""
+        labelled = {each.version for each in self.labels().values()}
+        try:
+            live = self.live()
+        except CorruptSnapshot:
+            return labelled
+        return labelled | ({live.version, live.previous} if live else set())
+
+    def _other_than(self, version: int) -> int:
+        """The version that is live or, where that is this one, the one before it; 0: none."""
+        try:
+            live = self.live() or Live(0)
+        except CorruptSnapshot:
+            return 0
+        return live.version if live.version != version else live.previous
+
     def prune(self) -> list[int]:
-        """Drop what retention no longer holds: all but the newest, the newest durable ones and the live one."""
+        """Drop what retention no longer holds: all but the newest, the newest durable, the live, the one before, the labelled."""
         kept = self.manifests()
         durable = [manifest.version for manifest in kept if manifest.durable][: self.retain]
         keep = {manifest.version for manifest in kept[: self.retain]} | set(durable)
         with self._locked():
-            gone = [version for version in self.versions() if version not in keep | {self._live_version()}]
+            keep |= self._named()
+            gone = [version for version in self.versions() if version not in keep]
             for version in gone:  # renamed first: readers see a whole version or none
                 (self.folder / str(version)).rename(self.folder / f".{version}.gone")
         for doomed in self.folder.glob(".*.gone"):  # also what a killed process left
@@ -313,7 +463,7 @@ def sync_folder(path: Path) -> None:
         os.close(end)
 
 
-def as_shown(manifest: Manifest, live: bool) -> dict[str, Any]:
+def as_shown(manifest: Manifest, live: bool, labels: Sequence[str], state: str = "") -> dict[str, Any]:
     """A version as the API and the command line list it."""
     names = ("learned_until", "created_at", "state_sha256", "weights_sha256", "feature_epoch", "durable")
     shown = {name: getattr(manifest, name) for name in names}
@@ -324,4 +474,6 @@ def as_shown(manifest: Manifest, live: bool) -> dict[str, Any]:
         **shown,
         "metrics": dict(manifest.metrics),
         "live": live,
+        "labels": list(labels),
+        **({"state": state} if state else {}),
     }

@@ -9,6 +9,7 @@ Each work has a savepoint: one that fails leaves no trace and does not disturb t
 
 import json
 import queue
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +17,14 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     Column,
     Connection,
     Engine,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -37,19 +40,28 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlmodel import Field, SQLModel
 
+from online import candidates, outside, quarantine, shadow
 from online.errors import EncoderMoved, SetupError, Unavailable
 from online.schemas import Event, Target
 from online.stream import EVENTS
+from online.wal import FULL, Checkpointer
 
 BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
 CONNECT_S, STATEMENT_S = 5, 10  # what Postgres is given before it counts as not answering
 MAX_GROUP = 512
+ROWS_AT_ONCE = 1_000  # in one statement; SQLite takes 32,766 values
 WAL_ROOM_BYTES = 6_000_000  # a little more than SQLite lets the WAL grow to before it starts over
 ERASED, NO_WORDS = "erased", "null"  # instead of what a feedback said, and of what was asked, as JSON
 ADDED = "added"  # begins the ids of events by which replies are added; "#" is in no feedback's id
+
+
+def only_where(condition: str) -> dict[str, Any]:
+    """Of an index that has no entry for other rows, on either database."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
 class PredictionRow(SQLModel, table=True):
@@ -74,10 +86,14 @@ class FeedbackRow(SQLModel, table=True):
     """One acknowledged feedback and its fate. offset: of its event. version: the first to have learned it."""
 
     __tablename__ = "feedback"
+    __table_args__ = (  # with the model in front, or SQLite walks all of a model's to find a few offsets
+        Index("feedback_by_offset", "model", "offset"),
+        Index("feedback_taken_back", "model", "retracted_offset", **only_where("retracted_offset IS NOT NULL")),
+    )
 
     model: str = Field(primary_key=True)
     id: str = Field(primary_key=True)
-    offset: int = Field(index=True)
+    offset: int
     content: str  # JSON of the item as it came, to tell a repetition from a conflict
     prediction_id: str | None
     input: str | None  # JSON
@@ -87,7 +103,7 @@ class FeedbackRow(SQLModel, table=True):
     version: int | None = None
     learned_at: str | None = None
     refusal: str | None = None
-    retracted_offset: int | None = Field(None, index=True)
+    retracted_offset: int | None = None
 
 
 class ReplyRow(SQLModel, table=True):
@@ -112,6 +128,30 @@ class LabelRow(SQLModel, table=True):
     id: str = Field(primary_key=True)
     offset: int
     active: bool
+
+
+class ConversationRow(SQLModel, table=True):
+    """What one user talks about with a model. title: the first question."""
+
+    __tablename__ = "conversation"
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    user: str = Field(index=True)
+    title: str
+    created_at: str
+    updated_at: str
+
+
+class TurnRow(SQLModel, table=True):
+    """What is known of a prediction beside its answer. besides: JSON of the answers that were not wanted."""
+
+    __tablename__ = "turn"
+
+    prediction_id: str = Field(primary_key=True)
+    model: str
+    conversation: str | None = Field(index=True)
+    besides: str
 
 
 class DriftRow(SQLModel, table=True):
@@ -143,9 +183,25 @@ PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
 REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
 LABELS: Any = LabelRow.__table__  # type: ignore[attr-defined]
+CONVERSATIONS: Any = ConversationRow.__table__  # type: ignore[attr-defined]
+TURNS: Any = TurnRow.__table__  # type: ignore[attr-defined]
 DRIFT: Any = DriftRow.__table__  # type: ignore[attr-defined]
 META: Any = MetaRow.__table__  # type: ignore[attr-defined]
-TABLES = [PREDICTIONS, FEEDBACK, REPLIES, LABELS, DRIFT, META, EVENTS]
+TABLES = [
+    PREDICTIONS,
+    FEEDBACK,
+    REPLIES,
+    LABELS,
+    CONVERSATIONS,
+    TURNS,
+    DRIFT,
+    META,
+    EVENTS,
+    *outside.TABLES,
+    *quarantine.TABLES,
+    *candidates.TABLES,
+    *shadow.TABLES,
+]
 
 # another encoder's features, made beforehand: of one connection, gone with it, and no write to the database
 TEMPORARY = ["TEMPORARY"]
@@ -173,11 +229,37 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def laid_out(text: str) -> str:
+    """A reply's text as it is kept: lines, paragraphs and indentation stay, for lists and code; other blanks are one."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    indents = (line[: len(line) - len(line.lstrip(" \t"))] for line in lines)
+    kept = ((indent + " ".join(line.split())).rstrip() for indent, line in zip(indents, lines, strict=True))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+
+
 # questions and statements; each takes the transaction's connection
 
 
 def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    connection.execute(insert(PREDICTIONS), rows)
+    """SQLite takes many rows in one statement: between two statements a thread that writes waits for the interpreter, and
+    beside a busy event loop that is most of its time.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(insert(PREDICTIONS), rows)
+        return
+    names = PREDICTIONS.columns.keys()
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        some = rows[start : start + ROWS_AT_ONCE]
+        statement = insertion_of(PREDICTIONS, len(some))
+        connection.exec_driver_sql(statement, tuple(row[name] for row in some for name in names))
+
+
+@cache
+def insertion_of(table: Table, rows: int) -> str:
+    """One statement for so many rows, each given as its columns in order."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    row = f"({', '.join('?' * len(table.c))})"
+    return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * rows)}"
 
 
 def predictions_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:
@@ -194,6 +276,22 @@ def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None
 def feedback_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, FeedbackRow]:
     found = connection.execute(select(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids)))
     return {row["id"]: FeedbackRow(**row) for row in found.mappings()}
+
+
+def turns_of(connection: Connection, model: str, key: str) -> list[FeedbackRow]:
+    """The feedback with the ids KEY.1, KEY.2, ..., as far as there is any, in order."""
+    turns: list[FeedbackRow] = []
+    while True:
+        ids = [f"{key}.{turn}" for turn in range(len(turns) + 1, 2 * len(turns) + 9)]
+        found = feedback_of(connection, model, ids)
+        turns += [found[id] for id in ids if id in found]
+        if len(found) < len(ids):
+            return turns
+
+
+def reword(connection: Connection, model: str, id: str, content: str) -> None:
+    """What somebody said beside their feedback is another; nothing that is learned changes."""
+    connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(content=content))
 
 
 def mark_learned(connection: Connection, model: str, after: int, until: int, version: int, at: str) -> None:
@@ -228,11 +326,31 @@ def refused_offsets(connection: Connection, model: str, recipe: str) -> dict[int
     return {int(key.rpartition("/")[2]): reason for key, reason in found}
 
 
+def refused_of(connection: Connection, model: str, recipe: str, count: int) -> list[dict[str, Any]]:
+    """The newest events that this recipe could not learn, newest first: offset, reason, id, body, created_at."""
+    prefix = f"refused/{model}/{recipe}/"
+    mine = (META.c.key > prefix, META.c.key < f"{prefix}:")  # ":" follows the digits; a range is found by the index
+    newest = select(META.c.key, META.c.value).where(*mine).order_by(func.length(META.c.key).desc(), META.c.key.desc())
+    reasons = {int(key.rpartition("/")[2]): reason for key, reason in connection.execute(newest.limit(count))}
+    told = EVENTS.outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, FEEDBACK.c.created_at).select_from(told)
+    found = connection.execute(query.where(EVENTS.c.model == model, EVENTS.c.offset.in_(reasons)))
+    rows = [{**row, "reason": reasons[row["offset"]]} for row in found.mappings()]
+    return sorted(rows, key=lambda row: -row["offset"])
+
+
 def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> None:
     mine = (FEEDBACK.c.model == model, FEEDBACK.c.id == id)
     connection.execute(
         update(FEEDBACK).where(*mine).values(status="retracted", retracted_offset=offset, version=None, learned_at=None)
     )
+
+
+def standing_between(connection: Connection, model: str, since: int, until: int) -> list[str]:
+    """Ids of the feedback with offsets in [since, until] that was not taken back, in order."""
+    span = (FEEDBACK.c.offset >= since, FEEDBACK.c.offset <= until, FEEDBACK.c.retracted_offset.is_(None))
+    query = select(FEEDBACK.c.id).where(FEEDBACK.c.model == model, *span)
+    return list(connection.scalars(query.order_by(FEEDBACK.c.offset)))
 
 
 def standing_of(connection: Connection, model: str, user: str) -> list[str]:
@@ -242,7 +360,10 @@ def standing_of(connection: Connection, model: str, user: str) -> list[str]:
 
 
 def erase_user(connection: Connection, model: str, user: str) -> tuple[int, int]:
-    """Blank the name and the words of one user in (feedback, predictions), whose numbers it gives."""
+    """Blank the name and the words of one user in (feedback, predictions), whose numbers it gives.
+
+    What other pages call their predictions is forgotten.
+    """
     said = (FEEDBACK.c.model == model) & (FEEDBACK.c.user == user)
     ids = list(connection.scalars(select(FEEDBACK.c.id).where(said)))
     for id in ids:
@@ -250,6 +371,12 @@ def erase_user(connection: Connection, model: str, user: str) -> tuple[int, int]
     words = case((FEEDBACK.c.input.is_not(None), NO_WORDS), else_=None)
     connection.execute(update(FEEDBACK).where(said).values(user=None, input=words, content=ERASED))
     asked = (PREDICTIONS.c.model == model) & (PREDICTIONS.c.user == user)
+    mine = (CONVERSATIONS.c.model == model) & (CONVERSATIONS.c.user == user)
+    theirs = select(CONVERSATIONS.c.id).where(mine).scalar_subquery()
+    kept = (TURNS.c.model == model) & TURNS.c.conversation.in_(theirs)
+    connection.execute(update(TURNS).where(kept).values(conversation=None))
+    connection.execute(delete(CONVERSATIONS).where(mine))
+    outside.forget_messages(connection, select(PREDICTIONS.c.id).where(asked))
     found = connection.execute(update(PREDICTIONS).where(asked).values(user=None, input=NO_WORDS))
     return len(ids), found.rowcount
 
@@ -271,10 +398,15 @@ def retraction(event: Event, offset: int) -> Event:
     return Event(f"{event.id}#retraction", "retraction", event.features, target=Target(offset, event))
 
 
-def add_reply(connection: Connection, model: str, id: str, text: str, offset: int) -> None:
+def add_reply(connection: Connection, model: str, id: str, text: str, offset: int, active: bool = True) -> None:
     connection.execute(
-        insert(REPLIES).values(model=model, id=id, text=text, folded=folded(text), offset=offset, active=True)
+        insert(REPLIES).values(model=model, id=id, text=text, folded=folded(text), offset=offset, active=active)
     )
+
+
+def reword_reply(connection: Connection, model: str, id: str, text: str) -> None:
+    mine = (REPLIES.c.model == model, REPLIES.c.id == id)
+    connection.execute(update(REPLIES).where(*mine).values(text=text, folded=folded(text)))
 
 
 def reply_with_text(connection: Connection, model: str, text: str) -> ReplyRow | None:
@@ -321,6 +453,45 @@ def drop_reply(connection: Connection, model: str, id: str) -> None:
 def replies_of(connection: Connection, model: str) -> list[ReplyRow]:
     found = connection.execute(select(REPLIES).where(REPLIES.c.model == model).order_by(REPLIES.c.offset))
     return [ReplyRow(**row) for row in found.mappings()]
+
+
+def examples_of(connection: Connection, model: str, reply: str | None = None) -> list[tuple[str, int, str]]:
+    """(reply, offset, text) of the example questions that were added with replies and not taken back, in order."""
+    added = (EVENTS.c.model == model, EVENTS.c.id >= f"{ADDED}:", EVENTS.c.id < f"{ADDED};")  # ";" follows ":"
+    rows = connection.execute(select(EVENTS.c.id, EVENTS.c.offset, EVENTS.c.body).where(*added)).all()
+    gone = {id.removesuffix("#retraction") for id, _, _ in rows if id.endswith("#retraction")}
+    found = []
+    for id, offset, body in rows:
+        if id not in gone and id.rpartition("#")[2].isdigit():
+            event = Event.parse(body, b"")
+            if reply is None or event.label == reply:
+                found.append((event.label, offset, event.text))
+    return sorted(found, key=lambda each: each[1])
+
+
+def taught_to(connection: Connection, model: str, reply: str, count: int) -> list[dict[str, Any]]:
+    """The newest feedback that stands and is about a reply, newest first: offset, id, body, and the question as JSON."""
+    told = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    joined = told.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    asked = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("asked")
+    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, asked).select_from(joined)
+    mine = (EVENTS.c.model == model, EVENTS.c.label == reply, FEEDBACK.c.retracted_offset.is_(None))
+    found = connection.execute(query.where(*mine).order_by(EVENTS.c.offset.desc()).limit(count))
+    return [dict(row) for row in found.mappings()]
+
+
+def abstained(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:
+    """Of the newest predictions those that answered nothing, the newest first: id, input, features, created_at.
+
+    Ids begin with the time, some behind a prefix; those with and those without are looked at apart.
+    """
+    rows: list[dict[str, Any]] = []
+    for mine in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
+        recent = select(PREDICTIONS).where(mine).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
+        query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.created_at)
+        unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_WORDS)
+        rows += [dict(row) for row in connection.execute(query.where(*unanswered)).mappings()]
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)
 
 
 def reply_count(connection: Connection, model: str) -> int:
@@ -463,9 +634,60 @@ def asked_order(model: str, head: int) -> Any:
 
 
 def asked_rows(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Predictions by id, whole."""
-    found = connection.execute(select(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids))).mappings()
+    """Predictions by id, whole, with the answers that were not wanted."""
+    joined = PREDICTIONS.outerjoin(TURNS, TURNS.c.prediction_id == PREDICTIONS.c.id)
+    query = select(PREDICTIONS, TURNS.c.besides).select_from(joined)
+    found = connection.execute(query.where(PREDICTIONS.c.id.in_(ids))).mappings()
     return {row["id"]: dict(row) for row in found}
+
+
+def outcomes(connection: Connection, model: str, after: int, until: int) -> list[dict[str, Any]]:
+    """What feedback with offsets in (after, until] said, and what it was about: what had been answered, by a version that
+    had learned how much. In order.
+    """
+    told = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    joined = told.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    said = (EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.created_at, FEEDBACK.c.prediction_id)
+    query = select(*said, PREDICTIONS.c.choice, PREDICTIONS.c.learned_until).select_from(joined)
+    span = (EVENTS.c.model == model, EVENTS.c.offset > after, EVENTS.c.offset <= until)
+    return [dict(row) for row in connection.execute(query.where(*span).order_by(EVENTS.c.offset)).mappings()]
+
+
+def compared(connection: Connection, model: str, version: int) -> shadow.Comparison:
+    """How often a version that answered in the shadow would have been right, where feedback says what was, and how often
+    what was answered was. A reward says so only of an answer that both gave.
+    """
+    shadows = shadow.SHADOWS
+    told = FEEDBACK.join(EVENTS, (EVENTS.c.model == FEEDBACK.c.model) & (EVENTS.c.id == FEEDBACK.c.id))
+    about = told.join(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    joined = about.join(shadows, shadows.c.prediction_id == PREDICTIONS.c.id)
+    query = select(EVENTS.c.body, PREDICTIONS.c.choice, shadows.c.choice.label("shadow")).select_from(joined)
+    mine = (FEEDBACK.c.model == model, shadows.c.version == version, FEEDBACK.c.retracted_offset.is_(None))
+    outcomes = list[tuple[bool, bool]]()
+    for row in connection.execute(query.where(*mine)).mappings():
+        event = Event.parse(row["body"], b"")
+        if event.kind != "reward":
+            outcomes.append((row["shadow"] == event.label, row["choice"] == event.label))
+        elif row["shadow"] == row["choice"]:
+            outcomes.append((event.reward >= 0.5, event.reward >= 0.5))
+    right = [sum(each) for each in zip(*outcomes, strict=True)] or [0, 0]
+    return shadow.Comparison(shadow.answered_by(connection, model, version), len(outcomes), right[0], right[1])
+
+
+def saw_before(connection: Connection, model: str, offset: int, count: int) -> list[dict[str, Any]]:
+    """The newest feedback with offsets up to one, newest first, as `outcomes` has it."""
+    told = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    query = select(EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.prediction_id).select_from(told)
+    mine = query.where(EVENTS.c.model == model, EVENTS.c.offset <= offset).order_by(EVENTS.c.offset.desc())
+    return [dict(row) for row in connection.execute(mine.limit(count)).mappings()]
+
+
+def kept_counts(connection: Connection, key: str) -> str | None:
+    return connection.scalar(select(META.c.value).where(META.c.key == f"counts/{key}"))
+
+
+def keep_counts(connection: Connection, key: str, counts: str) -> None:
+    put_meta(connection, f"counts/{key}", counts)
 
 
 def input_at(connection: Connection, model: str, offset: int) -> str | None:
@@ -474,6 +696,24 @@ def input_at(connection: Connection, model: str, offset: int) -> str | None:
     joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     found = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)
     return connection.scalar(select(found).select_from(joined).where(*mine))
+
+
+def said_at(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """offset -> its question, whether a correction, a thumb or an example was said about it, and the feedback's id."""
+    joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    asked = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("asked")
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id, asked).select_from(joined)
+    mine = (FEEDBACK.c.model == model, FEEDBACK.c.offset.in_(offsets))
+    given = {row.offset: (row.id, row.asked) for row in connection.execute(query.where(*mine))}
+    events = select(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
+    found = dict[int, dict[str, Any]]()
+    for row in connection.execute(events).mappings():
+        event = Event.parse(row["body"], b"")
+        id, question = given.get(row["offset"], (None, None))
+        words = json.loads(question) if question is not None else event.text or None
+        said = {"correction": "correction", "reward": "thumb"}.get(event.kind, "example")
+        found[row["offset"]] = {"question": words, "said": said, "feedback_id": id}
+    return found
 
 
 # the engine room
@@ -497,10 +737,13 @@ class Store:
             self.reader = engine(url, "NORMAL", "DEFERRED").execution_options(**one_view(url))
             SQLModel.metadata.create_all(self.durable_writer, tables=TABLES)
             with self.durable_writer.begin() as connection:
+                for index in [index for table in TABLES for index in table.indexes]:
+                    index.create(connection, checkfirst=True)  # an older store may lack it
                 self.instance = instance_of(connection)
         except (SQLAlchemyError, ImportError, ValueError) as error:
             raise SetupError(f"the store {shown(url)} cannot be opened: {first_line(error)}") from error
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
         self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -557,6 +800,8 @@ class Store:
         """Finish what was submitted, then let go."""
         self._queue.put(None)
         self._thread.join()
+        if self._checkpointer is not None:
+            self._checkpointer.close()
         for each in {self.writer, self.durable_writer, self.reader}:
             each.dispose()
 
@@ -588,6 +833,8 @@ class Store:
         try:
             with chosen.begin() as connection:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
+            if self._checkpointer is not None:
+                self._checkpointer.wrote()
         except Exception as error:  # the transaction as a whole failed: nobody's work is in the store
             failure = error if not isinstance(error, DBAPIError) else unavailable(error)
             outcomes = [(work, None, failure) for work in group]
@@ -625,6 +872,7 @@ def engine(url: str, synchronous: str, begin: str) -> Engine:
         connection.isolation_level = None  # transactions are ours to begin
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint={2 * FULL}")  # sooner, a thread sees to it
 
     @event.listens_for(made, "begin")
     def begin_as_told(connection: Connection) -> None:

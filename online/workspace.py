@@ -6,6 +6,9 @@
 <state>/encoders/                  text encoders that were tuned, each named by its sha256
 <state>/secret                     signs what may not come from elsewhere
 <state>/encoders/<model>.next      names the one that is about to be taken up
+<state>/reports/<model>/           pages of its log: <offset they tell up to>.html
+<state>/replays/<id>/              a log that was sent to be replayed, until that is done; then its report
+<state>/jobs/<id>.json             a batch prediction job that was asked for, and what became of it
 <state>/learner.lock               one learner at a time
 <state>/adapt.lock                 one who tunes encoders at a time
 """
@@ -90,6 +93,17 @@ class Workspace:
             return (self.encoders / f"{model}.next").read_text()
         except FileNotFoundError:
             return None
+
+    def reports(self, model: str) -> Path:
+        return self.state / "reports" / model
+
+    @property
+    def replays(self) -> Path:
+        return self.state / "replays"
+
+    @property
+    def jobs(self) -> Path:
+        return self.state / "jobs"
 
     def event_bell(self, model: str) -> Doorbell:
         return Doorbell(self.state / "bells" / f"events-{model}")

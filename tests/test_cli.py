@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from online.cli import chosen
+from online.errors import SetupError
+from online.models.encoder import adapts
+from online.settings import Settings
 from tests.conftest import Start, config
 from tests.support import run_online
 
@@ -57,12 +61,16 @@ def test_a_state_folder_that_is_not_writable_is_said(tmp_path: Path) -> None:
         ("[[models]]\nname = 'a'\nkind = 'classifier'\noptions = { input = 'vector' }", "size"),
         ("[[models]]\nname = 'a'\nkind = 'classifier'\noptions = { colour = 'red' }", "unknown option 'colour'"),
         ("[[models]]\nname = 'a'\nkind = 'river'\noptions = { estimator = 'tree.Oak' }", "river has no 'tree.Oak'"),
+        ('open_webui_url = "http://x"', "open_webui_url and open_webui_key are set together, or not at all"),
+        ('langfuse_secret_key = "x"', "langfuse_public_key and langfuse_secret_key are set together, or not at all"),
+        ('public_url = "example.org"', "public_url"),
     ],
 )
 def test_a_config_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "online.toml"
     path.write_text(text)
-    done = run_online("serve", "--state", str(tmp_path / "state"), "--config", str(path))
+    port = () if text.startswith("port") else ("--port", "0")  # whoever has the default one is not asked
+    done = run_online("serve", "--state", str(tmp_path / "state"), "--config", str(path), *port)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
 
 
@@ -148,3 +156,11 @@ def test_a_stream_that_is_no_redis_url_and_a_missing_repertoire_are_said(tmp_pat
     (tmp_path / "online.toml").write_text('repertoire = "nowhere.jsonl"')
     done = run_online("serve", *flags, "--config", str(tmp_path / "online.toml"))
     assert done.returncode == 2 and "nowhere.jsonl cannot be read" in done.stderr
+
+
+def test_of_several_models_the_only_one_that_fits_is_meant_and_otherwise_it_must_be_said(tmp_path: Path) -> None:
+    shipped = Settings(state=tmp_path)
+    assert chosen(shipped, None, lambda spec: adapts(spec.kind, spec.options)) == "chat"
+    assert chosen(shipped, "digits") == "digits"
+    with pytest.raises(SetupError, match="say which model with --model: chat, digits"):
+        chosen(shipped, None)

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -17,11 +18,11 @@ from online.settings import Settings
 from tests.support import Service
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+README, INTEGRATIONS = ((ROOT / name).read_text() for name in ("README.md", "INTEGRATIONS.md"))
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(language: str, page: str = README) -> list[str]:
+    return [textwrap.dedent(block) for block in re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)]
 
 
 def test_the_tree_in_the_readme_is_the_package() -> None:
@@ -37,7 +38,8 @@ def test_the_tree_in_the_readme_is_the_package() -> None:
     package = ROOT / "online"
     actual = {str(path.relative_to(package)) for path in package.rglob("*.py") if "static" not in path.parts}
     one_liners = {"serving/__init__.py", "learning/__init__.py", "evaluation/__init__.py"}
-    assert named == actual - one_liners
+    compiled = {name for name in actual if name.startswith("serving/protos/")}
+    assert named == actual - one_liners - compiled
 
 
 def test_every_setting_is_named_with_its_default() -> None:
@@ -53,7 +55,7 @@ def test_every_setting_is_named_with_its_default() -> None:
 
 def test_every_verb_exists_and_is_named() -> None:
     command = get_command(app)
-    verbs = set(command.commands)  # type: ignore[attr-defined]
+    verbs = {name for name, each in command.commands.items() if not each.hidden}  # type: ignore[attr-defined]
     named = set(re.findall(r"^\| `online (\w+)", README, re.MULTILINE))
     assert named == verbs
 
@@ -86,7 +88,8 @@ def test_the_metrics_in_the_docs_exist(service: Service) -> None:
 
 def test_the_requests_in_the_readme_are_answered(service: Service) -> None:
     service.wait_learned("chat", 1)
-    asked, rewarded = (block for block in blocks("sh") if block.startswith("curl"))
+    asked, rewarded, tensors = (block for block in blocks("sh") if block.startswith("curl"))
+    assert set(json.loads(run_curl(tensors, service))["outputs"]) == {"id", "text", "score"}
     prediction = json.loads(run_curl(asked, service))["prediction_ids"][0]
     receipt = json.loads(run_curl(rewarded.replace("0660c6...", prediction), service))
     assert receipt["receipts"][0]["status"] == "accepted"
@@ -94,7 +97,7 @@ def test_the_requests_in_the_readme_are_answered(service: Service) -> None:
 
 
 def run_curl(block: str, service: Service) -> str:
-    words = shlex.split(block.replace("\\\n", " ").replace("localhost:8000", service.url))
+    words = shlex.split(block.replace("\\\n", " ").replace("localhost:8000", service.url), comments=True)
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
@@ -103,6 +106,28 @@ def test_the_python_in_the_readme_runs(service: Service, capsys: pytest.CaptureF
     code = next(block for block in blocks("python") if "Client" in block).replace("http://127.0.0.1:8000", service.url)
     exec(compile(code, "README.md", "exec"), {"Client": Client})
     assert "Two chargers stand behind the library." in capsys.readouterr().out
+
+
+def test_the_settings_on_the_page_of_integrations_are_valid() -> None:
+    shown = [tomllib.loads(block) for block in blocks("toml", INTEGRATIONS)]
+    assert len(shown) == 2 and all(Settings.model_validate(each) for each in shown)
+    listed = {name for each in shown for name in each}
+    assert listed | {"open_webui_every_s", "public_url"} <= Settings.model_fields.keys()
+
+
+def test_the_headers_on_the_page_of_integrations_are_those_that_are_read() -> None:
+    headers = json.loads(blocks("json", INTEGRATIONS)[0])
+    assert headers == {"X-Message-Id": "{{MESSAGE_ID}}", "X-Task": "{{TASK}}"}
+    door = (ROOT / "online" / "serving" / "completions.py").read_text()
+    assert '"x-message-id"' in door and '"x-task"' in door
+
+
+def test_the_requests_on_the_page_of_integrations_are_answered(service: Service) -> None:
+    service.wait_learned("chat", 1)
+    asked, rated = (block for block in blocks("sh", INTEGRATIONS) if block.startswith("curl"))
+    url = json.loads(run_curl(asked, service))["feedback_url"]
+    answers = [json.loads(run_curl(line.replace("$FEEDBACK_URL", url), service)) for line in rated.splitlines()]
+    assert [answer["status"] for answer in answers] == ["accepted", "accepted", "retracted"]
 
 
 def test_make_has_the_verbs_the_readme_names() -> None:

@@ -11,10 +11,10 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "online"
 FLOORS = [
     {"errors", "schemas", "settings", ""},
-    {"models", "observability", "doorbell"},
-    {"stream", "snapshots", "client"},
+    {"models", "observability", "doorbell", "prequential", "files", "wal"},
+    {"stream", "snapshots", "client", "outside", "quarantine", "shadow", "candidates"},
     {"store"},
-    {"workspace"},
+    {"workspace", "conversations", "guard"},
     {"learning"},
     {"serving", "evaluation"},
     {"cli"},
@@ -71,6 +71,52 @@ def test_models_need_no_web_packages() -> None:
     )
     loaded = set(import_in_a_new_process(code).split())
     assert not loaded & {"fastapi", "pydantic", "sqlalchemy", "sqlmodel", "redis", "httpx", "uvicorn", "river"}
+
+
+LABELS = {"regressor": "str(n)", "ranker": "'a'"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "row"),
+    [
+        ("classifier", {"input": "vector", "size": 2, "scale": 4.0}, "[1.0, 2.0]"),
+        ("classifier", {"input": "table"}, '{"a": 1.0}'),
+        ("classifier", {"input": "vector", "size": 2, "head": "best"}, "[1.0, 2.0]"),
+        ("regressor", {"input": "vector", "size": 2}, "[1.0, 2.0]"),
+        ("ranker", {}, "[1.0] * 384"),
+    ],
+)
+def test_a_server_of_exact_heads_needs_no_torch(
+    kind: str, options: dict[str, object], row: str, tmp_path: Path
+) -> None:
+    """It takes about as long to load as all else together."""
+    made = f"""
+import json, pickle, sys
+import numpy as np
+from online.models import Example, create
+row = {row}
+data = json.dumps(row).encode() if isinstance(row, dict) else np.array(row, {"np.int8" if kind == "ranker" else "np.float64"}).tobytes()
+"""
+    learned = f"""{made}
+model = create({kind!r}, {options!r})
+if {kind!r} == "ranker":
+    model.learn([Example(1, "reply", data, "a", "A"), Example(2, "reply", data, "b", "B")])
+model.learn([Example(n, "label", data, {LABELS.get(kind, "'ab'[n % 2]")}) for n in range(10, 30)])
+parts = {{name: part for name, part in model.state(serving_only=True).items() if part.serving}}
+pickle.dump({{name: dict(part.tensors) for name, part in parts.items()}}, open({str(tmp_path / "parts")!r}, "wb"))
+"""
+    import_in_a_new_process(learned)
+    served = f"""{made}
+import online.serving.server
+from online.models import Part
+model = create({kind!r}, {options!r})
+assert model.predict([data])[0].choice is None
+tensors = pickle.load(open({str(tmp_path / "parts")!r}, "rb"))
+model.restore({{name: Part(of, serving=True) for name, of in tensors.items()}})
+print(model.predict([data, data])[0].choice)
+assert "torch" not in sys.modules
+"""
+    assert import_in_a_new_process(served).strip() not in ("", "None")
 
 
 def test_the_client_is_light() -> None:

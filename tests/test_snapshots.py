@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from online.doorbell import Doorbell
-from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
+from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, Unavailable
 from online.models import Part
-from online.snapshots import Manifest, Snapshots
+from online.snapshots import Labelled, Manifest, Snapshots
 
 
 def snapshots(folder: Path, retain: int = 3) -> Snapshots:
@@ -227,3 +227,16 @@ def test_a_version_of_other_options_cannot_be_rolled_back_to(tmp_path: Path) -> 
     kept.publish(state(2.0), manifest(2, 3, recipe="another recipe"))
     live = kept.live()
     assert live is not None and live.version == 2, "what is live was of another recipe, so anything of ours is better"
+
+
+@pytest.mark.parametrize(
+    ("name", "percent"), [("latest", 0), ("live", 0), ("previous", 0), ("stable", 5), ("no.label", 0), ("", 0)]
+)
+def test_a_label_that_cannot_be_given_is_refused_whoever_gives_it(tmp_path: Path, name: str, percent: float) -> None:
+    kept = snapshots(tmp_path)
+    publish(kept, 1)
+    with pytest.raises(BadInput):
+        kept.set_label(name, Labelled(1, percent))
+    assert kept.labels() == {}
+    kept.set_label("canary", Labelled(1, 5))
+    assert kept.labels() == {"canary": Labelled(1, 5)}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, event, text
 
 from online import store
 from online.errors import BadInput, SetupError, Unavailable
@@ -53,6 +53,59 @@ def feedback(id: str, offset: int) -> dict[str, Any]:
         retracted_offset=None,
     )
     return row.model_dump()
+
+
+def test_what_a_publication_marks_is_found_by_its_offsets(tmp_path: Path) -> None:
+    """Not by walking all that the model was ever told: that holds up everybody who writes."""
+    made = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    rows = [feedback(f"f{offset}", offset) for offset in range(1, 201)]
+    made.submit(lambda connection: store.add_feedback(connection, rows)).result()
+    updates: list[tuple[str, Any]] = []
+
+    @event.listens_for(made.writer, "before_cursor_execute")
+    def seen(_: Any, __: Any, statement: str, values: Any, ___: Any, ____: Any) -> None:
+        if statement.startswith("UPDATE"):
+            updates.append((statement, values))
+
+    made.submit(lambda connection: store.mark_learned(connection, "m", 100, 110, 5, "now"), durable=False).result()
+    with sqlite3.connect(tmp_path / "online.db") as connection:
+        plans = [
+            connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall() for statement, values in updates
+        ]
+        marked = connection.execute("SELECT count(*), min(offset), max(offset) FROM feedback WHERE version = 5")
+        assert marked.fetchone() == (10, 101, 110)
+    assert [len(plan) for plan in plans] == [1, 1]
+    assert "(model=? AND offset>? AND offset<?)" in plans[0][0][3]
+    assert "(model=? AND retracted_offset>? AND retracted_offset<?)" in plans[1][0][3]
+    made.close()
+
+
+def test_a_store_from_before_gets_the_indexes_it_lacks(tmp_path: Path) -> None:
+    Store(f"sqlite:///{tmp_path / 'online.db'}").close()
+    with sqlite3.connect(tmp_path / "online.db") as connection:
+        connection.execute("DROP INDEX feedback_by_offset")
+        connection.execute("DROP INDEX feedback_taken_back")
+    Store(f"sqlite:///{tmp_path / 'online.db'}").close()
+    with sqlite3.connect(tmp_path / "online.db") as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    assert {"feedback_by_offset", "feedback_taken_back"} <= names
+
+
+@pytest.mark.parametrize("count", [1, 7, 1_000, 1_001, 2_345])
+def test_as_many_predictions_as_there_are_are_written(opened: Store, count: int) -> None:
+    rows = [prediction(f"p{n}") for n in range(count)]
+    opened.submit(lambda connection: store.add_predictions(connection, rows), durable=False).result()
+    found = opened.read(lambda connection: store.predictions_of(connection, "m", ["p0", f"p{count - 1}"]))
+    assert found[f"p{count - 1}"].model_dump() == rows[-1]
+    total = opened.read(lambda connection: connection.execute(text("SELECT count(*) FROM prediction")).scalar())
+    assert total == count
+
+
+def test_a_row_that_cannot_be_written_takes_none_of_its_company_along(opened: Store) -> None:
+    twice = [prediction("p1"), prediction("p2"), prediction("p1")]
+    with pytest.raises(Unavailable):
+        opened.submit(lambda connection: store.add_predictions(connection, twice), durable=False).result()
+    assert opened.read(lambda connection: store.predictions_of(connection, "m", ["p1", "p2"])) == {}
 
 
 def test_predictions_come_back_by_id_and_model(opened: Store) -> None:
@@ -116,6 +169,23 @@ def test_replies_are_found_by_text_whatever_its_case_and_spaces(opened: Store) -
     found = opened.read(lambda c: store.reply_with_text(c, "m", "  we OPEN at   nine. "))
     assert found is not None and found.id == "r1"
     assert opened.read(lambda c: store.reply_with_text(c, "m", "We close at nine.")) is None
+
+
+@pytest.mark.parametrize(
+    ("taught", "kept"),
+    [
+        ("  We open  at\tnine. ", "We open at nine."),
+        ("one\r\ntwo\rthree  \n", "one\ntwo\nthree"),
+        ("one\n \n\t\n\ntwo", "one\n\ntwo"),
+        ("Do:\n- this\n  - and  that\n\n```\n\tif x:\n```", "Do:\n- this\n  - and that\n\n```\n\tif x:\n```"),
+        ("\n\n    first\n    second", "first\n    second"),
+        ("\u00a0 \u2028", ""),
+    ],
+)
+def test_of_a_replys_blanks_those_that_lay_it_out_are_kept(taught: str, kept: str) -> None:
+    assert store.laid_out(taught) == kept
+    assert store.laid_out(kept) == kept
+    assert store.folded(taught) == store.folded(kept)
 
 
 def test_a_transaction_that_cannot_commit_answers_everyone_with_the_reason(tmp_path: Path) -> None:

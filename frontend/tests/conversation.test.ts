@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { openAndAsk, openPage, settle } from './fake';
+import { FIRST_MS } from '../src/lib/conversation.svelte';
 
 test('a question gets its reply and the version that gave it', async () => {
   const { conversation, turn } = await openAndAsk();
@@ -14,7 +15,7 @@ test('a question that failed comes back into the composer, with what the server 
   await conversation.ask();
   expect(conversation.draft).toBe('When do you open?');
   expect(conversation.problem).toBe('no model is loaded');
-  expect(conversation.turns).toEqual([]);
+  expect(conversation.exchanges).toEqual([]);
 });
 
 test('a failed question does not overwrite what was typed meanwhile', async () => {
@@ -64,4 +65,64 @@ test('what was learned from this session is counted, and what was taken back is 
   expect(conversation.learnedCount).toBe(2);
   await conversation.undo();
   expect(conversation.learnedCount).toBe(1);
+});
+
+test('the first answer waits for what the service is yet to learn, and the later ones do not', async () => {
+  const { api, conversation } = await openPage();
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  const asked = conversation.ask('When do you open?');
+  await settle();
+  expect(api.predicted.map(({ min_offset, timeout_ms }) => [min_offset, timeout_ms])).toEqual([
+    [35, FIRST_MS],
+    [undefined, undefined], // that was not learned in time
+  ]);
+  await asked;
+  expect([conversation.last?.reply?.text, conversation.catchingUp, conversation.problem]).toEqual(['at nine', false, null]);
+
+  await conversation.ask('Can I print here?');
+  expect(api.predicted).toHaveLength(3);
+  expect(api.predicted[2]?.min_offset).toBeUndefined();
+});
+
+test('nobody waits for a learner that does not run', async () => {
+  const { api, conversation } = await openPage();
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  api.learnerNow = { state: 'stopped' };
+  api.connect();
+  await conversation.ask('When do you open?');
+  expect(api.predicted.map(({ min_offset }) => min_offset)).toEqual([undefined]);
+});
+
+test('nobody waits for what a frozen model does not learn', async () => {
+  const { api, conversation } = await openPage();
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  api.isFrozen = true;
+  await conversation.ask('When do you open?');
+  expect(api.predicted.map(({ min_offset }) => min_offset)).toEqual([undefined]);
+});
+
+test('nobody waits for what was rolled back', async () => {
+  const { api, live, conversation } = await openPage();
+  await live.rollBack('41');
+  live.versions = [...live.versions, { ...live.versions[0]!, version: '42', live: false, learned_until: 34 }];
+  await conversation.ask('When do you open?');
+  expect(api.predicted.map(({ min_offset }) => min_offset)).toEqual([undefined]);
+});
+
+test('while the first answer waits for learning, that is said', async () => {
+  const { api, conversation } = await openPage();
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  let answer = () => {};
+  const { predict } = api;
+  api.predict = async (...request) => {
+    await new Promise<void>((resolve) => (answer = resolve));
+    api.publish();
+    return predict.apply(api, request);
+  };
+  const asked = conversation.ask('When do you open?');
+  await settle();
+  expect([conversation.catchingUp, conversation.pending]).toEqual([true, 'When do you open?']);
+  answer();
+  await asked;
+  expect([conversation.catchingUp, conversation.last?.version]).toEqual([false, '43']);
 });

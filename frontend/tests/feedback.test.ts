@@ -11,7 +11,7 @@ test('a thumb is saved, then learned, then the question is asked again without a
   expect(turn.latest!.steps).toEqual([
     'saved',
     'learned in version 43, 61 ms later',
-    'asked again, I would say: “at nine”',
+    'asked again now: still “at nine”',
   ]);
   expect(api.predicted.at(-1)).toMatchObject({ instances: ['When do you open?'], record: false, min_offset: 35 });
 });
@@ -51,7 +51,7 @@ test('a pressed thumb that is pressed again is taken back, and un-learned', asyn
   expect(turn.latest!.steps).toEqual([
     'taken back',
     'un-learned in version 44',
-    'asked again, I would say: “at nine”',
+    'asked again now: still “at nine”',
   ]);
 });
 

@@ -18,6 +18,7 @@ test.each([
   ['3', { do: 'choose', index: 2 }],
   ['t', { do: 'teach' }],
   ['z', { do: 'undo' }],
+  ['r', { do: 'another' }],
   ['?', { do: 'help' }],
   ['/', { do: 'compose' }],
   ['Escape', { do: 'compose' }],

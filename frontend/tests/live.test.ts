@@ -87,3 +87,12 @@ test('rolling back makes the older version live, and a refusal is told', async (
   expect(conversation.problem).toBe('version 40 was pruned');
   expect(live.version).toBe('41');
 });
+
+test('what is said while the model is frozen tells that it is set apart', async () => {
+  const { api, live } = await openPage();
+  expect(live.held).toBe(null);
+  api.freeze({ since: '2026-11-21T09:00:00Z', reason: 'the guard: worse' });
+  expect(live.held).toBe('set apart until learning goes on: the guard: worse');
+  api.freeze(null);
+  expect(live.held).toBe(null);
+});

@@ -1,11 +1,12 @@
 """How far a mean may lie from what was seen: for a sample of fixed size, and at every moment of a stream.
 
-    MeanSequence     values in [low, high], as they come             may be looked at whenever one likes
+    AverageSequence  values in [0, 1], as they come                  may be looked at whenever one likes
     PolicySequence   importance weights and rewards, as they come    likewise, however large a weight may become
     bernstein        a whole sample in [low, high]                   once, at its end
     bootstrap        a whole sample of anything                      once; approximate, the better the larger it is
 
-The first two rest on Fan's inequality (2015). For y >= -1, 0 <= l < 1 and psi(l) = -log(1 - l) - l,
+The first is the empirical-Bernstein sequence of Howard, Ramdas, McAuliffe & Sekhon (2021, theorem 4) with their stitched
+boundary (10). The second rests on Fan's inequality (2015). For y >= -1, 0 <= l < 1 and psi(l) = -log(1 - l) - l,
 
     exp(l y - psi(l) y^2) <= 1 + l y
 
@@ -21,6 +22,7 @@ Mineiro (2022). Where the mean moves, what is bounded is its average so far, wei
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,10 @@ Floats = NDArray[np.float64]
 Interval = tuple[float, float]
 
 LARGEST_BET = 0.5
+ALPHA = 0.05
+ETA, POWER = 2.0, 1.4  # of the stitching: the ratio of its epochs, and how it spends alpha among them
+ZETA = 3.1055472779775806  # zeta(POWER)
+K1, K2 = (ETA**0.25 + ETA**-0.25) / math.sqrt(2), (math.sqrt(ETA) + 1) / 2
 BOOTSTRAP_ROWS = 2**22  # resampled indices held at once
 
 
@@ -78,36 +84,52 @@ def last(start: float, values: Floats) -> float:
     return float(running(start, values)[-1])
 
 
-class MeanSequence:
-    """An anytime-valid interval for the mean of values in [low, high]: of losses, or of their differences in [-1, 1]."""
+def boundary(variance_N: Floats, alpha: float) -> Floats:
+    """[N]: what a sum of differences from their expectation, each in [-1, 1], exceeds at no time but with chance alpha."""
+    variance_N = np.maximum(variance_N, 1.0)
+    spent_N = POWER * np.log(np.log(ETA * variance_N)) + math.log(ZETA / (alpha * math.log(ETA) ** POWER))
+    bound_N: Floats = np.sqrt(K1**2 * variance_N * spent_N + K2**2 * spent_N**2) + K2 * spent_N
+    return bound_N
 
-    def __init__(self, level: float = 0.95, low: float = 0.0, high: float = 1.0) -> None:
-        self.level, self.low, self.high = level, low, high
-        self._under, self._over = LowerSequence((1 - level) / 2), LowerSequence((1 - level) / 2)
 
-    @property
-    def count(self) -> int:
-        return self._under.count
+@dataclass(slots=True)
+class AverageSequence:
+    """An anytime-valid interval for the average of what was to be expected, of values in [0, 1].
+
+    It is the plain average so far that is bounded, also where the world moves: with guesses g made of earlier values
+    alone and V = sum (x - g)^2, it lies within boundary(V) / n of the average seen, at every n.
+    """
+
+    alpha: float = ALPHA
+    count: int = 0
+    total: float = 0.0
+    variance: float = 0.0  # V
+
+    def add(self, values_N: Floats) -> tuple[Floats, Floats]:
+        """[N], [N]: the interval after each of them. It is the same however the values are cut into chunks."""
+        if not len(values_N):
+            return np.array([]), np.array([])
+        times_N = self.count + np.arange(1, len(values_N) + 1)
+        totals_N = running(self.total, values_N)
+        guesses_N = (0.5 + np.concatenate([[self.total], totals_N[:-1]])) / times_N
+        variance_N = running(self.variance, (values_N - guesses_N) ** 2)
+        self.count += len(values_N)
+        self.total, self.variance = float(totals_N[-1]), float(variance_N[-1])
+        return self._intervals(totals_N / times_N, variance_N, times_N)
+
+    def _intervals(self, mean_N: Floats, variance_N: Floats, times_N: Any) -> tuple[Floats, Floats]:
+        reach_N = boundary(variance_N, self.alpha / 2) / times_N
+        return np.maximum(mean_N - reach_N, 0.0), np.minimum(mean_N + reach_N, 1.0)
 
     @property
     def mean(self) -> float:
-        """Of what came so far; NaN before anything did."""
-        return self._number(self._under.total / self.count) if self.count else math.nan
-
-    def add(self, values: NDArray[np.floating]) -> None:
-        """Raises ValueError for values outside of [low, high]."""
-        units = (np.asarray(values, np.float64) - self.low) / (self.high - self.low)
-        if not ((units >= 0) & (units <= 1)).all():
-            raise ValueError(f"values must lie in [{self.low:g}, {self.high:g}]")
-        self._under.add(units)
-        self._over.add(1 - units)
+        return self.total / self.count
 
     def interval(self) -> Interval:
-        """(low, high) at `level`. It holds the mean at all times together, so it may be looked at after each value."""
-        return self._number(self._under.bound), self._number(1 - self._over.bound)
-
-    def _number(self, unit: float) -> float:
-        return self.low + unit * (self.high - self.low)
+        if not self.count:
+            return 0.0, 1.0
+        low, high = self._intervals(np.array([self.mean]), np.array([self.variance]), self.count)
+        return float(low[0]), float(high[0])
 
 
 @dataclass(slots=True)

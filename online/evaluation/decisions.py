@@ -1,7 +1,7 @@
 """Logged decisions: among which candidates somebody chose, with which chance, and what came of it.
 
     our log          Asked (candidates, choice, propensity) + the last feedback that still stands -> reward
-    bandit_formats   what others log: Vowpal Wabbit's text, dsjson, CSV
+    bandit_formats   what others log: Vowpal Wabbit's text and dsjson, CSV
 
 Decisions have few candidates or many, so all candidates stand in one row after another. Shapes: N decisions, M
 candidates of all of them, K actions.
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.errors import BadInput
-from online.evaluation.formats import Bad
+from online.evaluation.formats import Bad, probability
 from online.evaluation.log import Asked
 from online.evaluation.sources import Source
 from online.schemas import Event
@@ -172,8 +172,7 @@ class Gathering:
 
 
 def check(propensity: float, reward: float) -> None:
-    if not 0 < propensity <= 1 + 1e-6:
-        raise ValueError(f"its propensity is {propensity:g}, which is not above 0 and at most 1")
+    probability(propensity)
     if not 0 <= reward <= 1:
         raise ValueError(f"its reward is {reward:g}, which does not lie in [0, 1]")
 

@@ -1,4 +1,4 @@
-"""Labelled rows out of files: JSONL, CSV, Parquet, Vowpal Wabbit's text, and datasets inside river and scikit-learn.
+"""Labelled rows out of files: JSONL, CSV, Parquet, and datasets inside river and scikit-learn. (Vowpal Wabbit's: vw.py.)
 
     file --rows--> Row (instance, label, whatever else stands in the line)
 
@@ -6,35 +6,34 @@ A row that cannot be used is handed to `Bad`, which counts, keeps the first few,
 """
 
 import csv
-import gzip
-import io
 import json
 import math
-import re
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import zstandard
-
 from online.errors import BadInput
 from online.evaluation.log import json_of
+from online.files import number_or_text, parquet_file, parquet_records, plain
 
 SHOWN = 5  # bad lines named in an error
-PAGE = 4_096  # rows of a Parquet file read at once
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """number: of the line it stands in. rest: the other columns, for delays and tasks."""
+    """number: of the line it stands in. rest: the other columns, for delays and tasks.
+
+    reward, propensity: where somebody decided, of whom nobody knows what was right: what the label, which they chose, was
+    worth, and its chance to be chosen.
+    """
 
     number: int
     instance: Any
     label: str
     rest: Mapping[str, Any] = field(default_factory=dict)
+    reward: float | None = None
+    propensity: float = 1.0
 
 
 @dataclass(slots=True)
@@ -69,61 +68,6 @@ class Bad:
 # files
 
 
-@contextmanager
-def reading(path: Path) -> Iterator[tuple[IO[str], Callable[[], int]]]:
-    """A text file, unpacked as its name says, and how many of its bytes were read.
-
-    Raises BadInput when it cannot be opened, unpacked or read as text, then or later.
-    """
-    try:
-        with open(path, "rb") as raw, io.TextIOWrapper(unpacked(raw, path.suffix), "utf-8-sig", newline="") as file:
-            yield file, raw.tell
-    except EOFError:
-        raise BadInput(f"{path} is cut off: its compressed data ends in the middle") from None
-    except (OSError, zlib.error, zstandard.ZstdError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
-
-
-def unpacked(raw: IO[bytes], suffix: str) -> Any:
-    if suffix == ".gz":
-        return gzip.GzipFile(fileobj=raw)
-    if suffix == ".zst":
-        return io.BufferedReader(Unzstd(raw))
-    return raw
-
-
-class Unzstd(io.RawIOBase):
-    """The frames of a zstandard file, one after another. Raises EOFError where the last one is cut off."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self.raw, self.ready = raw, b""
-        self.frame: Any = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self.ready:
-            data = self.raw.read(1 << 16)
-            if not data:
-                if self.frame is not None and not self.frame.eof:
-                    raise EOFError
-                return 0
-            self.ready = self._unpacked(data)
-        given = min(len(buffer), len(self.ready))
-        buffer[:given], self.ready = self.ready[:given], self.ready[given:]
-        return given
-
-    def _unpacked(self, data: bytes) -> bytes:
-        made = b""
-        while data:
-            if self.frame is None or self.frame.eof:
-                self.frame = zstandard.ZstdDecompressor().decompressobj()
-            made += self.frame.decompress(data)
-            data = self.frame.unused_data if self.frame.eof else b""
-        return made
-
-
 def csv_rows(file: IO[str], name: str, label: str, bad: Bad) -> Iterator[Row]:
     rows = csv.DictReader(file)
     if label not in (rows.fieldnames or ()):
@@ -154,51 +98,12 @@ def json_rows(file: IO[str], name: str, bad: Bad) -> Iterator[Row]:
 
 
 def parquet_rows(path: Path, label: str, bad: Bad) -> Iterator[Row]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-        if label not in file.schema_arrow.names:
-            raise BadInput(f"{path.name} has no column {label!r}; it has {', '.join(file.schema_arrow.names)}")
-        number = 0
-        for batch in file.iter_batches(PAGE):
-            for row in batch.to_pylist():
-                number += 1
-                told = {key: plain(value) for key, value in row.items() if key != label and value is not None}
-                yield from labelled(number, told, row[label], told, f"{path.name}, row {number}", bad)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
-
-
-VW_LABEL = re.compile(r"\s*(-?[\d.eE+-]+)(?:\s+[\d.eE+-]+)?\s*(?:'?\S*)?$")
-
-
-def vw_rows(file: IO[str], name: str, bad: Bad) -> Iterator[Row]:
-    """Vowpal Wabbit's text of one label: `label |space feature:value feature ...`; "space^feature" names a feature."""
-    for number, text in enumerate(file, 1):
-        if not text.strip():
-            continue
-        before, *spaces = text.rstrip("\n").split("|")
-        found = VW_LABEL.match(before)
-        if found is None or not spaces:
-            bad.add(f"{name}, line {number}: expected `label |features` of Vowpal Wabbit")
-            continue
-        try:
-            instance = dict(feature for space in spaces for feature in vw_features(space))
-        except ValueError as error:
-            bad.add(f"{name}, line {number}: {error}")
-            continue
-        yield from labelled(number, instance, found[1], {}, f"{name}, line {number}", bad)
-
-
-def vw_features(space: str) -> Iterator[tuple[str, float]]:
-    """Raises ValueError for a value that is no number."""
-    name, *features = space.split() if space[:1].strip() else ["", *space.split()]
-    name, _, scale = name.partition(":")
-    for feature in features:
-        word, _, value = feature.partition(":")
-        yield f"{name}^{word}" if name else word, float(value or 1) * float(scale or 1)
+    file = parquet_file(path)
+    if label not in file.schema_arrow.names:
+        raise BadInput(f"{path.name} has no column {label!r}; it has {', '.join(file.schema_arrow.names)}")
+    for number, row in enumerate(parquet_records(path, file), 1):
+        told = {key: plain(value) for key, value in row.items() if key != label and value is not None}
+        yield from labelled(number, told, row[label], told, f"{path.name}, row {number}", bad)
 
 
 def dataset_rows(name: str, bad: Bad) -> Iterator[Row]:
@@ -214,21 +119,23 @@ def labelled(number: int, instance: Any, label: Any, rest: Mapping[str, Any], wh
         yield Row(number, instance, str(label), rest)
 
 
-def number_or_text(value: Any) -> Any:
+def finite(value: Any) -> float:
+    """Raises ValueError for what is no finite number."""
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        return value
+        raise ValueError(f"{value!r} is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is not finite")
+    return number
 
 
-def plain(value: Any) -> Any:
-    """What a table takes: the number types of numpy, river and Arrow as Python's."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return str(value)
+def probability(value: Any) -> float:
+    """Of something that happened. Raises ValueError."""
+    number = finite(value)
+    if not 0 < number <= 1 + 1e-6:
+        raise ValueError(f"its propensity is {number:g}, which is not above 0 and at most 1")
+    return number
 
 
 # datasets

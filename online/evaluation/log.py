@@ -30,7 +30,8 @@ class Asked:
     """An instance to be answered. Beside it what was answered, where somebody did.
 
     features: as they were logged; None where the instance is all there is. told: how many events are about it. task:
-    what it belongs to, where tasks are told apart. held: its label, where it is held out to test on.
+    what it belongs to, where tasks are told apart. held: its label, where it is held out to test on. besides: answers
+    that were not wanted.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Asked:
     at: str | None = None
     task: str | None = None
     held: str | None = None
+    besides: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,7 +111,9 @@ def asked_line(row: Mapping[str, Any]) -> dict[str, Any]:
         "features": encoded(row["features"]),
         "told": row["told"],
     }
-    return {"asked": {**line, **answered, "candidates": json.loads(row["candidates"]), **whose(row)}}
+    besides = json.loads(row["besides"] or "[]")
+    unwanted = {"besides": besides} if besides else {}
+    return {"asked": {**line, **answered, "candidates": json.loads(row["candidates"]), **unwanted, **whose(row)}}
 
 
 def told_line(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
@@ -167,7 +171,11 @@ def _asked(line: dict[str, Any]) -> Asked:
     candidates = tuple((id, score) for id, score in line["candidates"])
     features = base64.b64decode(line["features"])
     return Asked(
-        instance=line["input"], features=features, candidates=candidates, **{name: line[name] for name in AS_LOGGED}
+        instance=line["input"],
+        features=features,
+        candidates=candidates,
+        besides=tuple(line.get("besides", ())),
+        **{name: line[name] for name in AS_LOGGED},
     )
 
 

@@ -11,6 +11,7 @@ a process and its own child; no file and no caller reaches it.
 import multiprocessing
 import pickle
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from online.models.encoder import encoder
 from online.workspace import cache_folder
 
 AHEAD = 2  # chunks a model may be behind the reader
+Tick = Callable[[str, int, int], None]  # what is being done, how far, of how much
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,15 @@ class Result:
     report: Report | None
     failure: str | None
     duel: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What every model came to over one log. interrupted: Ctrl-C ended it early."""
+
+    log: str
+    results: list[Result]
+    interrupted: bool = False
 
 
 class Race:
@@ -167,6 +178,38 @@ def work(pipe: Connection, source: Source, contender: Contender, span: Span, mos
         return  # the reader is gone
     except Exception as error:
         pipe.send(("failure", f"{type(error).__name__}: {error}"))
+
+
+def one_by_one(
+    sources: Sequence[Source], contenders: Sequence[Contender], span: Span, max_bad_ratio: float, tick: Tick
+) -> list[Played]:
+    """One log after another. Ctrl-C ends the one at hand, and leaves out those after it.
+
+    Raises BadInput where an only log cannot be replayed; of several such a one fails alone.
+    """
+    played = list[Played]()
+    for place, source in enumerate(sources):
+        at = progress(source.name, place, len(sources), tick)
+        try:
+            played.append(Played(source.name, *raced(source, contenders, span, max_bad_ratio, at)))
+        except BadInput as error:
+            if len(sources) == 1:
+                raise
+            played.append(Played(source.name, [Result(each, None, str(error), None) for each in contenders]))
+        if played[-1].interrupted:
+            break
+    return played
+
+
+def progress(log: str, place: int, of: int, tick: Tick) -> Callable[[float, int], None]:
+    """Tells the bar of one log among several how far it is, and how fast."""
+    started = time.monotonic()
+
+    def at(share: float, examples: int) -> None:
+        speed = examples / max(time.monotonic() - started, 1e-9)
+        tick(f"{log}: {examples:,} examples, {speed:,.0f}/s", int(1_000 * (place + share)), 1_000 * of)
+
+    return at
 
 
 def raced(

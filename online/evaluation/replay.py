@@ -25,7 +25,6 @@ from online.evaluation.scores import (
     NumberScore,
     Said,
     Score,
-    tells_what_is_right,
 )
 from online.evaluation.sources import Source
 from online.evaluation.tasks import Tasks
@@ -34,6 +33,7 @@ from online.learning.learner import Pupil
 from online.models import Answer, Candidate, Encoder, Model, create
 from online.models.encoder import encoder
 from online.models.policies import draw_key
+from online.prequential import tells_what_is_right
 from online.schemas import Entry
 from online.settings import Drift
 from online.workspace import cache_folder
@@ -186,6 +186,8 @@ class Replay:
         kind = contender.kind
         if source.numbers and kind != "regressor":
             raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
+        if source.survey is not None and kind == "regressor":
+            raise BadInput(f"{source.name} holds decisions, and a regressor chooses nothing: replay a model of labels")
         self.source, self.contender, self.span = source, contender, span or Span()
         self.own = source.header.get("kind") == kind
         self.options = self._options()
@@ -240,10 +242,15 @@ class Replay:
 
         Raises BadInput where more of it is bad than is bearable.
         """
+        for _ in self.losses(at):
+            pass
+
+    def losses(self, at: Callable[[float, int], None] = lambda share, examples: None) -> Iterator[Loss]:
+        """The same; gives the losses of its outcomes, in order."""
         lines = self.span.of(self.source.lines(self.bad, lambda share: at(share, self.examples)))
         while chunk := list(islice(lines, TOGETHER)):
-            self.feed(chunk)
-        self.finish()
+            yield from self.feed(chunk)
+        yield from self.finish()
 
     def feed(self, lines: Iterable[Line]) -> list[Loss]:
         """Take the next lines. Gives the losses of the outcomes that became due, in order; None where one is silent."""
@@ -319,11 +326,12 @@ class Replay:
             return
         inputs = [line.features or b"" for line, _ in self.asked]
         logged = bool(self.source.header)
-        served = [logged and not line.id.startswith(UNASKED) for line, _ in self.asked]
+        served = [line.choice is not None or (logged and not line.id.startswith(UNASKED)) for line, _ in self.asked]
         keys = [draw_key(line.id) if real else None for (line, _), real in zip(self.asked, served, strict=True)]
         answers = self.pupil.model.predict(inputs, keys)
         frozen = self.frozen.predict(inputs) if self.frozen is not None else [None] * len(inputs)
-        for (line, guesses), answer, old, real in zip(self.asked, answers, frozen, served, strict=True):
+        for (line, guesses), best, old, real in zip(self.asked, answers, frozen, served, strict=True):
+            answer = best.without(line.besides) if line.besides else best
             self.answers += real or not logged
             self.again += real and answer.choice == line.choice
             if line.told:
@@ -339,14 +347,17 @@ class Replay:
             if line.refused is not None:
                 self.pupil.refused[line.entry.offset] = line.refused
             said = self._scored(line, losses) if line.asked is not None else None
-            ours = said.answer.choice if said is not None and not self.source.header else None  # drift is judged by it
-            entries.append(line.complete(ours))
+            entries.append(line.complete(self._ours(said)))
         self.told = []
         if entries:
             self.events += len(entries)
             self.pupil.apply(entries)
             self._freeze()
         return losses
+
+    def _ours(self, said: Said | None) -> str | None:
+        """What we answered, where nobody else did: drift is judged by it."""
+        return None if said is None or said.served is not None or self.source.header else said.answer.choice
 
     def _scored(self, line: Told, losses: list[Loss]) -> Said | None:
         """Score what was said, which it gives."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from online.errors import SetupError
-from online.evaluation.curve import Stretch
 from online.evaluation.race import Result
 from online.evaluation.replay import Report
 from online.evaluation.scores import LATENESS
@@ -31,8 +31,10 @@ from online.evaluation.table import (
     duel_line,
     shown,
 )
+from online.prequential import Stretch
 
-STRETCHES, BASELINE_STRETCHES = 100, 30  # points of a curve: more would be noise to the eye
+POINTS, BASELINE_POINTS = 100, 30  # of a curve at most: more would be noise to the eye, and so would be
+EXAMPLES_A_POINT, LEAST_POINTS = 50, 12  # points of few examples, unless there are but few of either
 LABELS = 30  # rows of the table of labels
 COLOURS = (
     "#0072B2",
@@ -208,7 +210,7 @@ def learning_curve(reports: Sequence[Report]) -> Plot | None:
 
     def draw(axes: Axes) -> None:
         for words, name in BASELINES:
-            line(axes, thinned(curves[0], BASELINE_STRETCHES), name, words, GREY, dashes=DASHES[name])
+            line(axes, thinned(curves[0], BASELINE_POINTS), name, words, GREY, dashes=DASHES[name])
         for place, (report, curve, colour) in enumerate(zip(reports, curves, colours(), strict=False)):
             line(axes, curve, "model", report.name, colour, band=not numbers)
             alarms = [example_at(curve, alarm.offset) for alarm in report.drift]
@@ -233,12 +235,12 @@ def colours() -> Iterator[str]:
         yield from COLOURS
 
 
-def thinned(curve: Sequence[Stretch], most: int = STRETCHES) -> list[Stretch]:
+def thinned(curve: Sequence[Stretch], most: int = POINTS) -> list[Stretch]:
     """In few enough stretches; the last one is joined with the one before where it is too short to say anything."""
-    found = list(curve)
-    while len(found) > most:
-        pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
-        found = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+    told = curve[-1].until if curve else 0
+    most = min(most, max(LEAST_POINTS, told // EXAMPLES_A_POINT))
+    together = -(-len(curve) // most)
+    found = [reduce(Stretch.joined, curve[place : place + together]) for place in range(0, len(curve), together or 1)]
     if len(found) > 2 and found[-1].until - found[-2].until < stretch_width(found) / 2:
         found[-2:] = [found[-2].joined(found[-1])]
     return found

@@ -3,7 +3,7 @@
     logged-scores   what was logged
     ridge           a ridge regression of the rewards for each action, by earlier decisions alone
     version:N       a version that was published; what it has learned of these decisions is said
-    KIND            a model of this kind (ranker, classifier, ...) that replays our log: it knows at each decision what
+    KIND            a model of this kind (ranker, classifier, ...) that replays the log: it knows at each decision what
                     was told before it was asked
 
 A score is NaN where the model does not list the candidate.
@@ -49,7 +49,7 @@ class Version:
 
 @dataclass(slots=True)
 class Scorers:
-    """Every MODEL there is for one log. source: our own log, which alone can be replayed. options: of a KIND."""
+    """Every MODEL there is for one log. source: the log, where it can be replayed. options: of a KIND."""
 
     decisions: Decisions
     tick: Tick
@@ -79,7 +79,7 @@ class Scorers:
         raise BadInput(f"there is no model {model!r}: logged-scores, ridge, version:N or one of {', '.join(KINDS)}")
 
     def _by_version(self, number: str) -> Scored:
-        if self.source is None or self.version is None or not number.isdigit():
+        if self.source is None or not self.source.header or self.version is None or not number.isdigit():
             raise BadInput(f"version:{number}: a version is a number, and scores a log of its own service")
         found, decisions = self.version(int(number)), self.decisions
         logged = self.source.header["feature_epoch"]
@@ -97,7 +97,7 @@ class Scorers:
 
     def _by_replay(self, kind: str) -> Scored:
         if self.source is None:
-            raise BadInput(f"a {kind} learns by replaying a log of ours; score this one by ridge")
+            raise BadInput(f"a {kind} learns by replaying a log, and a CSV cannot be replayed; score this one by ridge")
         try:
             replay = Replay(self.source, Contender(kind, every_candidate(kind, self.options or {})))
         except ValueError as error:

@@ -1,12 +1,10 @@
 """What a stream of answers and outcomes is worth: counts and sums, in bounded memory.
 
     Asked --> Said: the answers of every predictor, as they were at that moment
-    Told  --> judged: those whose answer the outcome says something about
+    Told  --> judged: those whose answer the outcome says something about (see `prequential`)
 
-A label or a correction judges everybody; a 👍 says that what was answered is right, so that everybody is judged as well; a
-👎 judges those who would have answered the same, and is silent about the others. The predictors: the model, what was
-served when it happened, a frozen copy, no-change (the last label again), majority (the most frequent so far; for numbers
-their mean). Every one answers with what it knew when it was asked.
+The predictors: the model, what was served when it happened, a frozen copy, no-change (the last label again), majority
+(the most frequent so far; for numbers their mean). Every one answers with what it knew when it was asked.
 """
 
 import math
@@ -15,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from online.evaluation.curve import Curve, Stretch
 from online.models import Answer, number_of
+from online.prequential import Baselines, Curve, Hits, NumberBaselines, Stretch, judged, tells_what_is_right
 from online.schemas import Event
 
 WINDOW = 1_000  # judged examples of the windowed accuracy
@@ -58,25 +56,6 @@ class Said:
     served: Answer | None = None
     version: int = 0
     user: str | None = None
-
-
-@dataclass(slots=True)
-class Hits:
-    judged: int = 0
-    right: int = 0
-
-    def add(self, right: bool) -> None:
-        self.judged += 1
-        self.right += right
-
-    @property
-    def share(self) -> float | None:
-        return round(self.right / self.judged, 6) if self.judged else None
-
-
-def tells_what_is_right(event: Event) -> bool:
-    """A label, a correction, or a reward for what was right."""
-    return event.kind in ("label", "correction") or (event.kind == "reward" and event.reward >= 0.5)
 
 
 class Score(Protocol):
@@ -186,18 +165,13 @@ class LabelScore:
         self.calibration, self.served, self.curve = Calibration(), Served(), Curve()
         self.window = deque[bool](maxlen=WINDOW)
         self.faded, self.fading = 0.0, 0.0
-        self.seen = Counter[str]()
-        self.last: str | None = None
-        self.most: str | None = None
+        self.baselines = Baselines()
 
     def saw(self, label: str) -> None:
-        self.seen[label] += 1
-        if self.most is None or self.seen[label] > self.seen[self.most]:
-            self.most = label
-        self.last = label
+        self.baselines.saw(label)
 
     def guesses(self) -> Guesses:
-        return {"no_change": self.last, "majority": self.most}
+        return self.baselines.guesses()
 
     def add(
         self, event: Event, said: Said, offset: int = 0, at: str | None = None, late: float | None = None
@@ -209,15 +183,13 @@ class LabelScore:
             self.served.add(up and event.label == said.served.choice, said)
         if said.frozen is not None:
             answers["frozen"] = said.frozen.choice
-        judged = {
-            name: float(up and choice == event.label) for name, choice in answers.items() if up or choice == event.label
-        }
-        for name, right in judged.items():
+        found = judged(event, answers)
+        for name, right in found.items():
             self.hits[name].add(right > 0)
-        self.curve.add(with_lateness(judged, late), offset, at)
-        if "model" in judged:
-            self._model(judged["model"] > 0, event.label if up else None, said.answer)
-        return 1 - judged["model"] if "model" in judged else None
+        self.curve.add(with_lateness(found, late), offset, at)
+        if "model" in found:
+            self._model(found["model"] > 0, event.label if up else None, said.answer)
+        return 1 - found["model"] if "model" in found else None
 
     def _model(self, right: bool, truth: str | None, answer: Answer) -> None:
         self.answered += answer.choice is not None
@@ -304,15 +276,13 @@ class NumberScore:
         self.judged = Counter[str]()
         self.rmse, self.r2, self.served, self.curve = metrics.RMSE(), metrics.R2(), Served(), Curve()
         self.covered = Hits()
-        self.count, self.mean, self.last = 0, 0.0, 0.0
+        self.baselines = NumberBaselines()
 
     def saw(self, label: str) -> None:
-        self.last = number_of(label)
-        self.count += 1
-        self.mean += (self.last - self.mean) / self.count
+        self.baselines.saw(number_of(label))
 
     def guesses(self) -> Guesses:
-        return {"no_change": self.last, "mean": self.mean} if self.count else {}
+        return self.baselines.guesses()
 
     def add(
         self, event: Event, said: Said, offset: int = 0, at: str | None = None, late: float | None = None

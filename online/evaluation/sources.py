@@ -11,11 +11,11 @@ import shutil
 import sys
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from online.errors import BadInput
 from online.evaluation.formats import (
@@ -27,16 +27,17 @@ from online.evaluation.formats import (
     is_json,
     json_rows,
     parquet_rows,
-    reading,
     river_dataset,
-    vw_rows,
 )
 from online.evaluation.log import LOG_FORMAT, Asked, Line, Told, json_of, parsed
 from online.evaluation.tasks import HELD_OUT
+from online.evaluation.vw import LABELS, Survey, label_rows, surveyed
+from online.evaluation.vw import rows as decision_rows
+from online.files import reading, suffix_of
 from online.schemas import Entry, Event
 
-FORMATS = ("online", "jsonl", "csv", "parquet", "vw")
-ENDINGS = {".csv": "csv", ".parquet": "parquet", ".vw": "vw"}
+FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
+ENDINGS = {".csv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
 DATASETS = ("river:", "sklearn:")
 
 
@@ -68,20 +69,26 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How a source is to be read. Defaults are what a file says about itself. task: the column that tells tasks apart."""
+    """How a source is to be read. Defaults are what a file says about itself. task: the column that tells tasks apart.
+
+    costs, named_by: what the costs of Vowpal Wabbit's decisions range over, and what their actions are known by.
+    """
 
     format: str = ""
     label: str = ""
     delay: Delay = field(default_factory=Delay)
     max_bad_ratio: float = 0.0
     task: str = ""
+    costs: tuple[float, float] | None = None
+    named_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """header: of our own log (model kind, options, drift, feature epoch); empty for others. input: text, vector or table.
 
-    numbers: whether its labels are known to be numbers to predict. count: of examples, where that is known.
+    numbers: whether its labels are known to be numbers to predict. count: of examples, where that is known. survey: of
+    decisions of Vowpal Wabbit's, whose rows are rewards of what was chosen.
     """
 
     name: str
@@ -93,6 +100,7 @@ class Source:
     reads: Reads
     header: Mapping[str, Any] = field(default_factory=dict)
     numbers: bool = False
+    survey: Survey | None = None
 
     def lines(self, bad: Bad | None = None, at: Callable[[float], None] = lambda share: None) -> Iterator[Line]:
         """Everything in order. bad: told of what cannot be used. at: told now and then how far it is, 0 to 1."""
@@ -125,12 +133,18 @@ class Source:
             yield from self._noted(parquet_rows(self.path, self.reads.label, bad), lambda: 0, 0, at)
         else:
             with reading(self.path) as (file, position):
-                readers = {
-                    "csv": lambda: csv_rows(file, self.name, self.reads.label, bad),
-                    "vw": lambda: vw_rows(file, self.name, bad),
-                    "jsonl": lambda: json_rows(file, self.name, bad),
-                }
-                yield from self._noted(readers[self.format](), position, self.path.stat().st_size, at)
+                yield from self._noted(self._read(file, bad), position, self.path.stat().st_size, at)
+
+    def _read(self, file: IO[str], bad: Bad) -> Iterator[Row]:
+        if self.survey is not None:
+            return decision_rows(file, self.name, self.survey, bad)
+        match self.format:
+            case "csv":
+                return csv_rows(file, self.name, self.reads.label, bad)
+            case "vw":
+                return label_rows(file, self.name, bad)
+            case _:
+                return json_rows(file, self.name, bad)
 
     def _noted(
         self, rows: Iterator[Row], position: Callable[[], int], size: int, at: Callable[[float], None]
@@ -148,12 +162,12 @@ def arranged(rows: Iterator[Row], delay: Delay, bad: Bad, name: str) -> Iterator
     def told(row: Row) -> Told:
         nonlocal offset
         offset += 1
-        return Told(Entry(offset, Event(str(row.number), "label", label=row.label)), asked=str(row.number))
+        return Told(Entry(offset, said_of(row)), asked=str(row.number))
 
     if not delay.at:
         waiting = deque[Row]()
         for row in rows:
-            yield Asked(str(row.number), row.instance)
+            yield asked_of(row)
             waiting.append(row)
             if len(waiting) > delay.rows:
                 yield told(waiting.popleft())
@@ -172,6 +186,18 @@ def arranged(rows: Iterator[Row], delay: Delay, bad: Bad, name: str) -> Iterator
         heapq.heappush(due, (told_at, row.number, row))
     while due:
         yield told(heapq.heappop(due)[2])
+
+
+def asked_of(row: Row) -> Asked:
+    if row.reward is None:
+        return Asked(str(row.number), row.instance)
+    return Asked(str(row.number), row.instance, choice=row.label, propensity=row.propensity)
+
+
+def said_of(row: Row) -> Event:
+    if row.reward is None:
+        return Event(str(row.number), "label", label=row.label)
+    return Event(str(row.number), "reward", label=row.label, reward=row.reward, choice=row.label)
 
 
 def of_tasks(rows: Iterator[Row], reads: Reads, bad: Bad, name: str) -> Iterator[Line]:
@@ -229,6 +255,13 @@ def seconds(row: Mapping[str, Any], column: str) -> float:
 # opening
 
 
+def open_sources(names: Sequence[str], reads: Reads) -> list[Source]:
+    """Raises BadInput for one that cannot be replayed, or is given twice."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise BadInput(f"{twice[0]} is given twice; give every log once")
+    return [open_source(name, reads) for name in names]
+
+
 def open_source(name: str, reads: Reads | None = None) -> Source:
     """Look at what `name` is. Raises BadInput when it is nothing we can replay."""
     reads = reads or Reads()
@@ -251,6 +284,10 @@ def open_source(name: str, reads: Reads | None = None) -> Source:
     if format in ("csv", "parquet") and not reads.label:
         raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN")
     made = Source(name, path, format, "table", 0, None, reads)
+    if format in ("vw", "dsjson"):
+        survey = surveyed(path, format, reads.costs, reads.named_by)
+        if survey.shape != LABELS:
+            return replace(made, survey=survey)
     if format != "jsonl":
         if next(made._rows(Bad(most=1.0), lambda share: None), None) is None:
             raise BadInput(f"{name} holds no rows")
@@ -271,14 +308,15 @@ def _dataset(name: str, reads: Reads) -> Source:
 def _format_named(path: Path, reads: Reads) -> str:
     if reads.format and reads.format not in FORMATS:
         raise BadInput(f"there is no format {reads.format!r}; one of {', '.join(FORMATS)}")
-    unpacked_name = Path(path.name.removesuffix(".gz").removesuffix(".zst"))
-    return reads.format or ENDINGS.get(unpacked_name.suffix, "")
+    return reads.format or ENDINGS.get(suffix_of(path), "")
 
 
 def _format_seen(first: str) -> str:
     """Of what the name does not tell: JSON is JSON, `label |features` is Vowpal Wabbit's."""
     if not is_json(first):
         return "vw" if "|" in first and "," not in first.partition("|")[0] else "jsonl"
+    if "_label_cost" in json_of(first, "", 1):
+        return "dsjson"
     return "online" if str(json_of(first, "", 1).get("format", "")).startswith("online-log/") else "jsonl"
 
 
@@ -291,7 +329,7 @@ def _header(first: str, name: str) -> dict[str, Any]:
 
 def first_line(path: Path) -> str:
     with reading(path) as (file, _):
-        return file.readline()
+        return next((line for line in file if line.strip()), "")
 
 
 def spooled() -> Path:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from online.errors import SetupError
-from online.evaluation.race import Result
+from online.evaluation.race import Played, Result
 from online.evaluation.replay import Report
 from online.learning.drift import Alarm
 
@@ -49,6 +49,13 @@ BASELINES = (
     ("majority", "majority"),
     ("mean", "mean"),
 )
+
+
+def show_all(played: Sequence[Played], console: Console) -> None:
+    for each in played:
+        if len(played) > 1:
+            console.print(f"\n{each.log}", style="bold", markup=False)
+        show(each.results, each.interrupted, console)
 
 
 def show(results: Sequence[Result], interrupted: bool, console: Console) -> None:
@@ -121,9 +128,19 @@ def alarm_line(alarm: Alarm) -> str:
     return f"  at {alarm.offset:,}: {alarm.what} {place} {change} since {alarm.since:,}"
 
 
-def as_json(results: Sequence[Result], interrupted: bool) -> dict[str, Any]:
+def exit_status(played: Sequence[Played]) -> int:
+    """130: interrupted. 2: no replay came to its end; 1: not every one did."""
+    results = [result for each in played for result in each.results]
+    failed = sum(result.report is None for result in results)
+    if any(each.interrupted for each in played):
+        return 130
+    return 2 if failed == len(results) else 1 if failed else 0
+
+
+def as_json(played: Sequence[Played]) -> dict[str, Any]:
     """Everything but the curves, which `write_csv` gives."""
-    return {"interrupted": interrupted, "results": [of_one(result) for result in results]}
+    results = [{"log": each.log, **of_one(result)} for each in played for result in each.results]
+    return {"interrupted": any(each.interrupted for each in played), "results": results}
 
 
 def of_one(result: Result) -> dict[str, Any]:
@@ -139,23 +156,20 @@ def of_one(result: Result) -> dict[str, Any]:
     return {**told, **report, "against_champion": result.duel}
 
 
-def write_csv(results: Sequence[Result], path: Path) -> None:
-    """The learning curves: one row a model and stretch of examples, the means within the stretch.
+def write_csv(played: Sequence[Played], path: Path) -> None:
+    """The learning curves: one row a log, model and stretch of examples, the means within the stretch.
 
     Raises SetupError where the file cannot be written.
     """
-    reports = [result.report for result in results if result.report is not None]
-    names = sorted({name for report in reports for stretch in report.details.curve for name in stretch.sums})
+    reports = [(each.log, result.report) for each in played for result in each.results if result.report is not None]
+    names = sorted({name for _, report in reports for stretch in report.details.curve for name in stretch.sums})
     try:
         with open(path, "w", newline="") as file:
             rows = csv.writer(file)
-            rows.writerow(["name", "until", "count", *names])
-            for report in reports:
+            rows.writerow(["log", "name", "until", "count", *names])
+            for log, report in reports:
                 for stretch in report.details.curve:
-                    means = (stretch.mean(name) for name in names)
-                    count = stretch.counts.get("model", 0)
-                    rows.writerow(
-                        [report.name, stretch.until, count, *("" if mean is None else f"{mean:.6g}" for mean in means)]
-                    )
+                    means = ("" if mean is None else f"{mean:.6g}" for mean in map(stretch.mean, names))
+                    rows.writerow([log, report.name, stretch.until, stretch.counts.get("model", 0), *means])
     except OSError as error:
         raise SetupError(f"the curve cannot be written to {path}: {error.strerror}") from None

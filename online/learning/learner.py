@@ -18,9 +18,12 @@ from dataclasses import asdict, dataclass, field
 
 import torch
 
+from online.candidates import CandidateRow, add_refusal
 from online.errors import EncoderMoved, Unavailable
+from online.guard import Guard
 from online.learning.drift import Alarm, Monitor
-from online.learning.gate import Gate
+from online.learning.gate import Canary, Comparison, Gate, Unsound
+from online.learning.held_out import HeldOut
 from online.models import BadExample, Example, Model, Options, State, create, recipe
 from online.models.encoder import adapts
 from online.models.stack import determinism_domain
@@ -38,6 +41,7 @@ IDLE_MS = 250.0  # the longest the loop waits before it looks whether it should 
 PRUNE_EVERY = 32  # publications
 LONG_S, REST = 0.2, 5  # a durable snapshot that takes longer is followed by a rest of so many times its cost
 RETRY_S = 0.5  # after the stream or the disk did not answer
+REFUSED_REST_S = 1.0  # before the gate is asked again whether it is still worse
 
 
 def example_of(entry: Entry) -> Example:
@@ -66,6 +70,7 @@ class Pupil:
     learned_until: int = 0
     model: Model = field(init=False)
     monitor: Monitor = field(init=False)
+    held_out: HeldOut = field(init=False, default_factory=HeldOut)
 
     def __post_init__(self) -> None:
         self.model = create(self.kind, self.options, self.device)
@@ -79,9 +84,11 @@ class Pupil:
                 self._learn(pending)
                 pending = []
                 self._take_back(entry)
+                self.held_out.observe(entry)
                 continue
             if entry.offset not in self.refused:
                 pending.append(entry)
+                self.held_out.observe(entry)
             if alarms := self._alarms(entry):
                 self._learn(pending)
                 pending = []
@@ -113,6 +120,7 @@ class Pupil:
 
     def set_aside(self, offset: int, reason: str) -> None:
         self.refused[offset] = reason
+        self.held_out.drop(offset)
         self.on_refused(offset, reason)
 
     def _take_back(self, entry: Entry) -> None:
@@ -143,16 +151,21 @@ class Pupil:
     # state
 
     def state(self, serving_only: bool = False) -> State:
-        """The model's parts, and the detectors beside them."""
+        """The model's parts, and beside them what was held out and the detectors."""
         parts = dict(self.model.state(serving_only))
-        return parts if serving_only or self.drift == "off" else {**parts, "drift": self.monitor.part()}
+        if serving_only:
+            return parts
+        detectors = {} if self.drift == "off" else {"drift": self.monitor.part()}
+        return {**parts, "gate": self.held_out.part(), **detectors}
 
     def restore(self, state: State) -> None:
         parts = dict(state)
-        detectors = parts.pop("drift", None)
+        detectors, held_out = parts.pop("drift", None), parts.pop("gate", None)
         self.model.restore(parts)
         if detectors is not None and self.drift != "off":
             self.monitor.restore(detectors)
+        if held_out is not None:
+            self.held_out.restore(held_out)
 
 
 class Learner:
@@ -171,12 +184,17 @@ class Learner:
         durable_every_s: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
         drift: Drift = "watch",
+        guarded: bool = False,
+        canaries: Sequence[Canary] = (),
     ) -> None:
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.clock = kind, options, device, clock
         self.drift: Drift = drift
         self.batch, self.publish_every_s, self.durable_every_s = batch, publish_every_ms / 1000, durable_every_s
         self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
+        self.comparison = Comparison(kind, options, snapshots, canaries)
+        self.refused_since: int | None = None
+        self.guard = Guard(snapshots, store, self.recipe) if guarded else None
         self.events = self.rated = self.right = 0
         self.published_at = self.durable_at = -1e9
         self.durable_cost_s = 0.0
@@ -194,20 +212,25 @@ class Learner:
         self.start()
         while not stop.is_set():
             try:
-                self.step()
+                if self.snapshots.frozen() is None:
+                    self.step()
+                else:
+                    self.rest()
+                    stop.wait(IDLE_MS / 1000)
             except EncoderMoved:
                 raise
             except Unavailable as error:
                 fact(log, "waiting", logging.WARNING, model=self.snapshots.model, reason=str(error))
                 stop.wait(RETRY_S)
-        if self.pupil.learned_until > self.durable_until and not self.silent:
-            self.publish(durable=True)
+        self.rest()
 
     def start(self) -> None:
         """Resume; and where nothing usable is live, make live what there is.
 
         Where another encoder's version may still answer, nothing takes its place that knows less than the log.
         """
+        if self.guard is not None:
+            self.guard.finish()
         self.resume()
         live_until = self.snapshots.live_until(self.recipe)
         if live_until < 0 and adapts(self.kind, self.options):
@@ -250,11 +273,16 @@ class Learner:
         entries = self._read(self.batch, self._patience_ms())
         if entries:
             self.learn(entries)
-        if self.silent:
+        if self.silent or (self.guard is not None and self.snapshots.frozen() is not None):
             return
         if self.pupil.learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
             self.publish(durable=self._durable_due())
         elif self.pupil.learned_until > self.durable_until and self._durable_due():
+            self.publish(durable=True)
+
+    def rest(self) -> None:
+        """Make durable what was learned; that is all there is to do at the end, and while the model is frozen."""
+        if self.pupil.learned_until > self.durable_until and not self.silent:
             self.publish(durable=True)
 
     def _read(self, count: int, block_ms: float = 0) -> list[Entry]:
@@ -320,12 +348,20 @@ class Learner:
         if not durable and until <= self.snapshots.live_until(self.recipe):
             return None
         state = self.pupil.state(serving_only=not durable)
-        refusal = self.gate.refusal(state, self.pupil.model.probes())
-        if refusal is not None:
-            fact(log, "refused", logging.ERROR, model=self.snapshots.model, learned_until=until, reason=refusal)
+        try:
+            candidate = self.gate.candidate(state, self.pupil.model.probes())
+        except Unsound as error:
+            self._note_candidate(until, str(error))
             self._isolate(until, gated=True)
             return None
+        refusal = self.comparison.refusal(candidate, self.pupil.held_out)
+        if refusal is not None:
+            self._note_candidate(until, refusal)
+            self.published_at = self.clock() + REFUSED_REST_S - self.publish_every_s
+            return None
         written = self._write(state, until, durable)
+        self.comparison.passed(written.version)
+        self.refused_since = None
         self.durable_cost_s = self.clock() - started_at if durable else self.durable_cost_s
         return written
 
@@ -411,9 +447,23 @@ class Learner:
             lambda connection: mark_refused(connection, self.snapshots.model, self.recipe, offset, reason)
         ).result()
 
+    def _note_candidate(self, until: int, reason: str) -> None:
+        self.refused_since = until if self.refused_since is None else self.refused_since
+        model, since = self.snapshots.model, self.refused_since
+        fact(log, "refused", logging.ERROR, model=model, learned_until=until, reason=reason)
+        row = CandidateRow(model=model, since=since, until=until, times=1, reason=reason, created_at=now())
+        self.store.submit(lambda connection: add_refusal(connection, row)).result()
+
     def _note_drift(self, alarms: Sequence[Alarm]) -> None:
         """After a crash the same alarms are raised again: what is in the store already stays as it is."""
         for alarm in alarms:
             fact(log, "drift", logging.WARNING, model=self.snapshots.model, **asdict(alarm))
         told = [asdict(alarm) for alarm in alarms]
         self.store.submit(lambda connection: add_drift(connection, self.snapshots.model, told)).result()
+        risen = next((alarm for alarm in alarms if alarm.what == "loss"), None)
+        if self.guard is not None and risen is not None:
+            reason = (
+                f"{100 * risen.after:.0f} % of the last {risen.window} answers were wrong; "
+                f"up to event {risen.since} it was {100 * risen.before:.0f} %"
+            )
+            self.guard.act(risen.offset, risen.since, reason)

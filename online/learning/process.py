@@ -10,12 +10,14 @@ from typing import IO
 import torch
 
 from online.errors import EncoderMoved, SetupError
+from online.learning.gate import Canary, canaries_of
 from online.learning.learner import Learner
 from online.models import Options
+from online.models.encoder import encoder, reads
 from online.observability import fact
 from online.settings import Device, ModelSettings, Settings
 from online.stream import Stream
-from online.workspace import Workspace
+from online.workspace import Workspace, cache_folder
 
 log = logging.getLogger("online.learner")
 
@@ -97,4 +99,15 @@ def learner_of(workspace: Workspace, model: ModelSettings, options: Options, str
         settings.publish_every_ms,
         settings.durable_every_s,
         drift=model.drift,
+        guarded=model.guard,
+        canaries=canaries(workspace, model, options),
     )
+
+
+def canaries(workspace: Workspace, model: ModelSettings, options: Options) -> list[Canary]:
+    """The model's own, encoded. The encoder is loaded for them alone, so only where there are any."""
+    if not model.canaries:
+        return []
+    settings, tuned = workspace.settings, workspace.tuned(str(options.get("encoder", "")))
+    made = encoder(reads(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned)
+    return canaries_of([(each.input, each.answer) for each in model.canaries], made.encode)

@@ -10,8 +10,8 @@ is a set of named parts: serving loads the small ones (solved weights), learning
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import count, repeat
 from typing import Any, Literal, NamedTuple, Protocol, cast
@@ -68,6 +68,15 @@ class Answer:
     propensity: float = 1.0
     abstained: bool = False
     interval: tuple[float, float] | None = None
+
+    def without(self, besides: Collection[str]) -> "Answer":
+        """What it says to somebody who wants none of these: the next best candidate, if there is one."""
+        left = tuple(candidate for candidate in self.candidates if candidate.id not in besides)
+        if self.choice not in besides:
+            return replace(self, candidates=left)
+        if not left:
+            return Answer(None, (), abstained=True)
+        return Answer(left[0].id, left, left[0].score)
 
 
 @dataclass(slots=True)

@@ -116,8 +116,8 @@ class Classifier:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        solution = self._solved()
-        if not solution.weights.active.any():
+        solution = self._solved() if self._knows_anything else None
+        if solution is None or not solution.weights.active.any():
             return [Answer(None, ()) for _ in inputs]
         judged = solution.judge(self._features(inputs))
         active = np.flatnonzero(solution.weights.active)
@@ -133,6 +133,11 @@ class Classifier:
         if confidence < self.options["abstain_below"]:
             return Answer(None, candidates, candidates[0].score, abstained=True)
         return Answer(candidates[0].id, candidates, candidates[0].score)
+
+    @property
+    def _knows_anything(self) -> bool:
+        """Otherwise there is nothing to solve: a server that has no version yet answers without torch, too."""
+        return self._solution is not None or bool(self.statistics.labels or self.inputs.warm)
 
     def _solved(self) -> Solved:
         if self._solution is None:

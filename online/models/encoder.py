@@ -11,6 +11,7 @@ is the fixed integer mapping behind it: the same bytes give the same int8 featur
 import hashlib
 import json
 import math
+import struct
 import threading
 import zlib
 from collections import OrderedDict
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from online.errors import TooLarge
 from online.models import minilm
 
 TEXT_WIDTH = minilm.WIDTH
@@ -63,7 +65,9 @@ class TextEncoder:
         if text is None:
             raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {shown(instance)}')
         if len(text) > self.max_chars:
-            raise ValueError(f"instance {place} has {len(text)} characters; at most {self.max_chars} are answered")
+            raise TooLarge(
+                f"instance {place} has {len(text)} characters; at most {self.max_chars} are answered (max_text_chars)"
+            )
         return " ".join(text.split())
 
     def _features(self, text: str) -> bytes:
@@ -79,6 +83,12 @@ class TextEncoder:
             while len(self._known) > CACHED_TEXTS:
                 self._known.popitem(last=False)
         return features
+
+
+def reads(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model of this kind takes: `input` (text, vector or table), and of a vector how many numbers, `size`."""
+    fixed = {"ranker": "text", "river": "table"}.get(kind)
+    return {"input": fixed or options.get("input", "text"), "size": 0 if fixed else int(options.get("size", 0))}
 
 
 def adapts(kind: str, options: Mapping[str, Any]) -> bool:
@@ -107,6 +117,16 @@ def text_epoch(tuned: str) -> str:
     return f"minilm-{tuned[:16]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}" if tuned else TextEncoder.epoch
 
 
+class Numbers(list[float]):
+    """An instance that whoever parsed it found to be nothing but numbers. text: the JSON that it was."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, values: list[float], text: str) -> None:
+        super().__init__(values)
+        self.text = text
+
+
 class VectorEncoder:
     """A list of `size` finite numbers -> float64 bytes. size 0 takes any length (a replay that has yet to see one)."""
 
@@ -122,17 +142,18 @@ class VectorEncoder:
             raise ValueError(f"instance {place} must be a list of {self.size} numbers, not {shown(instance)}")
         if self.size and len(instance) != self.size:
             raise ValueError(f"instance {place} has {len(instance)} numbers; this model takes {self.size}")
-        if not {int, float}.issuperset(map(type, instance)):
+        if type(instance) is not Numbers and not {int, float}.issuperset(map(type, instance)):
             at = next(at for at, value in enumerate(instance) if type(value) not in (int, float))
             raise ValueError(f"instance {place} must be numbers; at {at} it has {shown(instance[at])}")
         try:
-            vector = np.array(instance, np.float64)
-        except OverflowError:
+            vector = struct.pack(f"={len(instance)}d", *instance)
+        except (OverflowError, struct.error):
             raise ValueError(f"instance {place} has a number too large for a float64") from None
-        if not np.isfinite(vector).all():
-            at = int(np.flatnonzero(~np.isfinite(vector))[0])
+        finite = np.isfinite(np.frombuffer(vector, np.float64))
+        if not finite.all():
+            at = int(np.flatnonzero(~finite)[0])
             raise ValueError(f"instance {place} has {instance[at]} at {at}; numbers must be finite")
-        return vector.tobytes()
+        return vector
 
 
 class TableEncoder:

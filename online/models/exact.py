@@ -11,15 +11,22 @@ workers merge by adding. Weights are solved from the sums (shared-covariance lin
 Shapes: B examples, C classes, D features.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from online.models.lazily import torch
 
 log = logging.getLogger("online.models")
 
@@ -31,27 +38,51 @@ PRIOR_WEIGHT = 1.0  # a text that describes a class counts as one example of it
 FLOOR_RATIO = 0.6  # of the mean second moment: the least variance that the covariance is shrunk toward
 
 
+@dataclass(slots=True)
+class Sums:
+    """counts [2, C] and sums [2, C, D], positive and negative; gram [D, D]. int64."""
+
+    counts: Tensor
+    sums: Tensor
+    gram: Tensor
+
+
 class ExactStatistics:
     """Integer sums over int8 examples on one device. Labels are append-only: an index never changes its meaning."""
 
     def __init__(self, width: int, device: str = "cpu") -> None:
-        self.device = torch.device(device)
+        self.place, self.width = device, width
         self.labels: list[str] = []
         self._index: dict[str, int] = {}
-        self.counts = self._zeros(2, 0)  # [2, C]: positive, negative
-        self.sums = self._zeros(2, 0, width)  # [2, C, D]
-        self._gram = self._zeros(width, width)
+        self._sums: Sums | None = None  # made when something is added, or asked for
         self._waiting: list[tuple[Tensor, int]] = []  # int8 [B, D] and its sign, not yet in the Gram matrix
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.place)
+
+    @property
+    def _all(self) -> Sums:
+        if self._sums is None:
+            classes, width = len(self.labels), self.width
+            self._sums = Sums(self._zeros(2, classes), self._zeros(2, classes, width), self._zeros(width, width))
+        return self._sums
+
+    @property
+    def counts(self) -> Tensor:
+        """[2, C]: positive, negative"""
+        return self._all.counts
+
+    @property
+    def sums(self) -> Tensor:
+        """[2, C, D]"""
+        return self._all.sums
 
     @property
     def gram(self) -> Tensor:
         """[D, D], positives"""
         self._fold()
-        return self._gram
-
-    @property
-    def width(self) -> int:
-        return int(self._gram.shape[0])
+        return self._all.gram
 
     def index(self, label: str) -> int | None:
         return self._index.get(label)
@@ -61,8 +92,9 @@ class ExactStatistics:
         if label not in self._index:
             self._index[label] = len(self.labels)
             self.labels.append(label)
-            self.counts = torch.cat([self.counts, self._zeros(2, 1)], 1)
-            self.sums = torch.cat([self.sums, self._zeros(2, 1, self.width)], 1)
+            if self._sums is not None:
+                self._sums.counts = torch.cat([self._sums.counts, self._zeros(2, 1)], 1)
+                self._sums.sums = torch.cat([self._sums.sums, self._zeros(2, 1, self.width)], 1)
         return self._index[label]
 
     def widen(self, width: int) -> None:
@@ -70,8 +102,10 @@ class ExactStatistics:
         more = width - self.width
         if more > 0:
             self._fold()
-            self.sums = torch.nn.functional.pad(self.sums, (0, more))
-            self._gram = torch.nn.functional.pad(self._gram, (0, more, 0, more))
+            self.width = width
+            if self._sums is not None:
+                self._sums.sums = torch.nn.functional.pad(self._sums.sums, (0, more))
+                self._sums.gram = torch.nn.functional.pad(self._sums.gram, (0, more, 0, more))
 
     def add(self, features: NDArray[np.int8], classes: Sequence[int], negative: bool = False, times: int = 1) -> None:
         """Add B examples (int8 [B, D]) to their classes; times=-1 subtracts them."""
@@ -104,21 +138,21 @@ class ExactStatistics:
         done = 0
         while done < len(x_BD):
             try:
-                self._gram.add_(products(x_BD[done : done + rows]), alpha=times)
+                self._all.gram.add_(products(x_BD[done : done + rows]), alpha=times)
                 done += rows
             except torch.OutOfMemoryError:
                 if rows > FLOAT32_ROWS:
                     rows //= 2
                 else:
                     log.warning("the accelerator is out of memory: the statistics go to the CPU")
-                    self._move(torch.device("cpu"))
+                    self._move("cpu")
                     x_BD = x_BD.cpu()
 
-    def _move(self, device: torch.device) -> None:
-        self.device = device
-        self.counts, self.sums, self._gram = (each.to(device) for each in (self.counts, self.sums, self._gram))
+    def _move(self, device: str) -> None:
+        made, self.place = self._all, device
+        self._sums = Sums(made.counts.to(device), made.sums.to(device), made.gram.to(device))
 
-    def merge(self, other: "ExactStatistics") -> None:
+    def merge(self, other: ExactStatistics) -> None:
         """Add another worker's sums; equals having learned its examples here."""
         self.widen(other.width)
         places = [self.add_label(label) for label in other.labels]
@@ -126,16 +160,18 @@ class ExactStatistics:
         self.sums[:, places, : other.width] += other.sums.to(self.device)
         self.gram[: other.width, : other.width].add_(other.gram.to(self.device))
 
-    def block(self, start: int, stop: int | None = None) -> "ExactStatistics":
+    def block(self, start: int, stop: int | None = None) -> ExactStatistics:
         """The same sums over some of the features: a view, to be solved."""
-        part = ExactStatistics(0, str(self.device))
-        part.labels, part._index, part.counts = self.labels, self._index, self.counts
-        part.sums, part._gram = self.sums[:, :, start:stop], self.gram[start:stop, start:stop]
+        gram = self.gram[start:stop, start:stop]
+        part = ExactStatistics(len(gram), self.place)
+        part.labels, part._index = self.labels, self._index
+        part._sums = Sums(self.counts, self.sums[:, :, start:stop], gram)
         return part
 
-    def copy(self) -> "ExactStatistics":
+    def copy(self) -> ExactStatistics:
         other = self.block(0)
-        other.counts, other.sums, other._gram = other.counts.clone(), other.sums.clone(), other._gram.clone()
+        made = other._all
+        other._sums = Sums(made.counts.clone(), made.sums.clone(), made.gram.clone())
         return other
 
     def tensors(self) -> dict[str, NDArray[np.int64]]:
@@ -145,14 +181,12 @@ class ExactStatistics:
     @classmethod
     def restored(
         cls, labels: Sequence[str], tensors: Mapping[str, NDArray[np.int64]], device: str = "cpu"
-    ) -> "ExactStatistics":
+    ) -> ExactStatistics:
         statistics = cls(tensors["gram"].shape[0], device)
         statistics.labels = list(labels)
         statistics._index = {label: place for place, label in enumerate(labels)}
-        counts, sums, gram = (
-            torch.from_numpy(tensors[name].copy()).to(statistics.device) for name in ("counts", "sums", "gram")
-        )
-        statistics.counts, statistics.sums, statistics._gram = counts, sums, gram
+        counts, sums, gram = (torch.from_numpy(tensors[name].copy()).to(device) for name in ("counts", "sums", "gram"))
+        statistics._sums = Sums(counts, sums, gram)
         return statistics
 
     def digest(self, columns: Sequence[str] | None = None) -> bytes:

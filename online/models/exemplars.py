@@ -134,6 +134,52 @@ class Neighbours:
         return unit
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a reply's score for one question is made of, in score units (ranker.py)."""
+
+    reply: str
+    text: str
+    sums: float
+    evidence: float
+    standing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A rated question near another. reward: in [-1, 1], for this reply."""
+
+    offset: int
+    reply: str
+    likeness: float
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """settled: the reply that the last word on this very question asks for."""
+
+    settled: str | None
+    grounds: list[Ground]
+    witnesses: list[Witness]
+
+
+def witnesses(cosine_E: NDArray[np.float32], neighbours: Neighbours, ids: Sequence[str], count: int) -> list[Witness]:
+    """The nearest of those that say anything about the question."""
+    near = np.flatnonzero(cosine_E > NEAR_QUESTION)
+    nearest = near[np.argsort(-cosine_E[near], kind="stable")][:count]
+    return [
+        Witness(int(offset), ids[reply], float(cosine), float(reward))
+        for offset, reply, cosine, reward in zip(
+            neighbours.offset_E[nearest],
+            neighbours.reply_E[nearest],
+            cosine_E[nearest],
+            neighbours.reward_E[nearest],
+            strict=True,
+        )
+    ]
+
+
 def unit_rows(features: NDArray[np.int8]) -> NDArray[np.float32]:
     """int8 [N, D] -> float32 rows of length 1 (zero rows stay zero)."""
     rows = features.astype(np.float32)

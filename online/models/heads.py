@@ -9,20 +9,26 @@ any example. Held-out feedback, subtracted from the sums for the purpose, decide
 temperature, the confidence and, for `best`, the head. Shapes: B examples, C classes, D inputs, M features.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from online.models.calibration import ENOUGH, Confidence, ahead, fitted_temperature, softmax
 from online.models.exact import ExactStatistics, LinearWeights, solve_slda
 from online.models.projection import Projection
 from online.models.ridge import RidgeSolver, factorised, solved_ridge
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from online.models.lazily import torch
 
 HEADS = ("slda", "ridge", "rp_ridge", "best")
 RIDGE_RATIOS = (1e-4, 3e-4, 1e-3, 1e-2, 1e-1)
@@ -45,7 +51,7 @@ class Decided:
     loss: float = 0.0
 
     @classmethod
-    def recalled(cls, memory: dict[str, Any]) -> "Decided":
+    def recalled(cls, memory: dict[str, Any]) -> Decided:
         """From what `asdict` gave."""
         fit = memory["confidence"]
         return cls(**{**memory, "confidence": Confidence(**{**fit, "weights": tuple(fit["weights"])})})

@@ -38,7 +38,9 @@ from online.models.exact import ExactStatistics, LinearWeights, solve_slda
 from online.models.exemplars import (
     Exemplar,
     Exemplars,
+    Ground,
     Neighbours,
+    Why,
     chunk_number,
     evidence,
     exemplar_of,
@@ -47,6 +49,7 @@ from online.models.exemplars import (
     last_words,
     outvoted,
     unit_rows,
+    witnesses,
 )
 from online.models.policies import POLICY_OPTIONS, Policy
 
@@ -137,6 +140,8 @@ class Ranker:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        if not self.replies:
+            return [Answer(None, (), abstained=True) for _ in inputs]
         weights, described_RD, neighbours = self._solved()
         if not weights.active.any():
             return [Answer(None, (), abstained=True) for _ in inputs]
@@ -184,6 +189,26 @@ class Ranker:
         doubts = np.zeros(len(listed)) if weights.doubt is None else weights.doubt[listed]
         chosen, propensity = self.policy.choose(chances_R[listed], scores_R[listed], doubts, key)
         return Answer(candidates[chosen].id, candidates, candidates[chosen].score, propensity)
+
+    def explain(self, features: bytes, given: str | None, count: int) -> Why:
+        """Why a question gets its reply: `count` replies, the given one first, and as many rated questions nearby."""
+        weights, _, neighbours = self._solved()
+        if not self.replies:
+            return Why(None, [], [])
+        x_QD = features_of([features])
+        sums_R = (x_QD.astype(np.float32) @ weights.matrix + weights.bias)[0]
+        cosine_E = neighbours.cosines(unit_rows(x_QD))[0]
+        evidence_R = EVIDENCE_GAIN * evidence(cosine_E, neighbours, len(sums_R))
+        standing_R = STANDING_GAIN * neighbours.standing_R
+        scores_R = np.where(weights.active, sums_R + evidence_R + standing_R, -np.inf)
+        ids = [reply.id for reply in self.replies]
+        best = [int(r) for r in np.argsort(-scores_R, kind="stable") if np.isfinite(scores_R[r])]
+        shown = sorted(best, key=lambda r: ids[r] != given)[:count]
+        grounds = [
+            Ground(ids[r], self.replies[r].text, float(sums_R[r]), float(evidence_R[r]), float(standing_R[r]))
+            for r in shown
+        ]
+        return Why(self._settled(cosine_E, neighbours), grounds, witnesses(cosine_E, neighbours, ids, count))
 
     def _familiarity(
         self, reply: int, near_R: NDArray[np.float32], cosine_E: NDArray[np.float32], neighbours: Neighbours

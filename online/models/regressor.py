@@ -10,17 +10,17 @@ The whole memory is one integer matrix: the moments M = sum z z^T over z = (1, q
 count, the sums, sum q^2, sum x q and the Gram matrix; it neither knows an order nor a batch, and subtracts.
 """
 
+from __future__ import annotations
+
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from online.models import (
     LARGEST_NUMBER,
@@ -39,6 +39,12 @@ from online.models import (
 )
 from online.models.encoder import Column, number_column
 from online.models.rows import check_features
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from online.models.lazily import torch
 
 FINER_BITS = 7  # of a target beside a feature
 TARGET_LIMIT = 2**20  # quanta; 2^40 a square, so that int64 holds 8 million examples even if all lie at the limit
@@ -83,10 +89,10 @@ class Regressor:
         if not 0 < self.options["level"] < 1:
             raise ValueError(f"option 'level' must lie between 0 and 1, not {self.options['level']}")
         check_limits(self.options, {"target_scale": (0.0, LARGEST_NUMBER)})
-        self.device = torch.device(device)
+        self.device = device
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
         self.target = self._target_of([])
-        self.moments = self._no_moments()
+        self._moments: Tensor | None = None  # made when something is counted, or asked for
         self._ridge: Ridge | None = None
 
     @property
@@ -100,8 +106,9 @@ class Regressor:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        ridge = self._solved()
-        if not ridge.count:
+        untouched = self._ridge is None and self._moments is None and not self.inputs.warm
+        ridge = None if untouched else self._solved()
+        if ridge is None or not ridge.count:
             return [Answer(None, ()) for _ in inputs]
         mean_B, deviation_B = ridge.predict(self.inputs.features(inputs))
         return [self._answer(ridge, mean, deviation) for mean, deviation in zip(mean_B, deviation_B, strict=True)]
@@ -158,7 +165,7 @@ class Regressor:
 
     def _count_anew(self, examples: Sequence[Example]) -> None:
         self.target = self._target_of(examples[: inputs.WARM_UP])
-        self.moments = self._no_moments()
+        self._moments = None
         self._count(examples, times=1)
 
     def _target_of(self, examples: Sequence[Example]) -> Column:
@@ -167,21 +174,24 @@ class Regressor:
         column = number_column("target", numbers, scale)
         return Column("target", True, column.exponent + FINER_BITS, column.centre << FINER_BITS)
 
-    def _no_moments(self) -> Tensor:
-        side = 2 + self.inputs.width
-        return torch.zeros((side, side), dtype=torch.int64, device=self.device)
+    @property
+    def moments(self) -> Tensor:
+        if self._moments is None:
+            side = 2 + self.inputs.width
+            self._moments = torch.zeros((side, side), dtype=torch.int64, device=self.device)
+        return self._moments
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
         more = 2 + self.inputs.width - len(self.moments)
         if more > 0:  # features that were zero in every example so far
-            self.moments = torch.nn.functional.pad(self.moments, (0, more, 0, more))
+            self._moments = torch.nn.functional.pad(self.moments, (0, more, 0, more))
         for start in range(0, len(examples), EXACT_ROWS):
             chunk = examples[start : start + EXACT_ROWS]
             x_BD = self.inputs.features([example.features for example in chunk])
             q_B = [self._quanta(example.label) for example in chunk]
             z_BE = np.column_stack([np.ones(len(chunk)), q_B, x_BD]).astype(np.float64)
             z = torch.from_numpy(z_BE).to(self.device)
-            self.moments += times * (z.T @ z).to(torch.int64)
+            self.moments.add_(times * (z.T @ z).to(torch.int64))
 
     # state
 
@@ -228,7 +238,7 @@ class Regressor:
         self._ridge = Ridge(*(solved[field.name] for field in fields(Ridge)))
         tensors = state["statistics"].tensors if "statistics" in state else None
         if tensors is not None:
-            self.moments = torch.from_numpy(tensors["moments"].copy()).to(self.device)
+            self._moments = torch.from_numpy(tensors["moments"].copy()).to(self.device)
         self.inputs.restore(meta, None if tensors is None else unpacked(tensors["memory"]))
 
 

@@ -11,14 +11,21 @@ and once ROWS rows have gathered the whole is factorised anew from the integer s
 features, C classes, R rows since the factorisation.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from online.models.exact import NEGATIVE_PULL, ExactStatistics, LinearWeights
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from online.models.lazily import torch
 
 ROWS = 512  # an update costs R^3 / 3 beside its M^2: beyond this many a factorisation is the cheaper way
 MUCH_LARGER = 1.25  # a log grown by this factor deserves a factorisation of its own
@@ -29,7 +36,7 @@ class RidgeSolver:
 
     def __init__(self) -> None:
         self._factor_MM: Tensor | None = None  # float64 Cholesky factor of A
-        self._base_MC = torch.zeros(0, 0, dtype=torch.float64)
+        self._base_MC: Tensor | None = None  # A^-1 Q, with the factor
         self._solved_count = 0
         self._rows: list[tuple[Tensor, int, float, float]] = []  # features [M], class, weight in A, target
         self._columns: list[Tensor] = []  # A^-1 z of the rows so far, as far as it is known
@@ -66,6 +73,7 @@ class RidgeSolver:
 
     def _updated(self, classes: int) -> Tensor:
         """(A + Z^T D Z)^-1 (Q + Z^T Y) from A^-1 Q, by Woodbury's identity."""
+        assert self._base_MC is not None, "it was factorised"
         base_MC = torch.nn.functional.pad(self._base_MC, (0, classes - self._base_MC.shape[1]))
         if not self._rows:
             return base_MC

@@ -9,6 +9,7 @@ row, so that the optimiser, the average, a penalty or a projection is one operat
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import cast
 
 import numpy as np
@@ -52,7 +53,7 @@ class Layout:
 
     def logits(self, parameters: Mapping[str, Tensor], x_BD: Tensor) -> Tensor:
         """[L, B, C]"""
-        with torch.autocast(x_BD.device.type, torch.bfloat16, enabled=has_bf16(x_BD.device)):
+        with torch.autocast(x_BD.device.type, torch.bfloat16) if has_bf16(x_BD.device) else nullcontext():
             h_LBH = self.network.forward(parameters, x_BD)
         return torch.baddbmm(parameters[HEAD_BIAS].unsqueeze(1), h_LBH.float(), parameters[HEAD_WEIGHT])
 

@@ -74,7 +74,8 @@ class Standard:
             deviation = np.where(self.variance > 0, np.sqrt(self.variance), np.inf)  # what never varied says nothing
             known = values_BD.shape[1]
             scaled = (np.clip(values_BD, -LARGEST, LARGEST) - self.mean[:known]) / deviation[:known]
-            out[:, :known] = np.nan_to_num(np.clip(scaled, -WIDEST, WIDEST))
+            near = np.clip(scaled, -WIDEST, WIDEST)
+            out[:, :known] = np.nan_to_num(near) if self.input == "table" else near  # a table's values may be missing
         return out
 
     def _follow(self, values_D: NDArray[np.float64]) -> None:

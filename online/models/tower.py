@@ -12,7 +12,7 @@ as part of the state, until their micro-batch ends.
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,12 @@ from torch import Tensor
 from online.models import (
     Answer,
     BadExample,
-    Candidate,
     Example,
     Options,
     Part,
     State,
     Tensors,
+    candidates_of,
     check_limits,
     packed,
     rows,
@@ -88,13 +88,17 @@ class Served:
     layout: Layout
     row_1P: Tensor
     known_C: NDArray[np.bool_]
+    parameters: dict[str, Tensor] = field(init=False)  # views of the row
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", self.layout.views(self.row_1P))
 
     @torch.no_grad()
     def chances(self, x_BD: NDArray[np.float32]) -> NDArray[np.float64]:
         """[B, K] over the known labels, in the order of their indices."""
         x = torch.from_numpy(x_BD).to(self.row_1P.device)
-        logits_BC = self.layout.logits(self.layout.views(self.row_1P), x)[0].cpu().numpy().astype(np.float64)
-        odds_BK = np.exp(logits_BC[:, self.known_C] - logits_BC[:, self.known_C].max(1, keepdims=True))
+        logits_BK = self.layout.logits(self.parameters, x)[0].cpu().numpy()[:, self.known_C].astype(np.float64)
+        odds_BK = np.exp(logits_BK - logits_BK.max(1, keepdims=True))
         chances: NDArray[np.float64] = odds_BK / odds_BK.sum(1, keepdims=True)
         return chances
 
@@ -148,7 +152,10 @@ class Tower:
             return [Answer(None, ()) for _ in inputs]
         x_BD = self.standard.scaled(self.standard.raw(inputs), self.layout.network.inputs)
         names = [label for label, known in zip(self.labels, served.known_C.tolist(), strict=False) if known]
-        return [answer(names, chances_K.tolist()) for chances_K in served.chances(x_BD)]
+        chances_BK = served.chances(x_BD)
+        order_BK = np.argsort(-chances_BK, axis=1, kind="stable")
+        ranked_BK = np.take_along_axis(chances_BK, order_BK, axis=1)
+        return [answer(names, *each) for each in zip(order_BK.tolist(), ranked_BK.tolist(), strict=True)]
 
     def _published(self) -> Served | None:
         if self._served is None and self.stack is not None and self.known_C.any():
@@ -389,9 +396,9 @@ def check_options(options: Options) -> None:
         raise ValueError(f"option 'hidden' must be the widths of one layer or more, not {options['hidden']}")
 
 
-def answer(labels: Sequence[str], chances_K: Sequence[float]) -> Answer:
-    order = sorted(range(len(labels)), key=lambda k: -chances_K[k])
-    candidates = tuple(Candidate(labels[k], chances_K[k]) for k in order)
+def answer(labels: Sequence[str], order: Sequence[int], chances: Sequence[float]) -> Answer:
+    """order: places of the labels, the likeliest first; chances: in that order."""
+    candidates = candidates_of([labels[place] for place in order], chances)
     return Answer(candidates[0].id, candidates, candidates[0].score)
 
 

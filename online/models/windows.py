@@ -11,18 +11,24 @@ anyway, in two bytes a feature instead of one; and a window, or a cut, may fall 
 Shapes: B examples, C classes, D features.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from online.models import Tensors, packed, unpacked
 from online.models.exact import ExactStatistics
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from online.models.lazily import torch
 
 T = TypeVar("T", np.int8, np.int64)
 
@@ -141,13 +147,13 @@ class Windows:
         """How many classes are cut."""
         return sum(held.cut > 0 for held in self.held.values())
 
-    def emptied(self) -> "Windows":
+    def emptied(self) -> Windows:
         """The same cuts, without an example."""
         made = Windows(self.window, self.reach)
         made.held = {label: Held(cut=held.cut) for label, held in self.held.items() if held.cut}
         return made
 
-    def merge(self, other: "Windows") -> None:
+    def merge(self, other: Windows) -> None:
         """Add what another worker holds. Raises ValueError where the two are cut at different offsets."""
         for label, theirs in other.held.items():
             ours = self.held.setdefault(label, Held(cut=theirs.cut))

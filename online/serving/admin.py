@@ -1,48 +1,30 @@
-"""HTTP: versions, roll back, drift, events, health, metrics."""
+"""HTTP: drift, the curve, events, health, metrics."""
 
 import asyncio
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
-from online.errors import BadInput, Unavailable
-from online.schemas import DriftAnswer, RollbackAnswer, RollbackRequest, VersionsAnswer
-from online.serving.api import ERRORS, ModelHere, PartsHere, answer, body_as, body_of, live_stamp, stamp
+from online.errors import Unavailable
+from online.prequential import MOST
+from online.schemas import CurveAnswer, DriftAnswer, Event, RefusedAnswer
+from online.serving.api import ERRORS, ModelHere, PartsHere, answer, live_stamp
+from online.serving.curve import Counts, per_minute
 from online.serving.parts import ModelParts, Parts, status_of
-from online.snapshots import as_shown
-from online.store import drift_of
+from online.store import drift_of, refused_of
 
 router = APIRouter(responses=ERRORS)
 
 KEEP_ALIVE_S = 15.0
 DRIFT_SHOWN = 200
-
-
-@router.get("/v1/models/{model}/versions", response_model=VersionsAnswer)
-async def versions(model: ModelHere) -> Response:
-    """The versions that are kept, newest first."""
-    manifests = await asyncio.to_thread(model.snapshots.manifests)
-    live = model.live.current.version
-    return answer(
-        {"versions": [as_shown(manifest, manifest.version == live) for manifest in manifests]},
-        headers=live_stamp(model),
-    )
-
-
-@router.post("/v1/models/{model}:rollback", response_model=RollbackAnswer, openapi_extra=body_of(RollbackRequest))
-async def rollback(request: Request, model: ModelHere, parts: PartsHere) -> Response:
-    """Make an older version live. What is learned from now on goes live again, in a new version."""
-    wanted = await body_as(request, RollbackRequest, parts.settings.max_body_bytes)
-    if not re.fullmatch(r"[0-9]{1,18}", str(wanted.version)):
-        raise BadInput(f"version must be a number such as 12, not {str(wanted.version)[:40]!r}")
-    manifest = await asyncio.to_thread(model.snapshots.roll_back, int(wanted.version), model.live.made.recipe)
-    await model.live.refresh()
-    content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
-    return answer(content, headers=stamp(manifest.version, manifest.learned_until))
+REFUSED_SHOWN = 100
 
 
 @router.get("/v1/models/{model}/drift", response_model=DriftAnswer)
@@ -52,9 +34,46 @@ async def drift(model: ModelHere) -> Response:
     return answer({"drift": [row.model_dump(exclude={"model"}) for row in rows]}, headers=live_stamp(model))
 
 
+@router.get("/v1/models/{model}/curve", response_model=CurveAnswer)
+async def curve(model: ModelHere, points: Annotated[int, Query(ge=8, le=MOST)] = 256) -> Response:
+    """The prequential curve, in at most so many points. Of a long log that is yet to be counted, as far as that is; the
+    event `counted` says when it is done.
+    """
+    head = await asyncio.to_thread(model.stream.head)
+    shown = await model.curve.shown(lambda counts: curve_of(counts, points))
+    return answer({**shown, "head": max(head, shown["counted_until"])}, headers=live_stamp(model))
+
+
+@router.get("/v1/models/{model}/refused", response_model=RefusedAnswer)
+async def refused(model: ModelHere) -> Response:
+    """The newest feedback that could not be learned and why, newest first."""
+    name, recipe = model.spec.name, model.live.made.recipe
+    rows = await model.predictor.read(lambda connection: refused_of(connection, name, recipe, REFUSED_SHOWN))
+    return answer({"refused": [refusal_of(row) for row in rows]}, headers=live_stamp(model))
+
+
+def refusal_of(row: Mapping[str, Any]) -> dict[str, object]:
+    event = Event.parse(row["body"], b"")
+    told = {name: row[name] for name in ("offset", "id", "reason", "created_at")}
+    return {**told, "kind": event.kind, "label": event.label}
+
+
+def curve_of(counts: Counts, points: int) -> dict[str, object]:
+    return {
+        "measure": "error" if counts.numbers else "right",
+        "counted_until": counts.until,
+        "rated": counts.served.judged,
+        "right": counts.served.right,
+        "feedback": counts.feedback,
+        "feedback_per_minute": per_minute(counts.times, datetime.now(UTC)),
+        "tallies": {name: asdict(tally) for name, tally in counts.tallies.items()},
+        "points": [asdict(stretch) for stretch in counts.curve.stretches(points)],
+    }
+
+
 @router.get("/v1/models/{model}/events")
 async def events(model: ModelHere, parts: PartsHere) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, rolled_back, adapted."""
+    """Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_stamp(model)}
     return StreamingResponse(follow(model, parts), media_type="text/event-stream", headers=headers)
 
@@ -97,15 +116,19 @@ async def readyz(parts: PartsHere) -> Response:
         if model.live.damaged
     }
     ready = not parts.stopping and all(model["ready"] for model in models.values())
-    content = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    content: dict[str, object] = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    if parts.workers.others:
+        content["workers"] = [worker.shown() for worker in parts.workers.others]
     return answer(content, 200 if ready else 503)
 
 
 def health_of(model: ModelParts) -> dict[str, object]:
-    """Not ready: there are versions, and none of them could be loaded."""
     served = model.live.current
-    ready = served.version > 0 or not model.snapshots.versions()
-    told: dict[str, object] = {"ready": ready, "version": str(served.version), "learned_until": served.learned_until}
+    told: dict[str, object] = {
+        "ready": model.ready,
+        "version": str(served.version),
+        "learned_until": served.learned_until,
+    }
     try:
         return {**told, "head": model.stream.head()}
     except Unavailable as error:
@@ -115,4 +138,16 @@ def health_of(model: ModelParts) -> dict[str, object]:
 @router.get("/metrics", include_in_schema=False)
 async def metrics(parts: PartsHere) -> Response:
     """Prometheus text."""
-    return Response(generate_latest(parts.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    lags = await asyncio.to_thread(lambda: [*lags_of(parts)])
+    return Response(parts.metrics.text(lags), media_type=CONTENT_TYPE_LATEST)
+
+
+def lags_of(parts: Parts) -> Iterator[tuple[int, str, int]]:
+    """(worker, model, events that it has yet to learn); of no model whose store does not answer."""
+    learned = [(0, name, model.live.current.learned_until) for name, model in parts.models.items()]
+    for name, model in parts.models.items():
+        with suppress(Unavailable):
+            head = model.stream.head()
+            for worker, of, until in (*learned, *parts.workers.standing()):
+                if of == name:
+                    yield worker, name, max(0, head - until)

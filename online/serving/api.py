@@ -1,31 +1,34 @@
-"""HTTP: predict, feedback, status, in the shapes TensorFlow Serving's clients know.
+"""HTTP: what predict answers in our own shape; feedback, models, status.
 
 Bodies are read as bytes whatever their content type says; errors are always {"error": "..."}.
 """
 
 import asyncio
-import time
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Depends, Request, Response
-from pydantic import BaseModel, ValidationError
+from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import BaseModel
 
-from online.errors import BadInput, TooLarge
-from online.models import Answer
+from online.errors import BadInput, NotFound
+from online.models.encoder import reads
 from online.schemas import (
     Erased,
     ErrorAnswer,
     FeedbackAnswer,
     FeedbackFate,
     FeedbackRequest,
-    PredictAnswer,
+    ModelsAnswer,
     PredictRequest,
     Receipt,
 )
+from online.serving.bodies import body_as
+from online.serving.live import Which
 from online.serving.parts import ModelParts, Parts
-from online.settings import describe
+from online.serving.predictor import Predicted, shown
+from online.serving.tensorflow import statuses
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorAnswer, "description": "the request cannot be meant; nothing changed"},
@@ -33,7 +36,9 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     413: {"model": ErrorAnswer, "description": "more than a limit allows"},
     503: {"model": ErrorAnswer, "description": "the store cannot be reached now; nothing changed"},
 }
-T = TypeVar("T", bound=BaseModel)
+ROUTE = "x-route"  # callers with the same one get the same version, where a canary has a share
+IDS = "X-Prediction-Ids"
+IDS_TOLD = 100  # ids told in a header; of more none: clients take some 8 KiB of headers
 router = APIRouter(responses=ERRORS)
 
 
@@ -53,24 +58,26 @@ async def model_of(request: Request, model: str) -> ModelParts:
     return (await parts_of(request)).model(model)
 
 
+async def told_of(request: Request, model: str) -> ModelParts:
+    """The model to be told of. Raises NotFound in the words that TensorFlow Serving's clients look for."""
+    if ":" in model:
+        raise malformed(request)
+    parts = await parts_of(request)
+    if model not in parts.models:
+        raise NotFound(f"Could not find any versions of model {model[:80]}")
+    return parts.models[model]
+
+
+def malformed(request: Request) -> BadInput:
+    """A path under /v1 that is nobody's, in the words that TensorFlow Serving's clients look for."""
+    return BadInput(f"Malformed request: {request.method} {request.url.path[:200]}")
+
+
+MinOffset = Annotated[int | None, Query(ge=0, description="tell of a version that has learned this offset")]
+TimeoutMs = Annotated[int, Query(ge=0, le=60_000, description="how long min_offset may wait, in ms")]
 PartsHere = Annotated[Parts, Depends(parts_of)]
 ModelHere = Annotated[ModelParts, Depends(model_of)]
-
-
-async def body_as(request: Request, kind: type[T], limit: int) -> T:
-    """The body as `kind`. Raises TooLarge or BadInput; never reads more than `limit` bytes."""
-    told = request.headers.get("content-length", "0")
-    if told.isdigit() and int(told) > limit:
-        raise TooLarge(f"the body has {told} bytes; at most {limit} are read (max_body_bytes)")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise TooLarge(f"the body has more than {limit} bytes (max_body_bytes)")
-    try:
-        return kind.model_validate_json(bytes(body))
-    except ValidationError as error:
-        raise BadInput(describe(error)) from None
+ToldHere = Annotated[ModelParts, Depends(told_of)]
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -81,46 +88,27 @@ def stamp(version: int, learned_until: int) -> dict[str, str]:
     return {"X-Model-Version": str(version), "X-Learned-Until": str(learned_until)}
 
 
+def headers_of(told: Predicted) -> dict[str, str]:
+    """Which version answered, and the ids that feedback refers to: for answers whose body has no place for them."""
+    ids = {IDS: ",".join(told.ids)} if 0 < len(told.ids) <= IDS_TOLD else {}
+    return stamp(told.served.version, told.served.learned_until) | ids
+
+
 def live_stamp(model: ModelParts) -> dict[str, str]:
     return stamp(model.live.current.version, model.live.current.learned_until)
 
 
-@router.post("/v1/models/{model}:predict", response_model=PredictAnswer, openapi_extra=body_of(PredictRequest))
-async def predict(request: Request, model: ModelHere, parts: PartsHere) -> Response:
-    """Answer instances. Each answer is remembered and may be given feedback."""
-    started = time.perf_counter()
-    asked = await body_as(request, PredictRequest, parts.settings.max_body_bytes)
-    predicted = await model.predictor.predict(asked)
-    served = predicted.served
+async def predicted(request: Request, model: ModelParts, parts: Parts, which: Which, asked: PredictRequest) -> Response:
+    told = await model.predictor.predict(asked, which=which)
+    served = told.served
     content = {
-        "predictions": [shown(model.spec.kind, each) for each in predicted.answers],
-        "prediction_ids": predicted.ids,
+        "predictions": [shown(model.spec.kind, each) for each in told.answers],
+        "prediction_ids": told.ids,
+        "feedback_urls": parts.links.urls(request, model.spec.name, told.ids),
         "model_version": str(served.version),
         "learned_until": served.learned_until,
     }
-    response = answer(content, headers=stamp(served.version, served.learned_until))
-    parts.metrics.prediction_seconds.labels(model.spec.name).observe(time.perf_counter() - started)
-    return response
-
-
-def shown(kind: str, each: Answer) -> dict[str, Any]:
-    """A prediction as the kind of model shows it."""
-    if kind == "regressor":
-        low, high = each.interval or (None, None)
-        return {"value": None if each.choice is None else float(each.choice), "low": low, "high": high}
-    if kind != "ranker":
-        return {"label": each.choice, "probabilities": {candidate.id: candidate.score for candidate in each.candidates}}
-    candidates = [
-        {"id": candidate.id, "text": candidate.text, "score": candidate.score} for candidate in each.candidates
-    ]
-    chosen = next(({"id": c.id, "text": c.text} for c in each.candidates if c.id == each.choice), None)
-    return {
-        "reply": chosen,
-        "score": each.score,
-        "propensity": each.propensity,
-        "candidates": candidates,
-        "abstained": each.abstained,
-    }
+    return answer(content, headers=stamp(served.version, served.learned_until))
 
 
 @router.post(
@@ -131,7 +119,7 @@ def shown(kind: str, each: Answer) -> dict[str, Any]:
 )
 async def feedback(request: Request, model: ModelHere, parts: PartsHere) -> Response:
     """Say what you thought. Acknowledged means durable; its offset tells when it is learned."""
-    given = await body_as(request, FeedbackRequest, parts.settings.max_body_bytes)
+    given = await body_as(request, FeedbackRequest, parts.settings)
     receipts = await model.predictor.feedback(given.feedback)
     return answer({"receipts": [receipt.model_dump() for receipt in receipts]}, 202, live_stamp(model))
 
@@ -156,30 +144,66 @@ async def erase(model: ModelHere, user: str) -> Response:
     return answer((await model.predictor.erase(user)).model_dump(), 202, live_stamp(model))
 
 
-@router.get("/v1/models")
+@router.get("/v1/models", response_model=ModelsAnswer)
 async def models(parts: PartsHere) -> Response:
     """Every model, in a list that OpenAI's and KServe's clients read too."""
     data = [
-        {"id": name, "object": "model", "owned_by": "online", "kind": model.spec.kind}
+        {
+            "id": name,
+            "object": "model",
+            "created": created(model),
+            "owned_by": "online",
+            "kind": model.spec.kind,
+            **reads(model.spec.kind, model.spec.options),
+        }
         for name, model in parts.models.items()
     ]
     return answer({"object": "list", "data": data, "models": list(parts.models)})
 
 
-@router.get("/v1/models/{model}")
-async def status(model: ModelHere) -> Response:
-    """TensorFlow Serving's model status, and what KServe's and OpenAI's clients look for beside it.
+def created(model: ModelParts) -> int:
+    """When the version that answers was made, in s since 1970; 0 before there is one."""
+    loaded = model.live.current.loaded
+    return 0 if loaded is None else int(datetime.fromisoformat(loaded.manifest.created_at).timestamp())
 
-    Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one.
+
+@router.get("/v1/models/{model}")
+async def status(model: ToldHere, min_offset: MinOffset = None, timeout_ms: TimeoutMs = 2_000) -> Response:
+    """TensorFlow Serving's status of every version at hand, the live one first, and what KServe's and OpenAI's clients
+    look for beside it.
+
+    Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one. With min_offset:
+    of a version that has learned this offset, as soon as there is one. freshness_ms: how soon the newest feedback was
+    live, of what came since this server started.
     """
-    served = model.live.current
-    state = {"version": str(served.version), "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    if min_offset is not None:
+        await model.live.wait_until(min_offset, timeout_ms / 1000)
+    head = await asyncio.to_thread(model.stream.head)
+    adapted = await model.predictor.read(model.adapted) if model.predictor.adapts else {}
+    served = model.live.current  # nothing is awaited from here on: all of it is of this version
     name = model.spec.name
-    extra = {"name": name, "ready": True, "id": name, "object": "model", "owned_by": "online", "kind": model.spec.kind}
+    extra = {
+        "name": name,
+        "ready": model.ready,
+        "id": name,
+        "object": "model",
+        "owned_by": "online",
+        "kind": model.spec.kind,
+    }
+    extra |= {"created": created(model)}
     offsets = {
         "learned_until": served.learned_until,
-        "head": await asyncio.to_thread(model.stream.head),
+        "head": max(head, served.learned_until),
         "weights_sha256": served.weights_sha256,
+        "freshness_ms": quantiles(model.freshness_ms),
     }
-    adapted = await model.predictor.read(model.adapted) if model.predictor.adapts else {}
-    return answer({"model_version_status": [state], **extra, **offsets, **adapted}, headers=live_stamp(model))
+    content = {"model_version_status": statuses(model.live, None), **extra, **offsets, **adapted}
+    return answer(content, headers=live_stamp(model))
+
+
+def quantiles(values: Sequence[float]) -> dict[str, float | None]:
+    """The last, the median and the 95th percentile."""
+    ordered = sorted(values)
+    at = {"p50": 0.5, "p95": 0.95}
+    found = {name: ordered[round(share * (len(ordered) - 1))] if ordered else None for name, share in at.items()}
+    return {"last": values[-1] if values else None, **found}

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -10,28 +11,84 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import FileResponse, HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from online import __version__
-from online.errors import OnlineError
-from online.schemas import FeedbackRequest, NewReply, PredictRequest, RollbackRequest
-from online.serving import admin, api, chat, labels
+from online.errors import NotFound, OnlineError
+from online.schemas import (
+    BatchPredictRequest,
+    ChatRequest,
+    EditReply,
+    EndQuarantine,
+    FeedbackRequest,
+    FreezeRequest,
+    LabelRequest,
+    LinkedFeedback,
+    NewReply,
+    OutsideEvent,
+    PredictRequest,
+    RollbackRequest,
+    Score,
+)
+from online.serving import (
+    admin,
+    api,
+    chat,
+    completions,
+    conversations,
+    inference_rest,
+    integrations,
+    jobs_rest,
+    labels,
+    linked,
+    reporting,
+    tensorflow_rest,
+    versions,
+    why,
+)
 from online.serving.parts import Parts, build
 from online.settings import Settings
 
+if TYPE_CHECKING:
+    from online.serving.rpc import Rpc
+
 STATIC = Path(__file__).parent / "static"
-RAW_BODIES = (PredictRequest, FeedbackRequest, NewReply, RollbackRequest)
+PAGES = ("", "repertoire", "draw", "learning", "reports")  # one document; which page it shows is its own matter
+RAW_BODIES = (
+    PredictRequest,
+    BatchPredictRequest,
+    EditReply,
+    FeedbackRequest,
+    EndQuarantine,
+    FreezeRequest,
+    LabelRequest,
+    NewReply,
+    RollbackRequest,
+    ChatRequest,
+    LinkedFeedback,
+    OutsideEvent,
+    Score,
+)
 
 
-def create_app(settings: Settings, with_learner: bool = True) -> FastAPI:
-    """The whole service as an ASGI application. Raises SetupError when it cannot be opened as configured."""
-    parts = build(settings, with_learner)
+def create_app(settings: Settings, with_learner: bool = True, leads: bool = True) -> FastAPI:
+    """The whole service as an ASGI application. leads: as the only worker does, or the first.
+
+    Raises SetupError when it cannot be opened as configured.
+    """
+    parts = build(settings, with_learner, leads)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        rpc = rpc_of(parts)
         try:
             await parts.start()
+            if rpc is not None:
+                await rpc.start()
             yield
         finally:
+            if rpc is not None:
+                await rpc.stop()
             await parts.stop()
 
     app = FastAPI(
@@ -43,25 +100,52 @@ def create_app(settings: Settings, with_learner: bool = True) -> FastAPI:
         redoc_url=None,
     )
     app.state.parts = parts
-    for router in (api.router, chat.router, labels.router, admin.router):
-        app.include_router(router)
+    own = (
+        api,
+        chat,
+        completions,
+        linked,
+        conversations,
+        why,
+        labels,
+        integrations,
+        reporting,
+        versions,
+        jobs_rest,
+        admin,
+    )
+    for door in (tensorflow_rest, inference_rest, *own):
+        app.include_router(door.router)
+    app.include_router(tensorflow_rest.rest)
     _answer_errors(app, parts)
     _describe_raw_bodies(app)
     _serve_pages(app)
     return app
 
 
-def _answer_errors(app: FastAPI, parts: Parts) -> None:
-    """Every error as {"error": "..."}, counted."""
+def rpc_of(parts: Parts) -> "Rpc | None":
+    """The server of gRPC; none where there is no port for it, and then its library is not loaded either."""
+    if parts.settings.grpc_port is None or not parts.leads:
+        return None
+    from online.serving.rpc import Rpc
 
-    def refuse(request: Request, status: int, text: str) -> Response:
+    return Rpc(parts, parts.settings.grpc_port)
+
+
+def _answer_errors(app: FastAPI, parts: Parts) -> None:
+    """Every error as {"error": "..."}, or as OpenAI's clients read it where they ask; counted."""
+
+    def refuse(request: Request, status: int, text: str, missing: bool = False) -> Response:
         parts.metrics.refused.labels(str(status)).inc()
         model = parts.models.get(str(request.path_params.get("model", "")))
-        return api.answer({"error": text}, status, api.live_stamp(model) if model else None)
+        chat = request.url.path == completions.PATH
+        content = completions.error_content(status, text, missing) if chat else {"error": text}
+        headers = {"Retry-After": "1"} if status == 429 else {}
+        return api.answer(content, status, headers | (api.live_stamp(model) if model else {}))
 
     @app.exception_handler(OnlineError)
     async def ours(request: Request, error: OnlineError) -> Response:
-        return refuse(request, error.status, str(error))
+        return refuse(request, error.status, str(error), isinstance(error, NotFound))
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
@@ -109,7 +193,6 @@ def _serve_pages(app: FastAPI) -> None:
             swagger_favicon_url="/favicon.svg",
         )
 
-    @app.get("/", include_in_schema=False)
     async def page() -> Response:
         built = STATIC / "index.html"
         if built.exists():
@@ -119,5 +202,19 @@ def _serve_pages(app: FastAPI) -> None:
             "The API is described at <a href='/docs'>/docs</a>.</p>"
         )
 
+    for name in PAGES:
+        app.add_api_route(f"/{name}", page, include_in_schema=False)
     if STATIC.exists():
-        app.mount("/", StaticFiles(directory=STATIC), name="static")
+        app.mount("/", BuiltFiles(directory=STATIC), name="static")
+
+
+class BuiltFiles(StaticFiles):
+    """What is named by what it holds may be kept for good; of the rest, the service worker foremost, a browser asks again."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        named = path.startswith("assets/")
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if named else "no-cache"
+        if path.endswith(".webmanifest"):
+            response.headers["Content-Type"] = "application/manifest+json"
+        return response

@@ -4,27 +4,33 @@
 
 A request takes `current` once and keeps it to its end. A version that is damaged or cannot predict is never swapped in.
 
+Other versions may be asked for beside it: those with a label, the one before, and as many of the newest as are to be
+kept. They stand in `available`, which is replaced as a whole too.
+
 `current` answers with the encoder it was learned with. `made` is what a version must be made by to be the next one, as
 the store has it: features are recorded by its encoder. Between a change of encoder and the first version that has learned
 with it the two differ.
 """
 
 import asyncio
+import hashlib
 import logging
+import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol
 
-from online.errors import CorruptSnapshot, NotFound, NotLearnedYet, Unavailable
+from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, NotLearnedYet, Unavailable
 from online.models import Encoder, Model, Options, create, recipe
 from online.observability import fact
-from online.snapshots import Loaded, Snapshots
+from online.snapshots import CANARY, LATEST, LIVE, PREVIOUS, Frozen, Labelled, Loaded, Snapshots
 
 log = logging.getLogger("online.live")
 
+Keep = int | Literal["all"] | tuple[int, ...]
 POLL_S = 0.25  # LIVE is looked at this often even when nobody rings (a publisher on another machine)
 
 
@@ -54,6 +60,17 @@ class Made:
         return str(self.options.get("encoder", ""))
 
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The version a caller asks for: by number, by label, or neither. Then the live one answers, or the canary, whose share
+    is drawn by `route`: the same route gets the same one.
+    """
+
+    version: int | None = None
+    label: str | None = None
+    route: str | None = None
+
+
 class Source(Protocol):
     """Where a model's options and encoders come from. Slow: never to be asked on the event loop."""
 
@@ -72,16 +89,33 @@ class Source(Protocol):
 
 class LiveModel:
     def __init__(
-        self, kind: str, source: Source, snapshots: Snapshots, on_swap: Callable[[Served, Served], None]
+        self,
+        kind: str,
+        source: Source,
+        snapshots: Snapshots,
+        on_swap: Callable[[Served, Served], None],
+        tell: Callable[..., None],
+        keep: Keep = 2,
     ) -> None:
-        """Raises what `source` raises, and ValueError for options that the kind does not know."""
-        self.kind, self.source, self.snapshots, self.on_swap = kind, source, snapshots, on_swap
+        """tell: (event, **data) of what an operator changed. keep: versions that can be asked for beside those with a label:
+        so many of the newest, or all, or these.
+
+        Raises what `source` raises, and ValueError for options that the kind does not know.
+        """
+        self.kind, self.source, self.snapshots = kind, source, snapshots
+        self.on_swap, self.tell, self.keep = on_swap, tell, keep
         self.made = self._made(source.options())
         self.current = Served(create(kind, self.made.options), self.made.encoder, 0, 0, "")
+        self.available: Mapping[int, Served] = {}
+        self.labels: Mapping[str, Labelled] = {}
+        self.frozen: Frozen | None = None
+        self.loading: frozenset[int] = frozenset()
+        self._unfit: set[int] = set()  # made by another kind or other options: not ours to answer with
         self.coming: Made | None = None  # held so that its encoder is loaded when it is due
         self._prepared: str | None = None
         self._preparing: asyncio.Task[None] | None = None
         self.damaged: dict[int, str] = {}
+        self.unservable = False  # there were versions, and none of them could be loaded
         self.warm_up: deque[bytes] = deque(maxlen=4)  # inputs a new version must answer before it serves
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._refreshing = asyncio.Lock()
@@ -100,12 +134,16 @@ class LiveModel:
             while True:
                 rung.clear()
                 await self.refresh()
+                await self.refresh_others()
                 self._prepare()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(rung.wait(), POLL_S)
         finally:
             loop.remove_reader(self._listener.fileno())
-            self._listener.close()
+            self.close()
+
+    def close(self) -> None:
+        self._listener.close()
 
     def _prepare(self) -> None:
         """Begin to load an encoder that is announced, beside everything."""
@@ -124,6 +162,7 @@ class LiveModel:
     async def refresh(self) -> None:
         """Swap in what LIVE points at, if it is not what is served already."""
         async with self._refreshing:
+            there = not self.current.version and bool(self.snapshots.versions())
             try:
                 live = self.snapshots.live()
                 if live is not None and live.version == self.current.version:
@@ -137,6 +176,110 @@ class LiveModel:
                 served = await asyncio.to_thread(self._next, None)
             if served is not None and served.version != self.current.version:
                 self._swap(served)
+            self.unservable = there and not self.current.version
+
+    async def refresh_others(self) -> None:
+        """Have at hand what can be asked for beside the live version, and nothing else."""
+        try:
+            self._note(self.snapshots.labels(), self.snapshots.frozen())
+            wanted = self._wanted()
+            missing = wanted - self.available.keys() - self.damaged.keys() - self._unfit
+            self.loading = frozenset(missing)
+            found = await asyncio.to_thread(self._load_others, missing) if missing else {}
+        except (OSError, Unavailable) as error:
+            fact(log, "versions wait", logging.WARNING, model=self.snapshots.model, reason=str(error))
+            return
+        finally:
+            self.loading = frozenset()
+        at_hand = {**self.available, **found, self.current.version: self.current}
+        self.available = {
+            v: served for v, served in sorted(at_hand.items()) if v in wanted or v == self.current.version
+        }
+
+    def _note(self, labels: Mapping[str, Labelled], frozen: Frozen | None) -> None:
+        labels_before, self.labels = self.labels, labels
+        frozen_before, self.frozen = self.frozen, frozen
+        if labels != labels_before:
+            self.tell("labelled", labels={name: str(each.version) for name, each in labels.items()})
+        if frozen != frozen_before:
+            self.tell("frozen", frozen=None if frozen is None else asdict(frozen))
+
+    def _wanted(self) -> set[int]:
+        """Versions that are to be at hand."""
+        wanted = {each.version for each in self.labels.values()} | {self.current.version, *self._previous()} - {0}
+        if isinstance(self.keep, int):
+            return wanted | set(sorted(self.available)[-self.keep :])
+        return wanted | set(self.snapshots.versions() if self.keep == "all" else self.keep)
+
+    def _previous(self) -> list[int]:
+        try:
+            live = self.snapshots.live()
+        except CorruptSnapshot:
+            return []
+        return [live.previous] if live is not None else []
+
+    def _load_others(self, versions: Iterable[int]) -> dict[int, Served]:
+        found = {}
+        for version in sorted(versions):
+            try:
+                served = self._load(version, by_any=True)
+            except NotFound:
+                continue
+            except CorruptSnapshot as error:
+                self.damaged[version] = str(error)
+                fact(log, "refused to serve", logging.ERROR, model=self.snapshots.model, version=version, reason=error)
+                continue
+            if served is None:
+                self._unfit.add(version)
+            else:
+                found[version] = served
+        return found
+
+    def find(self, which: Which) -> Served | None:
+        """The version that is asked for; None where it is whatever is live when the model is called.
+
+        Raises NotFound and BadInput in TensorFlow Serving's words, which its clients look for.
+        """
+        if which.label is not None:
+            return self._labelled(which.label)
+        if which.version is not None:
+            if which.version == self.current.version and self.current.version:
+                return self.current
+            if which.version not in self.available:
+                raise NotFound(f"Servable not found for request: Specific({self.snapshots.model}, {which.version})")
+            return self.available[which.version]
+        canary = self.labels.get(CANARY)
+        if canary is not None and canary.percent and drawn(self.snapshots.model, which.route) < canary.percent:
+            return self.available.get(canary.version)
+        return None
+
+    def _labelled(self, label: str) -> Served | None:
+        if label in (LATEST, LIVE):
+            return None
+        if label == PREVIOUS:
+            version = next(iter(self._previous()), 0)
+        elif label in self.labels:
+            version = self.labels[label].version
+        else:
+            raise BadInput(f"Unrecognized servable version label: {label}")
+        if version not in self.available:
+            raise NotFound(f"Servable not found for request: Specific({self.snapshots.model}, {version})")
+        return self.available[version]
+
+    def one(self, version: int) -> Served:
+        """A version, whether it is at hand or not. Slow. Raises NotFound, CorruptSnapshot, or Conflict for one that another
+        kind or other options made.
+        """
+        served = self.available.get(version) or self._load(version, by_any=True)
+        if served is None:
+            raise Conflict(f"version {version} of {self.snapshots.model} was made by another kind or by other options")
+        return served
+
+    def state_of(self, version: int) -> str:
+        """In TensorFlow Serving's words: AVAILABLE can be asked for, END is damaged or not ours, START may come."""
+        if version in self.available:
+            return "AVAILABLE"
+        return "LOADING" if version in self.loading else "END" if version in self.damaged else "START"
 
     async def follow(self) -> None:
         """Take note of what versions are made by now. Raises Unavailable where that cannot be found out."""
@@ -209,6 +352,7 @@ class LiveModel:
 
     def _swap(self, served: Served) -> None:
         before, self.current = self.current, served
+        self.available = {**self.available, served.version: served}
         for offset, future in self._waiting:
             if offset <= served.learned_until and not future.done():
                 future.set_result(None)
@@ -232,3 +376,10 @@ class LiveModel:
             ) from None
         finally:
             self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+
+def drawn(model: str, route: str | None) -> float:
+    """A number in [0, 100) that is always the same for a route; without one, any."""
+    told = route.encode() if route is not None else os.urandom(8)
+    digest = hashlib.sha256(model.encode() + b"\0" + told).digest()
+    return 100 * int.from_bytes(digest[:8]) / 2**64

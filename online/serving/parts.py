@@ -7,9 +7,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -18,14 +20,24 @@ from sqlalchemy import Connection
 from online import store
 from online.errors import EncoderMoved, NotFound, SetupError, Unavailable
 from online.models import Encoder, Options
-from online.models.encoder import adapts, encoder, with_encoder
+from online.models.encoder import adapts, encoder, reads, with_encoder
 from online.observability import Metrics, fact
 from online.schemas import LearnerState, NewReply
+from online.serving.child import start_child
+from online.serving.curve import CurveKeeper
+from online.serving.jobs import Jobs
+from online.serving.langfuse import Langfuse
+from online.serving.links import Links
 from online.serving.live import LiveModel, Served
+from online.serving.open_webui import OpenWebui
+from online.serving.opinions import Opinions
 from online.serving.predictor import Predictor, shown_fate
 from online.serving.repertoire import Repertoire, read_repertoire, starter
+from online.serving.replays import Replays
+from online.serving.reports import Reports
 from online.serving.supervisor import Supervisor
 from online.serving.tuner import Tuner
+from online.serving.workers import Workers, say
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.stream import RedisStream, SqlStream, relay
@@ -35,6 +47,8 @@ log = logging.getLogger("online.serving")
 
 RELAY_RETRY_S = 1.0
 FATES_GATHER_S = 0.1
+FRESHNESS_SHOWN = 1_000  # newest feedbacks of which it is told how soon they were learned
+RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id
 FEED_KEPT = 1_000  # events kept for a listener that does not read
 
 Copy = tuple[SqlStream, RedisStream]  # what is copied, of one encoder's features alone, and where to
@@ -75,7 +89,7 @@ class Feed:
 
 @dataclass(slots=True)
 class ModelParts:
-    """One served model: its predictor, its live snapshot, and who is told about them."""
+    """One served model: its predictor, its live snapshot, and who is told about them. leads: as Parts says."""
 
     spec: ModelSettings
     predictor: Predictor
@@ -87,13 +101,23 @@ class ModelParts:
     feed: Feed
     metrics: Metrics
     first_replies: list[NewReply]
+    curve: CurveKeeper
+    leads: bool
     to_mark: list[tuple[int, int, int, str]] = field(default_factory=list)
     to_tell: list[str] = field(default_factory=list)
     marked_until: int = 0
+    freshness_ms: deque[float] = field(default_factory=lambda: deque(maxlen=FRESHNESS_SHOWN))
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     fates_due: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     marking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def ready(self) -> bool:
+        """Not so: there are versions, and none of them could be loaded. One that is about to be loaded for the first time is
+        no reason: until then a model answers as one that knows nothing, as it did before.
+        """
+        return not self.live.unservable
 
     def swapped(self, before: Served, served: Served) -> None:
         """Called at every swap, on the event loop: count it, tell it, remember whose fate it decides."""
@@ -107,7 +131,7 @@ class ModelParts:
         kind = "rolled_back" if served.version < before.version else "published"
         data = {"version": str(served.version), "learned_until": served.learned_until}
         self.feed.tell(kind, **data, **({"freshness_ms": freshness_ms} if kind == "published" else {}))
-        if served.learned_until > self.marked_until:
+        if served.learned_until > self.marked_until and self.leads:
             self.to_mark.append((self.marked_until, served.learned_until, served.version, store.now()))
             self.marked_until = served.learned_until
             self.fates_due.set()
@@ -119,6 +143,7 @@ class ModelParts:
             _, id, acknowledged_at = waiting.popleft()
             age = self.predictor.clock() - acknowledged_at
             self.metrics.freshness_seconds.labels(self.spec.name).observe(age)
+            self.freshness_ms.append(round(age * 1000, 1))
             self.to_tell.append(id)
         return None if age is None else round(age * 1000, 1)
 
@@ -203,7 +228,7 @@ class ModelParts:
 
 @dataclass(slots=True)
 class Parts:
-    """Everything a handler may reach."""
+    """Everything a handler may reach. leads: whether this is the first worker, which does what only one may do."""
 
     settings: Settings
     workspace: Workspace
@@ -211,6 +236,15 @@ class Parts:
     models: dict[str, ModelParts]
     supervisor: Supervisor | None
     tuner: Tuner | None
+    reports: Reports
+    replays: Replays
+    jobs: Jobs
+    links: Links
+    opinions: Opinions
+    open_webui: OpenWebui | None
+    langfuse: Langfuse | None
+    workers: Workers
+    leads: bool
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
 
@@ -225,15 +259,29 @@ class Parts:
     async def start(self) -> None:
         for model in self.models.values():
             await model.live.refresh()
-            for work in (model.live.watch(), model.predictor.batcher.run(), model.mark_fates()):
+            for work in (model.live.watch(), model.predictor.batcher.run(), model.predictor.shadow.run()):
                 self._keep(work)
+            if model.predictor.watch is not None:
+                self._keep(model.predictor.watch.run())
+        if self.leads:
+            await self._lead()
+        else:
+            self._keep(say({name: model.live for name, model in self.models.items()}))
+
+    async def _lead(self) -> None:
+        for model in self.models.values():
+            self._keep(model.mark_fates())
             if model.copy is not None:
                 self._keep(model.relay())
             await seed(model)
+        await asyncio.to_thread(self.replays.prune)
+        self.jobs.start()
         if self.supervisor is not None:
             await self.supervisor.start()
         if self.tuner is not None:
             self.tuner.start()
+        if self.open_webui is not None:
+            self._keep(self.open_webui.run(self.settings.open_webui_every_s))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -257,6 +305,9 @@ class Parts:
         self.close_feeds()
         if self.tuner is not None:
             await self.tuner.stop()
+        await self.reports.stop()
+        await self.replays.stop()
+        await self.jobs.stop()
         if self.supervisor is not None:
             await self.supervisor.stop()
         for task in self.tasks:
@@ -264,31 +315,64 @@ class Parts:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for model in self.models.values():
             await model.flush_fates()
+            await model.curve.stop()
             model.stream.close()
             if model.copy is not None:
                 model.copy[0].close()
         await asyncio.to_thread(self.workspace.store.close)
 
 
-def build(settings: Settings, with_learner: bool) -> Parts:
-    """Open everything. Raises SetupError that says what cannot be opened."""
+def build(settings: Settings, with_learner: bool, leads: bool = True) -> Parts:
+    """Open everything. leads: as Parts says. Raises SetupError that says what cannot be opened."""
     workspace, metrics = Workspace(settings), Metrics()
-    workspace.store.make_room()
+    if leads:
+        workspace.store.make_room()
     encoders = Encoders(workspace)
-    models = {spec.name: build_model(spec, settings, workspace, metrics, encoders) for spec in settings.models}
+    models = {spec.name: build_model(spec, settings, workspace, metrics, encoders, leads) for spec in settings.models}
 
-    def tell_all(state: LearnerState) -> None:
+    def changed(state: LearnerState) -> None:
+        metrics.learner_up.set(state.state == "running")
+        metrics.learner_restarts.inc(state.state == "restarting")
         for model in models.values():
             model.feed.tell("status", **status_of(model, state))
 
-    supervisor = Supervisor(settings, metrics, tell_all) if with_learner else None
+    learn = partial(start_child, settings, "learn", "--supervised")
+    supervisor = Supervisor("learner", learn, settings.restart_max_s, changed) if with_learner else None
 
     def tell(model: str, outcome: dict[str, Any]) -> None:
         version = outcome["version"]
         models[model].feed.tell("adapted", **{**outcome, "version": None if version is None else str(version)})
 
-    tuner = Tuner(settings, workspace.store, tell) if settings.encoder_adapt else None
-    return Parts(settings, workspace, metrics, models, supervisor, tuner)
+    tuner = Tuner(settings, workspace.store, tell) if settings.encoder_adapt and leads else None
+    reports, replays = Reports(settings, workspace), Replays(settings, workspace)
+    links, opinions = Links(workspace.secret, settings.public_url), Opinions()
+    predictors = {name: each.predictor for name, each in models.items()}
+    jobs = Jobs(settings, workspace, predictors, metrics)
+    outside = pages_outside(settings, workspace.store, predictors, opinions)
+    beside = (supervisor, tuner, reports, replays, jobs)
+    return Parts(
+        settings,
+        workspace,
+        metrics,
+        models,
+        *beside,
+        links,
+        opinions,
+        *outside,
+        Workers(settings, metrics.forget),
+        leads,
+    )
+
+
+def pages_outside(
+    settings: Settings, truth: store.Store, predictors: Mapping[str, Predictor], opinions: Opinions
+) -> tuple[OpenWebui | None, Langfuse | None]:
+    """The chat pages of others whose ratings are learned; none unless they are set up."""
+    ours = (truth, predictors, opinions)
+    url, key = settings.open_webui_url, settings.open_webui_key
+    public, secret = settings.langfuse_public_key, settings.langfuse_secret_key
+    open_webui = OpenWebui(url, key, *ours) if url and key else None
+    return open_webui, Langfuse(public, secret, *ours) if public and secret else None
 
 
 class Encoders:
@@ -301,14 +385,14 @@ class Encoders:
 
     def encoder(self, kind: str, options: Options) -> Encoder:
         """Raises ValueError or FileNotFoundError where there is none."""
-        reads = {"ranker": {"input": "text"}, "river": {"input": "table"}}.get(kind, {"input": "text", **options})
+        read = reads(kind, options)
         tuned = str(options.get("encoder", ""))
-        key = json.dumps([tuned, *(reads.get(name) for name in ("input", "size"))])
+        key = json.dumps([tuned, read])
         with self._loading:
             made: Encoder | None = self._loaded.get(key)
             if made is None:
                 threads, most = self.settings.encoder_threads, self.settings.max_text_chars
-                made = encoder(reads, cache_folder(), threads, most, self.workspace.tuned(tuned))
+                made = encoder(read, cache_folder(), threads, most, self.workspace.tuned(tuned))
                 self._loaded[key] = made
             return made
 
@@ -338,23 +422,26 @@ class ModelSource:
 
 
 def build_model(
-    spec: ModelSettings, settings: Settings, workspace: Workspace, metrics: Metrics, encoders: Encoders
+    spec: ModelSettings, settings: Settings, workspace: Workspace, metrics: Metrics, encoders: Encoders, leads: bool
 ) -> ModelParts:
     snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), Feed()
     try:
         source = ModelSource(workspace, spec, encoders)
-        live = LiveModel(spec.kind, source, snapshots, lambda before, served: parts.swapped(before, served))
+        live = LiveModel(
+            spec.kind, source, snapshots, lambda before, served: parts.swapped(before, served), feed.tell, spec.versions
+        )
     except (ValueError, FileNotFoundError) as error:
         raise SetupError(f"model {spec.name!r}: {error}") from None
-    predictor = Predictor(spec, settings, live, workspace.store, metrics, lambda: parts.ring(), new_id, time.monotonic)
+    predictor = Predictor(spec, settings, live, workspace.store, metrics, lambda: parts.ring(), Ids(), time.monotonic)
 
     def open_copy(encoder: str) -> Copy | None:
         copy = workspace.redis_stream(spec.name, encoder)
         return None if copy is None else (workspace.sql_stream(spec.name, encoder), copy)
 
     first = read_repertoire(settings.repertoire or starter()) if spec.kind == "ranker" else []
-    copy = open_copy(live.made.encoder_name)
-    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, open_copy, feed, metrics, first)
+    copy = open_copy(live.made.encoder_name) if leads else None
+    curve = CurveKeeper(spec.name, spec.kind == "regressor", workspace.store, feed.tell)
+    parts = ModelParts(spec, predictor, live, snapshots, stream, copy, open_copy, feed, metrics, first, curve, leads)
     return parts
 
 
@@ -364,6 +451,7 @@ def status_of(model: ModelParts, learner: LearnerState) -> dict[str, Any]:
         "version": str(served.version),
         "learned_until": served.learned_until,
         "learner": learner.model_dump(exclude_none=True),
+        "frozen": None if model.live.frozen is None else asdict(model.live.frozen),
     }
 
 
@@ -374,6 +462,19 @@ async def seed(model: ModelParts) -> None:
         fact(log, "repertoire loaded", model=model.spec.name, replies=len(model.first_replies))
 
 
-def new_id() -> str:
-    """32 hex digits that begin with the time, so that rows are written at the end of their index."""
-    return f"{time.time_ns() // 1_000:014x}{os.urandom(9).hex()}"
+class Ids:
+    """32 hex digits that begin with the time, so that rows are written at the end of their index.
+
+    The random ones are taken from the system many at once: asking it lets go of the interpreter each time.
+    """
+
+    def __init__(self) -> None:
+        self._random: Iterator[str] = iter(())
+
+    def __call__(self) -> str:
+        return f"{time.time_ns() // 1_000:014x}{next(self._random, None) or self._more()}"
+
+    def _more(self) -> str:
+        found = os.urandom(RANDOM_BYTES * IDS_AT_ONCE)
+        self._random = (found[at : at + RANDOM_BYTES].hex() for at in range(0, len(found), RANDOM_BYTES))
+        return next(self._random)

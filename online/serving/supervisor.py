@@ -1,4 +1,4 @@
-"""Keeps a learner process alive beside the server; serving goes on whatever becomes of it.
+"""Keeps a process of our own alive beside the server; serving goes on whatever becomes of it.
 
 start --> running --dies--> restarting (back-off 0.2 s, doubling) --> running ...
              |stop
@@ -8,24 +8,33 @@ start --> running --dies--> restarting (back-off 0.2 s, doubling) --> running ..
 
 import asyncio
 import logging
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from online.observability import Metrics, fact
+from online.observability import fact
 from online.schemas import LearnerState
-from online.settings import Settings
+from online.serving.child import heard
 
 log = logging.getLogger("online.supervisor")
 
 FIRST_PAUSE_S = 0.2
-HEALTHY_S = 10.0  # a learner that lived this long starts again without a pause
-STOP_S = 10.0  # a learner that does not stop within this is killed
+HEALTHY_S = 10.0  # a process that lived this long starts again without a pause
+STOP_S = 15.0  # a process that does not stop within this is killed
 
 
 class Supervisor:
-    def __init__(self, settings: Settings, metrics: Metrics, on_change: Callable[[LearnerState], None]) -> None:
-        self.settings, self.metrics, self.on_change = settings, metrics, on_change
+    def __init__(
+        self,
+        name: str,
+        begin: Callable[[], Awaitable[asyncio.subprocess.Process]],
+        longest_pause_s: float,
+        on_change: Callable[[LearnerState], None],
+        hear: Callable[[dict[str, Any]], None] = lambda told: None,
+    ) -> None:
+        """name: what the log calls it. begin: starts one. hear: each line of JSON that it prints, where its output is ours."""
+        self.name, self.begin, self.longest_pause_s = name, begin, longest_pause_s
+        self.on_change, self.hear = on_change, hear
         self.state = LearnerState(state="stopped")
         self.process: asyncio.subprocess.Process | None = None
         self._task: asyncio.Task[None] | None = None
@@ -35,7 +44,7 @@ class Supervisor:
         self._task = asyncio.create_task(self._keep_alive())
 
     async def stop(self) -> None:
-        """Let the learner make its state durable, then end it."""
+        """Let it finish what it is at, then end it."""
         self._stopping.set()
         if self.process is not None and self.process.returncode is None:
             self.process.terminate()
@@ -50,29 +59,21 @@ class Supervisor:
             status = await self._live_once()
             if self._stopping.is_set():
                 return
-            pause = (
-                FIRST_PAUSE_S if time.monotonic() - started > HEALTHY_S else min(pause * 2, self.settings.restart_max_s)
-            )
-            self.metrics.learner_restarts.inc()
+            pause = FIRST_PAUSE_S if time.monotonic() - started > HEALTHY_S else min(pause * 2, self.longest_pause_s)
             self._say("restarting", f"it ended with status {status}; next start in {pause:.1f} s")
             await self._pause(pause)
 
     async def _live_once(self) -> int:
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "online",
-            "learn",
-            "--supervised",
-            stdin=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        assert self.process.stdin is not None
-        self.process.stdin.write(self.settings.model_dump_json().encode() + b"\n")
+        self.process = await self.begin()
         self._say("running")
-        status = await self._ended()
-        self.process.stdin.close()
-        return status
+        listening = asyncio.create_task(heard(self.process.stdout, self.hear)) if self.process.stdout else None
+        try:
+            return await self._ended()
+        finally:
+            if listening is not None:
+                listening.cancel()
+            assert self.process.stdin is not None
+            self.process.stdin.close()
 
     async def _ended(self) -> int:
         """The process's status; once we are stopping it is given STOP_S seconds."""
@@ -95,10 +96,9 @@ class Supervisor:
 
     def _say(self, state: str, reason: str | None = None) -> None:
         self.state = LearnerState.model_validate({"state": state, "reason": reason})
-        self.metrics.learner_up.set(state == "running")
         fact(
             log,
-            f"learner {state}",
+            f"{self.name} {state}",
             logging.WARNING if state == "restarting" else logging.INFO,
             **({"reason": reason} if reason else {}),
         )

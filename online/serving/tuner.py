@@ -8,7 +8,6 @@ look --enough was taught since the last attempt--> `online adapt --publish` --ou
 import asyncio
 import json
 import logging
-import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from sqlalchemy import Connection
 from online.errors import Unavailable
 from online.models.encoder import adapts
 from online.observability import fact
+from online.serving.child import end_child, start_child
 from online.settings import Settings
 from online.store import Store, adaptation_of
 from online.stream import head_of
@@ -72,20 +72,15 @@ class Tuner:
         return due
 
     async def _attempt(self, model: str) -> None:
-        command = ("-m", "online", "adapt", "--supervised", "--publish", "--json", "--model", model)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *command, stdin=PIPE, stdout=PIPE, start_new_session=True
-        )
-        assert process.stdin is not None and process.stdout is not None
+        command = ("adapt", "--supervised", "--publish", "--json", "--model", model)
+        process = await start_child(self.settings, *command, stdout=PIPE)
+        assert process.stdout is not None
         fact(log, "tuning", model=model, pid=process.pid)
         try:
-            process.stdin.write(self.settings.model_dump_json().encode() + b"\n")
             printed = await process.stdout.read()
             status = await process.wait()
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            await end_child(process)
         if status != 0:
             fact(log, "attempt failed", logging.WARNING, model=model, status=status)
             return

@@ -1,53 +1,16 @@
 """The page in a real Chromium, on a real service with the starter repertoire: a thumb that can be watched at work."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from tests.conftest import Start
-from tests.support import absent
+from tests.e2e.browsing import SLOW_MS, Visits, check_accessible, shoot
 
-SCREENSHOTS = Path(__file__).parent / "screenshots"  # to be looked at; not in git
-CHROMIUM_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-STATIC = Path(__file__).parent.parent.parent / "online" / "serving" / "static" / "index.html"
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
 QUESTION, OTHER_WORDS = "Where can I charge my electric car?", "Is there a charging point for an electric vehicle?"
 LESSON = "Two chargers for electric cars stand behind the library."
-SLOW_MS = 60_000
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        absent("no chromium on PATH (or in $CHROMIUM)")
-    if not STATIC.exists():
-        absent("the page is not built: make page")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS)
-        yield launched
-        launched.close()
-
-
-def opened(browser: Browser, url: str, width: int = 1200, scheme: str = "light") -> Page:
-    page = browser.new_page(
-        viewport={"width": width, "height": 800}, color_scheme="dark" if scheme == "dark" else "light"
-    )
-    page.set_default_timeout(SLOW_MS)
-    page.goto(url)
-    return page
+STARTER = Path(__file__).parent.parent.parent / "data" / "repertoire.jsonl"
 
 
 def ask(page: Page, question: str) -> None:
@@ -58,24 +21,15 @@ def ask(page: Page, question: str) -> None:
     expect(replies).to_have_count(count + 1, timeout=SLOW_MS)
 
 
-def shoot(page: Page, name: str) -> None:
-    SCREENSHOTS.mkdir(exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png")
-
-
 def version_of(page: Page) -> int:
     caption = page.get_by_role("article", name="Reply").last.get_by_text("version").first.inner_text()
     return int("".join(letter for letter in caption if letter.isdigit()))
 
 
-def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_words(
-    browser: Browser, start: Start
-) -> None:
+def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_words(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
-    page = opened(browser, service.url)
-    hosts: list[str] = []
-    page.on("request", lambda request: hosts.append(request.url))
+    page = visits.open(service.url)
 
     ask(page, QUESTION)
     wrong = page.get_by_role("article", name="Reply").last
@@ -88,23 +42,20 @@ def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_word
 
     wrong.get_by_label("What should I have said?").fill(LESSON)
     wrong.get_by_role("button", name="Teach", exact=True).click()
-    expect(wrong.get_by_role("status")).to_contain_text(f"asked again, I would say: “{LESSON}”", timeout=SLOW_MS)
+    expect(wrong.get_by_role("status")).to_contain_text(f"now “{LESSON}”", timeout=SLOW_MS)
     shoot(page, "2-taught")
+    check_accessible(page)
 
     ask(page, OTHER_WORDS)
     expect(page.get_by_role("article", name="Reply").last).to_contain_text(LESSON)
     assert version_of(page) > before
     shoot(page, "3-asked-in-other-words")
-    assert all(url.startswith((service.url, "data:")) for url in hosts), "no request leaves the origin"
 
 
-STARTER = Path(__file__).parent.parent.parent / "data" / "repertoire.jsonl"
-
-
-def test_by_keyboard_alone_on_a_narrow_dark_screen(browser: Browser, start: Start) -> None:
+def test_by_keyboard_alone_on_a_narrow_dark_screen(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
-    page = opened(browser, service.url, width=360, scheme="dark")
+    page = visits.open(service.url, width=360, scheme="dark")
     page.get_by_label("Your question").focus()
     page.keyboard.type("how do i renew a book")
     page.keyboard.press("Enter")
@@ -118,16 +69,29 @@ def test_by_keyboard_alone_on_a_narrow_dark_screen(browser: Browser, start: Star
     page.keyboard.press("u")
     expect(reply.get_by_role("status")).to_contain_text("learned in version", timeout=SLOW_MS)
     shoot(page, "4-narrow-dark")
-    overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert overflow == 0, "nothing is cut off at 360 px"
+    check_accessible(page)
 
 
-def test_a_second_browser_sees_the_learning_and_the_banner_says_when_it_is_paused(
-    browser: Browser, start: Start
-) -> None:
+def test_a_new_reply_is_in_sight_on_a_narrow_screen_whatever_is_open_above_it(visits: Visits, start: Start) -> None:
+    service = start(CHAT, repertoire=str(STARTER))
+    service.wait_learned("chat", 1)
+    page = visits.open(service.url, width=360, height=780)
+    ask(page, QUESTION)
+    first = page.get_by_role("article", name="Reply").last
+    first.get_by_role("button", name="Wrong reply").click()
+    first.get_by_role("button", name="Why this reply?").click()
+    expect(first.get_by_text("How the replies score")).to_be_visible()
+    for question in ("Do you have wifi?", "How do I renew a book?", "When are you open?"):
+        ask(page, question)
+        newest = page.get_by_role("article", name="Reply").last
+        expect(newest.get_by_role("button", name="Good reply")).to_be_in_viewport(ratio=1)
+    shoot(page, "6-narrow-light")
+
+
+def test_a_second_browser_sees_the_learning_and_the_banner_says_when_it_is_paused(visits: Visits, start: Start) -> None:
     service = start(CHAT, restart_max_s=5.0)
     service.wait_learned("chat", 1)
-    watching = opened(browser, service.url)
+    watching = visits.open(service.url)
     panel = watching.get_by_role("complementary", name="What is live")
     client = service.client("chat")
     receipt = client.feedback([{"input": "Is there tea?", "correction": "Tea is in the cafe."}])[0]

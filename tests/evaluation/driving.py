@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from online.client import Client
+from online.client import Client, Predicted
 from tests.conftest import REPERTOIRE
 
 MODELS = """
@@ -21,7 +21,7 @@ options = { input = "vector", size = 4, scale = 4.0 }
 name = "rv"
 kind = "river"
 """
-TURNS, LATE, RETRACTED, USERS = 120, 0.1, 0.03, 12
+TURNS, LATE, RETRACTED, ANOTHER, USERS = 120, 0.1, 0.03, 0.2, 12
 QUESTIONS = [(question, str(reply["id"])) for reply in REPERTOIRE for question in reply["examples"]]
 
 
@@ -52,6 +52,8 @@ class Drive:
         self.client.user = user
         known = self.head if self.draw.random() < 0.5 else 0  # half of them will not wait for what was told last
         asked = self.client.predict([instance], min_offset=known, timeout_ms=20_000)
+        if (unwanted := replied(asked)) and self.draw.random() < ANOTHER:
+            asked = self.client.predict([instance], min_offset=known, timeout_ms=20_000, besides=[unwanted])
         feedback = {"prediction_id": asked["prediction_ids"][0], "user": user, **self.opinion(asked, right)}
         if self.draw.random() < 0.1:
             return  # nobody says anything
@@ -82,11 +84,17 @@ class Drive:
                 size = self.draw.randrange(10)
                 return {"size": size, "noise": self.draw.random()}, "big" if size > 4 else "small"
 
-    def opinion(self, asked: dict[str, Any], right: str) -> dict[str, Any]:
+    def opinion(self, asked: Predicted, right: str) -> dict[str, Any]:
         shown = asked["predictions"][0]
-        given = (shown.get("reply") or {}).get("id") if "reply" in shown else shown["label"]
+        given = replied(asked) if "reply" in shown else shown["label"]
         if given is None or self.draw.random() < 0.3:
             if self.client.model == "chat" and self.draw.random() < 0.3:
                 return {"correction": f"A new reply about {right}, number {self.draw.randrange(9)}."}
             return {"label": right}
         return {"reward": float(given == right)}
+
+
+def replied(asked: Predicted) -> str | None:
+    """The id of the reply that was given, if one was."""
+    reply = asked["predictions"][0].get("reply")
+    return None if reply is None else str(reply["id"])

@@ -153,9 +153,11 @@ def test_costs_of_an_unknown_range_ask_for_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("1 | a", "expected `action:cost:probability | features`"),
+        ("1:0:0.5", "expected `action:cost:probability | features`"),
+        ("1:0.5 | a", "1:0.5 is a cost without its probability"),
         ("shared | a", "expected `action"),
         ("1:0:0.5 2:0:0.5 | a", "one action in a line"),
+        ("1:0:0.5 2 1 | a", "its actions are not each listed once"),
         ("1:x:0.5 | a", "'x' is not a number"),
         ("1:nan:0.5 | a", "is not finite"),
         ("1:0:0 | a", "propensity is 0"),
@@ -164,10 +166,11 @@ def test_costs_of_an_unknown_range_ask_for_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_line_is_named_and_bearable_where_that_was_said(tmp_path: Path, line: str, words: str) -> None:
-    with pytest.raises(BadInput, match=f"line 2.*{words}"):
-        others(tmp_path, f"1:0:0.5 | a\n{line}\n", format="vw")
-    kept = others(tmp_path, f"1:0:0.5 | a\n{line}\n", format="vw", max_bad_ratio=0.5)
-    assert len(kept) == 1 and kept.left_out == {"bad lines": 1}
+    text = f"1:0:0.5 | a\n2:0:0.5 | a\n{line}\n"
+    with pytest.raises(BadInput, match=f"line 3.*{words}"):
+        others(tmp_path, text, format="vw")
+    kept = others(tmp_path, text, format="vw", max_bad_ratio=0.5)
+    assert len(kept) == 2 and kept.left_out == {"bad lines": 1}
 
 
 # dsjson

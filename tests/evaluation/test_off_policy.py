@@ -130,7 +130,7 @@ def test_candidates_that_a_model_does_not_score_come_last() -> None:
         ("best", "there is no policy 'best'; one of logged"),
         ("fixed:z", "no decision of this log had it"),
         ("greedy:oracle", "there is no model 'oracle'"),
-        ("greedy:ranker", "learns by replaying a log of ours"),
+        ("greedy:ranker", "learns by replaying a log, and a CSV cannot be replayed"),
         ("greedy:version:3", "a version is a number, and scores a log of its own service"),
         ("epsilon:ridge:2", r"takes a share of \[0, 1\], not '2'"),
         ("softmax:ridge:0", "takes a temperature above 0"),

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import random
 import signal
 from pathlib import Path
@@ -14,7 +15,7 @@ from online.errors import BadInput
 from online.evaluation.contenders import contenders
 from online.evaluation.formats import Bad
 from online.evaluation.log import Asked
-from online.evaluation.race import Race, Result, raced
+from online.evaluation.race import Played, Race, Result, raced
 from online.evaluation.replay import Contender, Features, Replay, Span
 from online.evaluation.sources import Source, open_source
 from online.evaluation.table import as_json, show, write_csv
@@ -200,8 +201,9 @@ def test_the_table_shows_the_models_the_baselines_and_who_is_better(pair: Pair) 
 
 
 def test_the_curve_holds_every_example_of_every_model(pair: Pair, tmp_path: Path) -> None:
-    write_csv(pair[1], tmp_path / "curve.csv")
+    write_csv([Played("blobs", pair[1])], tmp_path / "curve.csv")
     rows = list(csv.DictReader((tmp_path / "curve.csv").open()))
+    assert {row["log"] for row in rows} == {"blobs"}
     assert {row["name"] for row in rows} == {"knn", "linear"}
     for result in pair[1]:
         assert result.report is not None
@@ -212,7 +214,7 @@ def test_the_curve_holds_every_example_of_every_model(pair: Pair, tmp_path: Path
 
 
 def test_the_json_tells_everything_but_the_curves(pair: Pair) -> None:
-    told = json.loads(json.dumps(as_json(pair[1], False)))
+    told = json.loads(json.dumps(as_json([Played("blobs", pair[1])])))
     assert [result["name"] for result in told["results"]] == ["knn", "linear"]
     assert told["results"][1]["against_champion"]["verdict"] == "undecided"
     assert "curve" not in told["results"][0]["details"] and told["results"][0]["details"]["labels"]["0"]["recall"] > 0
@@ -234,3 +236,34 @@ def test_a_delay_can_be_asked_for(tmp_path: Path) -> None:
     assert (
         json.loads(done.stdout)["results"][0]["figures"]["answered"] == 0.51
     )  # 49 were asked before anything was told
+
+
+# several logs
+
+
+def test_several_logs_are_replayed_one_after_another_each_with_its_table(tmp_path: Path) -> None:
+    first, second = blobs(tmp_path, 100), tmp_path / "second.jsonl"
+    second.write_text("".join(first.read_text().splitlines(keepends=True)[:40]))
+    done = run_online("replay", str(first), str(second), "--model", "knn", "--json")
+    told = json.loads(done.stdout)
+    assert [(each["log"], each["examples"]) for each in told["results"]] == [(str(first), 100), (str(second), 40)]
+    shown = run_online("replay", str(first), str(second), "--model", "knn", env={**os.environ, "COLUMNS": "200"}).stdout
+    assert shown.index(str(first)) < shown.index("100 examples") < shown.index(str(second)) < shown.index("40 examples")
+
+
+def test_of_several_logs_one_that_cannot_be_replayed_fails_alone(tmp_path: Path) -> None:
+    good, bad = blobs(tmp_path, 50), tmp_path / "bad.jsonl"
+    bad.write_text(good.read_text() + '{"input": [1.0, 2.0]}\n')
+    done = run_online("replay", str(bad), str(good), "--model", "knn", "--json")
+    results = json.loads(done.stdout)["results"]
+    assert done.returncode == 1
+    assert "bad.jsonl, line 51: expected" in results[0]["failure"] and results[1]["examples"] == 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [(("blobs.jsonl",), "given twice"), (("river:Phishing", "--report", "r.html"), "one log")]
+)
+def test_several_logs_that_cannot_be_meant_are_refused(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    blobs(tmp_path, 10)
+    done = run_online("replay", "blobs.jsonl", *arguments, "--model", "knn", cwd=tmp_path)
+    assert done.returncode == 2 and words in done.stderr

@@ -15,7 +15,7 @@ from online.models.encoder import TableEncoder
 from online.settings import Drift, ModelSettings
 from tests.support import replay_json, run_online
 
-KEYS = {"name", "kind", "examples", "events", "asked", "same_answers", "figures"}
+KEYS = {"log", "name", "kind", "examples", "events", "asked", "same_answers", "figures"}
 KEYS |= {"examples_per_second", "state_sha256", "drift", "bad", "details", "options", "against_champion"}
 
 

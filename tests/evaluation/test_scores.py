@@ -5,9 +5,9 @@ import random
 import pytest
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss, cohen_kappa_score, f1_score, log_loss
 
-from online.evaluation.curve import MOST, Curve
 from online.evaluation.scores import MOST_VERSIONS, LabelScore, NumberScore, Said
 from online.models import Answer, Candidate
+from online.prequential import MOST, Curve
 from online.schemas import Event
 
 

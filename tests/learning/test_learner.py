@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import text
 
 from online.errors import EncoderMoved, Unavailable
-from online.learning.gate import Gate
 from online.learning.learner import Learner, Pupil
 from online.models import KINDS, Example, Options, create, unpacked
 from online.models.stack import determinism_domain
+from online.quarantine import QuarantineRow, begin
 from online.schemas import Entry, Event, Target
 from online.settings import ModelSettings, Settings
-from online.store import add_feedback, begin_move, feedback_of, refused_offsets
+from online.store import add_feedback, begin_move, feedback_of, now, refused_offsets
 from online.stream import append_events
 from online.workspace import Workspace
 
@@ -377,34 +377,27 @@ def test_entries_cut_differently_end_in_the_same_state() -> None:
     assert len(set(ends)) == 1
 
 
-def taught_ranker() -> Any:
-    ranker = create("ranker", {})
-    ranker.learn([Example(n, "reply", text_features(n), f"r{n}", f"reply {n}") for n in (1, 2)])
-    ranker.learn([Example(3, "correction", text_features(30), "r1")])
-    return ranker
-
-
-def test_the_gate_lets_a_sound_candidate_pass() -> None:
-    ranker = taught_ranker()
-    assert Gate("ranker", {}).refusal(ranker.state(serving_only=True), ranker.probes()) is None
-
-
-def test_the_gate_refuses_numbers_that_are_not_finite() -> None:
-    ranker = taught_ranker()
-    state = ranker.state(serving_only=True)
-    state["weights"].tensors["bias"][0] = np.nan
-    assert Gate("ranker", {}).refusal(state, []) == "weights.bias holds numbers that are not finite"
-
-
-def test_the_gate_refuses_what_cannot_predict() -> None:
-    ranker = taught_ranker()
-    state = dict(ranker.state(serving_only=True))
-    del state["weights"]
-    assert "cannot predict" in str(Gate("ranker", {}).refusal(state, ranker.probes()))
-
-
-def test_the_gate_refuses_a_candidate_that_breaks_a_taught_pair() -> None:
-    ranker = taught_ranker()
-    state = ranker.state(serving_only=True)
-    state["exemplars-0"].tensors["reply"][:] = 1
-    assert Gate("ranker", {}).refusal(state, ranker.probes()) == "a question that was taught 'r1' would get 'r2'"
+def test_what_the_guard_began_before_it_was_killed_is_carried_out_at_the_next_start(scene: Scene) -> None:
+    scene.learn(*events(10))
+    good = scene.snapshots.live()
+    assert good is not None
+    scene.learn(*events(10, start=10))
+    row = QuarantineRow(
+        model="m",
+        offset=20,
+        since=11,
+        until=None,
+        reason="worse",
+        rolled_back_to=good.version,
+        created_at=now(),
+        ended_at=None,
+        outcome=None,
+    )
+    assert scene.workspace.store.submit(lambda connection: begin(connection, row)).result()
+    scene.started()
+    assert scene.snapshots.frozen() is None  # whoever is not guarded leaves it
+    for _ in range(2):  # and the second start finds nothing to do
+        scene.started(guarded=True)
+        frozen, live = scene.snapshots.frozen(), scene.snapshots.live()
+        assert frozen is not None and frozen.reason == "the guard: worse"
+        assert live is not None and live.version == good.version

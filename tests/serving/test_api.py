@@ -153,6 +153,17 @@ def test_an_event_the_model_cannot_learn_is_refused_with_the_reason_and_the_next
     service.wait_learned("rv", good["offset"])
     fate = service.http.get(f"/v1/models/rv/feedback/{bad['id']}").json()
     assert fate["status"] == "refused" and "overflows" in fate["reason"]
+    newest = service.http.get("/v1/models/rv/refused").json()["refused"][0]
+    assert (newest["id"], newest["offset"], newest["label"]) == (bad["id"], bad["offset"], "a")
+    assert newest["reason"] == fate["reason"] and newest["created_at"]
+    assert service.http.get("/v1/models/tab/refused").json() == {"refused": []}
+
+
+def test_how_soon_feedback_is_live_is_told_with_the_status(service: Service) -> None:
+    for _ in range(3):
+        service.wait_learned("vec", give(service, "vec", input=[1, 1, 1, 1], label="up")["offset"])
+    fresh = service.http.get("/v1/models/vec").json()["freshness_ms"]
+    assert 0 < fresh["p50"] <= fresh["p95"] and fresh["last"] > 0
 
 
 def test_what_is_taken_back_is_unlearned_exactly(service: Service) -> None:
@@ -312,7 +323,12 @@ def test_status_has_the_shape_of_tensorflow_serving(service: Service) -> None:
 def test_models_are_listed_for_every_kind_of_client(service: Service) -> None:
     listed = service.http.get("/v1/models").json()
     assert listed["object"] == "list" and "chat" in listed["models"]
-    assert {"id": "chat", "object": "model", "owned_by": "online", "kind": "ranker"} in listed["data"]
+    chat = next(each for each in listed["data"] if each["id"] == "chat")
+    assert chat.pop("created") > 1_700_000_000
+    card = {"id": "chat", "object": "model", "owned_by": "online", "kind": "ranker", "input": "text", "size": 0}
+    assert chat == card
+    reads = {each["id"]: (each["input"], each["size"]) for each in listed["data"]}
+    assert reads["vec"] == ("vector", 4) and reads["rv"] == ("table", 0)
 
 
 def test_health_readiness_and_metrics_answer(service: Service) -> None:
@@ -390,7 +406,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 INPUT = [0.0, 0.0, 0.0, 0.0]
 
 BAD = {
-    "an unknown model": ("/v1/models/nobody:predict", '{"instances": [1]}', 404, "no model 'nobody'"),
+    "an unknown model": ("/v1/models/nobody:feedback", '{"feedback": []}', 404, "no model 'nobody'"),
     "an unknown prediction": (
         FEEDBACK,
         {"feedback": [{"prediction_id": "nope", "label": "a"}]},
@@ -455,20 +471,20 @@ BAD = {
     "a boolean in a vector": (PREDICT, {"instances": [[0, True, 0, 0]]}, 400, "at 1 it has true"),
     "a number beyond a float": (PREDICT, '{"instances": [[0, 0, 0, 1' + "0" * 400 + "]]}", 400, "too large"),
     "a 10 MB text": ("/v1/models/chat:predict", json.dumps({"instances": ["x" * 10_000_000]}), 413, "max_body_bytes"),
-    "a long text": ("/v1/models/chat:predict", {"instances": ["x" * 9_000]}, 400, "9000 characters"),
+    "a long text": ("/v1/models/chat:predict", {"instances": ["x" * 9_000]}, 413, "9000 characters"),
     "an empty text": ("/v1/models/chat:predict", {"instances": ["  "]}, 400, "instance 0 must be a text"),
-    "100,000-deep JSON": (PREDICT, '{"instances": ' + DEEP + "}", 400, "recursion limit"),
-    "not JSON": (PREDICT, "hello", 400, "Invalid JSON"),
-    "an empty body": (PREDICT, "", 400, "Invalid JSON"),
-    "bytes that are no text": (PREDICT, b'{"instances": ["\xff\xfe"]}', 400, "Invalid JSON"),
+    "100,000-deep JSON": (PREDICT, '{"instances": ' + DEEP + "}", 413, "max_json_depth"),
+    "not JSON": (FEEDBACK, "hello", 400, "Invalid JSON"),
+    "an empty body": (FEEDBACK, "", 400, "Invalid JSON"),
+    "bytes that are no text": (PREDICT, b'{"instances": ["\xff\xfe"]}', 400, "JSON Parse error: Invalid value"),
     "too many instances": (PREDICT, {"instances": [INPUT] * 2_000}, 413, "max_instances"),
     "a label of 10,000 characters": (
         FEEDBACK,
         {"feedback": [{"input": INPUT, "label": "x" * 10_000}]},
-        400,
+        413,
         "10000 characters",
     ),
-    "an empty label": (FEEDBACK, {"feedback": [{"input": INPUT, "label": ""}]}, 400, "0 characters"),
+    "an empty label": (FEEDBACK, {"feedback": [{"input": INPUT, "label": ""}]}, 400, "without a character"),
     "a negative offset": (PREDICT, {"instances": [INPUT], "min_offset": -1}, 400, "min_offset"),
     "a version that is no number": ("/v1/models/vec:rollback", {"version": "../../etc"}, 400, "must be a number"),
     "a version in other digits": ("/v1/models/vec:rollback", {"version": "²"}, 400, "must be a number"),
@@ -513,8 +529,9 @@ def test_an_offset_that_is_not_learned_in_time_is_said(service: Service) -> None
 
 
 def test_an_unknown_path_and_method_are_errors_of_ours(service: Service) -> None:
-    assert service.http.get("/v1/nothing/here").json() == {"error": "GET /v1/nothing/here: Not Found"}
-    assert service.http.put("/v1/models").status_code == 405
+    assert service.http.get("/nothing/here").json() == {"error": "GET /nothing/here: Not Found"}
+    assert service.http.put("/v1/models").json() == {"error": "Malformed request: PUT /v1/models"}
+    assert service.http.put("/healthz").status_code == 405
 
 
 def test_a_caller_that_goes_away_disturbs_nobody(service: Service) -> None:

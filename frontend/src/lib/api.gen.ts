@@ -16,8 +16,50 @@ export interface paths {
         /**
          * Predict
          * @description Answer instances. Each answer is remembered and may be given feedback.
+         *
+         *     With `inputs`, or with a `signature_name`, the answer is as TensorFlow Serving gives it.
          */
         post: operations["predict_v1_models__model__predict_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/versions/{version}:predict": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Predict By Version
+         * @description Answer by this version, if it is at hand: the live one, the one before, or one that has a label.
+         */
+        post: operations["predict_by_version_v1_models__model__versions__version__predict_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/labels/{label}:predict": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Predict By Label
+         * @description Answer by the version that has this label: latest, previous, or one that was given.
+         */
+        post: operations["predict_by_label_v1_models__model__labels__label__predict_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -117,9 +159,12 @@ export interface paths {
         };
         /**
          * Status
-         * @description TensorFlow Serving's model status, and what KServe's and OpenAI's clients look for beside it.
+         * @description TensorFlow Serving's status of every version at hand, the live one first, and what KServe's and OpenAI's clients
+         *     look for beside it.
          *
-         *     Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one.
+         *     Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one. With min_offset:
+         *     of a version that has learned this offset, as soon as there is one. freshness_ms: how soon the newest feedback was
+         *     live, of what came since this server started.
          */
         get: operations["status_v1_models__model__get"];
         put?: never;
@@ -139,7 +184,9 @@ export interface paths {
         };
         /**
          * Replies
-         * @description Every reply, retired ones too, in the order they came.
+         * @description Every reply, retired ones too, in the order they came, with how often it was right where it was given.
+         *
+         *     q: only those with these words.
          */
         get: operations["replies_v1_models__model__replies_get"];
         put?: never;
@@ -161,14 +208,220 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
-        put?: never;
+        /**
+         * Details
+         * @description One reply, its example questions, and what people said about it lately.
+         */
+        get: operations["details_v1_models__model__replies__id__get"];
+        /**
+         * Edit
+         * @description Give a reply another wording, more example questions, or its place back. It holds from its offset on.
+         */
+        put: operations["edit_v1_models__model__replies__id__put"];
         post?: never;
         /**
          * Retire
          * @description Stop giving a reply. What was learned about it is kept, for the day it is added again.
          */
         delete: operations["retire_v1_models__model__replies__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies/{id}/examples/{offset}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Forget Example
+         * @description Take an example question back; it is un-learned exactly.
+         */
+        delete: operations["forget_example_v1_models__model__replies__id__examples__offset__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies:export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description All replies with their example questions, as a file that can be taken in again.
+         */
+        get: operations["export_v1_models__model__replies_export_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies:import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take In
+         * @description Take in a file of replies, all of it in one transaction: nothing where a line is bad, unless those are skipped.
+         *
+         *     dry_run: changes nothing, and tells line by line what would be.
+         */
+        post: operations["take_in_v1_models__model__replies_import_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/unanswered": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Unanswered
+         * @description Questions that were asked lately and would get no reply now either, those that mean much the same together.
+         *
+         *     Send a correction to their predictions, and all of them are answered by it.
+         */
+        get: operations["unanswered_v1_models__model__unanswered_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/chat/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Complete
+         * @description Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
+         *
+         *     The header `X-Message-Id` is kept as what the caller's page calls the answer, so that feedback may come by that name.
+         */
+        post: operations["complete_v1_chat_completions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Ask
+         * @description A page that asks what one thinks of an answer. It changes nothing.
+         */
+        get: operations["ask_v1_models__model__feedback_get"];
+        put?: never;
+        /**
+         * Rate
+         * @description Say what one thinks of an answer, in place of what was said by this URL before. JSON, or the page's form.
+         */
+        post: operations["rate_v1_models__model__feedback_post"];
+        /**
+         * Take Back
+         * @description Take back what was said by this URL.
+         */
+        delete: operations["take_back_v1_models__model__feedback_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Conversations
+         * @description The newest hundred of a user's conversations that have these words in them.
+         */
+        get: operations["conversations_v1_models__model__conversations_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/conversations/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Conversation
+         * @description All that was said in one, and what was thought of it.
+         */
+        get: operations["conversation_v1_models__model__conversations__id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Forget
+         * @description Delete one, and blank its words. What was learned from it stays: take the feedback back, or erase the user.
+         */
+        delete: operations["forget_v1_models__model__conversations__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/predictions/{id}/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Why
+         * @description Why a question gets its reply, by what the live version knows.
+         */
+        get: operations["why_v1_models__model__predictions__id__why_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -218,6 +471,180 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/integrations/open-webui": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Open Webui Event
+         * @description An event of an Open WebUI. Of feedback, what it says there now is made to stand here; others are not looked at.
+         */
+        post: operations["open_webui_event_integrations_open_webui_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/public/scores": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take Score
+         * @description A thumb of LibreChat, in Langfuse's shape. The same id again changes it.
+         */
+        post: operations["take_score_api_public_scores_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/public/scores/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Score
+         * @description A thumb that LibreChat's user took back.
+         */
+        delete: operations["delete_score_api_public_scores__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Report
+         * @description The model's own log, replayed, as a page; 202 and a page that waits while it is made. until: an older one.
+         */
+        get: operations["report_v1_models__model__report_get"];
+        put?: never;
+        /**
+         * Make Report
+         * @description Make it anew, however old the newest one is.
+         */
+        post: operations["make_report_v1_models__model__report_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/report/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Report State
+         * @description Up to where the newest one tells, and how far the next one is. Makes none.
+         */
+        get: operations["report_state_v1_models__model__report_state_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Replays
+         * @description The newest ones, newest first, and what can be sent.
+         */
+        get: operations["replays_v1_replays_get"];
+        put?: never;
+        /**
+         * Send Log
+         * @description Send a log as the body, to be replayed beside the service: whatever `online replay` reads.
+         *
+         *     name: what it is called; its endings tell how it is packed and what it holds.
+         */
+        post: operations["send_log_v1_replays_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/replays/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Replay
+         * @description How far it is, or what became of it.
+         */
+        get: operations["replay_v1_replays__id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Drop Replay
+         * @description End it, if it waits or runs, and forget it with its report.
+         */
+        delete: operations["drop_replay_v1_replays__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/replays/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Replay Report
+         * @description What it came to, as a page; 202 and a page that waits while it is made.
+         */
+        get: operations["replay_report_v1_replays__id__report_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/versions": {
         parameters: {
             query?: never;
@@ -227,7 +654,7 @@ export interface paths {
         };
         /**
          * Versions
-         * @description The versions that are kept, newest first.
+         * @description The versions that are kept, newest first; which can be asked for, and by which names.
          */
         get: operations["versions_v1_models__model__versions_get"];
         put?: never;
@@ -249,9 +676,215 @@ export interface paths {
         put?: never;
         /**
          * Rollback
-         * @description Make an older version live. What is learned from now on goes live again, in a new version.
+         * @description Make an older version live: the one before, if none is named. What is learned from now on goes live again.
          */
         post: operations["rollback_v1_models__model__rollback_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/version_labels/{label}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set Label
+         * @description Give a version a name, or move the name to it: it is verified, and kept as long as it has one.
+         *
+         *     `canary` also has a share of the traffic, the same callers every time; `shadow` is asked everything, and never answers.
+         */
+        put: operations["set_label_v1_models__model__version_labels__label__put"];
+        post?: never;
+        /**
+         * Drop Label
+         * @description Take the name away; the version stays for as long as retention keeps it.
+         */
+        delete: operations["drop_label_v1_models__model__version_labels__label__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/shadow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Shadow
+         * @description How often the version with the label `shadow` would have been right, beside what was answered.
+         */
+        get: operations["shadow_v1_models__model__shadow_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}:freeze": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Freeze
+         * @description Learn nothing more until it is thawed. Feedback is taken meanwhile, and waits in the log.
+         */
+        post: operations["freeze_v1_models__model__freeze_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}:thaw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Thaw
+         * @description Learn what waited, and go on. Where the guard froze it, say first what the quarantine is worth.
+         */
+        post: operations["thaw_v1_models__model__thaw_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/quarantine": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Quarantines
+         * @description What the guard did, newest first: since when, why, and what somebody said of it.
+         */
+        get: operations["quarantines_v1_models__model__quarantine_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/quarantine:end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End Quarantine
+         * @description Say what was set apart is worth: learned after all, or dropped, which un-learns it exactly. Learning goes on.
+         */
+        post: operations["end_quarantine_v1_models__model__quarantine_end_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}:batchPredict": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Batch Predict
+         * @description Answer a whole file, when nobody else asks. The same request again goes on where one failed, or was cut short.
+         */
+        post: operations["batch_predict_v1_models__model__batchPredict_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Jobs
+         * @description Those that wait, run or ended, the newest first.
+         */
+        get: operations["jobs_v1_models__model__jobs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Job
+         * @description How far it is, or what became of it.
+         */
+        get: operations["job_v1_models__model__jobs__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/jobs/{id}:cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel
+         * @description End it; what it had written is removed.
+         */
+        post: operations["cancel_v1_models__model__jobs__id__cancel_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -278,6 +911,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/curve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Curve
+         * @description The prequential curve, in at most so many points. Of a long log that is yet to be counted, as far as that is; the
+         *     event `counted` says when it is done.
+         */
+        get: operations["curve_v1_models__model__curve_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/refused": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Refused
+         * @description The newest feedback that could not be learned and why, newest first.
+         */
+        get: operations["refused_v1_models__model__refused_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/events": {
         parameters: {
             query?: never;
@@ -287,7 +961,7 @@ export interface paths {
         };
         /**
          * Events
-         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, adapted.
+         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted.
          */
         get: operations["events_v1_models__model__events_get"];
         put?: never;
@@ -342,12 +1016,206 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** ChatAnswer */
+        ChatAnswer: {
+            /**
+             * Id
+             * @description the prediction_id that feedback refers to; of a task, which takes none, a name alone
+             */
+            id: string;
+            /**
+             * Object
+             * @constant
+             */
+            object: "chat.completion";
+            /** Created */
+            created: number;
+            /** Model */
+            model: string;
+            /**
+             * System Fingerprint
+             * @description the version that answered
+             */
+            system_fingerprint: string;
+            /** Choices */
+            choices: components["schemas"]["ChatChoice"][];
+            usage: components["schemas"]["ChatUsage"];
+            /**
+             * Feedback Url
+             * @description whoever has it may say what they think of this answer
+             */
+            feedback_url?: string | null;
+        };
+        /** ChatChoice */
+        ChatChoice: {
+            /** Index */
+            index: number;
+            message: components["schemas"]["ChatReply"];
+            /**
+             * Finish Reason
+             * @constant
+             */
+            finish_reason: "stop";
+        };
+        /**
+         * ChatError
+         * @description How OpenAI's clients read an error.
+         */
+        ChatError: {
+            error: components["schemas"]["ChatErrorText"];
+        };
+        /** ChatErrorText */
+        ChatErrorText: {
+            /** Message */
+            message: string;
+            /** Type */
+            type: string;
+            /** Param */
+            param: string | null;
+            /** Code */
+            code: string | null;
+        };
+        /** ChatReply */
+        ChatReply: {
+            /**
+             * Role
+             * @constant
+             */
+            role: "assistant";
+            /** Content */
+            content: string;
+        };
+        /**
+         * ChatUsage
+         * @description In words, by which a model that chooses among whole replies does not reckon.
+         */
+        ChatUsage: {
+            /** Prompt Tokens */
+            prompt_tokens: number;
+            /** Completion Tokens */
+            completion_tokens: number;
+            /** Total Tokens */
+            total_tokens: number;
+        };
         /** ClassifierPrediction */
         ClassifierPrediction: {
             /** Label */
             label: string | null;
             /** Probabilities */
             probabilities: {
+                [key: string]: number;
+            };
+        };
+        /** ConversationAnswer */
+        ConversationAnswer: {
+            /** Id */
+            id: string;
+            /**
+             * Title
+             * @description its first question
+             */
+            title: string;
+            /** Created At */
+            created_at: string;
+            /** Updated At */
+            updated_at: string;
+            /** Turns */
+            turns: number;
+            /**
+             * Said
+             * @description in the order in which it was said
+             */
+            said: components["schemas"]["TurnShown"][];
+        };
+        /** ConversationShown */
+        ConversationShown: {
+            /** Id */
+            id: string;
+            /**
+             * Title
+             * @description its first question
+             */
+            title: string;
+            /** Created At */
+            created_at: string;
+            /** Updated At */
+            updated_at: string;
+            /** Turns */
+            turns: number;
+        };
+        /** ConversationsAnswer */
+        ConversationsAnswer: {
+            /**
+             * Conversations
+             * @description the newest first
+             */
+            conversations: components["schemas"]["ConversationShown"][];
+        };
+        /**
+         * CurveAnswer
+         * @description How often what was served was right, beside baselines that knew what the model knew: `no_change`, the last label
+         *     again, and `majority`, the most frequent so far (of numbers `mean`). Each outcome is counted when it comes, also where it
+         *     is taken back later: so a replay of the log counts the same.
+         */
+        CurveAnswer: {
+            /**
+             * Measure
+             * @enum {string}
+             */
+            measure: "right" | "error";
+            /**
+             * Counted Until
+             * @description the offset up to which all is counted; below `head` where that takes long
+             */
+            counted_until: number;
+            /** Head */
+            head: number;
+            /**
+             * Rated
+             * @description feedback about predictions that had answered something
+             */
+            rated: number;
+            /** Right */
+            right: number;
+            /**
+             * Feedback
+             * @description all of it
+             */
+            feedback: number;
+            /**
+             * Feedback Per Minute
+             * @description within the last minute
+             */
+            feedback_per_minute: number;
+            /** Tallies */
+            tallies: {
+                [key: string]: components["schemas"]["Tally"];
+            };
+            /** Points */
+            points: components["schemas"]["CurvePoint"][];
+        };
+        /**
+         * CurvePoint
+         * @description Outcomes up to number `until`, after those of the point before it. counts, sums: by who answered.
+         */
+        CurvePoint: {
+            /** Until */
+            until: number;
+            /**
+             * Offset
+             * @description of the feedback that was the last of them
+             */
+            offset: number;
+            /** Began */
+            began: string | null;
+            /** Ended */
+            ended: string | null;
+            /** Counts */
+            counts: {
+                [key: string]: number;
+            };
+            /** Sums */
+            sums: {
                 [key: string]: number;
             };
         };
@@ -403,6 +1271,11 @@ export interface components {
             /** Noted At */
             noted_at: string;
         };
+        /** Dropped */
+        Dropped: {
+            /** Id */
+            id: string;
+        };
         /**
          * Erased
          * @description What was blanked: how many feedbacks and predictions of the user.
@@ -423,6 +1296,13 @@ export interface components {
             /** Error */
             error: string;
         };
+        /** ExampleShown */
+        ExampleShown: {
+            /** Text */
+            text: string;
+            /** Offset */
+            offset: number;
+        };
         /** FeedbackAnswer */
         FeedbackAnswer: {
             /** Receipts */
@@ -438,7 +1318,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "accepted" | "learned" | "refused" | "retracted";
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined";
             /** Version */
             version?: string | null;
             /** Reason */
@@ -446,10 +1326,181 @@ export interface components {
             /** Freshness Ms */
             freshness_ms?: number | null;
         };
+        /** Forgotten */
+        Forgotten: {
+            /** Id */
+            id: string;
+            /** Turns */
+            turns: number;
+        };
+        /** FrozenShown */
+        FrozenShown: {
+            /** Since */
+            since: string;
+            /** Reason */
+            reason: string;
+        };
+        /**
+         * Ground
+         * @description How a reply came to its score for one question; the three parts add up to it, in score units.
+         */
+        Ground: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /** Score */
+            score: number;
+            /**
+             * Sums
+             * @description of what the questions it was right for have in common
+             */
+            sums: number;
+            /**
+             * Evidence
+             * @description of rated questions nearby
+             */
+            evidence: number;
+            /**
+             * Standing
+             * @description of its thumbs, whatever was asked
+             */
+            standing: number;
+        };
         /** HTTPValidationError */
         HTTPValidationError: {
             /** Detail */
             detail?: components["schemas"]["ValidationError"][];
+        };
+        /** ImportAnswer */
+        ImportAnswer: {
+            /** Lines */
+            lines: components["schemas"]["ImportedLine"][];
+            /**
+             * Bad
+             * @description lines that cannot be meant
+             */
+            bad: number;
+            /**
+             * Offset
+             * @description from which on all of it is learned; null: nothing was changed
+             */
+            offset: number | null;
+        };
+        /**
+         * ImportedLine
+         * @description does: what it changes; nothing where it is empty. was: the wording that it replaces.
+         */
+        ImportedLine: {
+            /** Line */
+            line: number;
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /** Does */
+            does: ("new" | "reworded" | "examples" | "restored" | "retired")[];
+            /**
+             * Examples
+             * @description how many it adds
+             */
+            examples: number;
+            /** Was */
+            was: string | null;
+            /** Error */
+            error: string | null;
+        };
+        /** JobShown */
+        JobShown: {
+            /**
+             * Input
+             * @description JSONL, CSV or Parquet, plain or .gz or .zst
+             */
+            input: string;
+            /**
+             * Output
+             * @description a folder that is new or empty, or this job's own
+             */
+            output: string;
+            /**
+             * Version
+             * @description a number or a label; the whole job is answered by what that is when it begins
+             * @default latest
+             */
+            version?: number | string;
+            /**
+             * Key
+             * @description field that is told with each prediction, instead of the instance
+             * @default
+             */
+            key?: string;
+            /**
+             * Format
+             * @description default: as the input is named, or JSONL
+             * @default
+             * @enum {string}
+             */
+            format?: "" | "jsonl" | "csv" | "parquet";
+            /**
+             * Shards
+             * @description files of results
+             * @default 4
+             */
+            shards?: number;
+            /**
+             * Max Bad Ratio
+             * @description the share of rows that may fail before the job does
+             * @default 0.5
+             */
+            max_bad_ratio?: number;
+            /** Id */
+            id: string;
+            /** Model */
+            model: string;
+            /** Created At */
+            created_at: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "running" | "done" | "failed" | "cancelled";
+            /**
+             * Model Version
+             * @description the version that answers; null before it has begun
+             */
+            model_version?: string | null;
+            /**
+             * Rows
+             * @description in the input; 0 before it has begun
+             * @default 0
+             */
+            rows?: number;
+            /**
+             * Done
+             * @description of these, that are done: results and errors
+             * @default 0
+             */
+            done?: number;
+            /**
+             * Results
+             * @default 0
+             */
+            results?: number;
+            /**
+             * Errors
+             * @default 0
+             */
+            errors?: number;
+            /**
+             * Error
+             * @description why it failed
+             */
+            error?: string | null;
+        };
+        /** JobsAnswer */
+        JobsAnswer: {
+            /** Jobs */
+            jobs: components["schemas"]["JobShown"][];
         };
         /** LabelShown */
         LabelShown: {
@@ -471,16 +1522,144 @@ export interface components {
             /** Labels */
             labels: components["schemas"]["LabelShown"][];
         };
+        /** ModelCard */
+        ModelCard: {
+            /** Id */
+            id: string;
+            /**
+             * Object
+             * @constant
+             */
+            object: "model";
+            /**
+             * Created
+             * @description when its live version was made, in s since 1970; 0: there is none yet
+             */
+            created: number;
+            /** Owned By */
+            owned_by: string;
+            /** Kind */
+            kind: string;
+            /**
+             * Input
+             * @description what an instance is
+             * @enum {string}
+             */
+            input: "text" | "vector" | "table";
+            /**
+             * Size
+             * @description of a vector: how many numbers; 0: any, or none
+             */
+            size: number;
+        };
+        /** ModelsAnswer */
+        ModelsAnswer: {
+            /**
+             * Object
+             * @constant
+             */
+            object: "list";
+            /** Data */
+            data: components["schemas"]["ModelCard"][];
+            /** Models */
+            models: string[];
+        };
+        /**
+         * OpenCluster
+         * @description Questions that mean much the same.
+         */
+        OpenCluster: {
+            /** Asked */
+            asked: number;
+            /** Questions */
+            questions: components["schemas"]["OpenQuestion"][];
+        };
+        /** OpenQuestion */
+        OpenQuestion: {
+            /** Text */
+            text: string;
+            /**
+             * Predictions
+             * @description ids of those that asked so, the newest first
+             */
+            predictions: string[];
+            /** Asked At */
+            asked_at: string;
+        };
+        /**
+         * OutsideAnswer
+         * @description What became of it here. waiting: it will be looked up again. ignored: it is about nothing that was answered here.
+         */
+        OutsideAnswer: {
+            /** Id */
+            id: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "accepted" | "retracted" | "ignored" | "waiting";
+        };
         /** PredictAnswer */
         PredictAnswer: {
             /** Predictions */
             predictions: (components["schemas"]["RankerPrediction"] | components["schemas"]["ClassifierPrediction"] | components["schemas"]["RegressorPrediction"])[];
             /** Prediction Ids */
             prediction_ids: string[];
+            /**
+             * Feedback Urls
+             * @description one a prediction: whoever has it may say what they think of that one
+             */
+            feedback_urls?: string[];
             /** Model Version */
             model_version: string;
             /** Learned Until */
             learned_until: number;
+        };
+        /** Progress */
+        Progress: {
+            /**
+             * What
+             * @description what is being done
+             */
+            what: string;
+            /**
+             * Percent
+             * @description how much of it is done
+             */
+            percent: number;
+        };
+        /**
+         * QuarantineShown
+         * @description What the guard set apart: the feedback since an offset, until somebody says what it is worth.
+         */
+        QuarantineShown: {
+            /**
+             * Offset
+             * @description of the feedback that showed it
+             */
+            offset: number;
+            /** Since */
+            since: number;
+            /** Until */
+            until: number | null;
+            /** Reason */
+            reason: string;
+            /**
+             * Rolled Back To
+             * @description the version that answers since; null: there was none to go back to
+             */
+            rolled_back_to: number | null;
+            /** Created At */
+            created_at: string;
+            /** Ended At */
+            ended_at: string | null;
+            /** Outcome */
+            outcome: ("learned" | "dropped") | null;
+        };
+        /** QuarantinesAnswer */
+        QuarantinesAnswer: {
+            /** Quarantines */
+            quarantines: components["schemas"]["QuarantineShown"][];
         };
         /** RankedReply */
         RankedReply: {
@@ -513,7 +1692,55 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "accepted" | "learned" | "refused" | "retracted";
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined";
+        };
+        /** RefusedAnswer */
+        RefusedAnswer: {
+            /** Refused */
+            refused: components["schemas"]["RefusedShown"][];
+        };
+        /**
+         * RefusedCandidate
+         * @description What the gate did not let go live, and went on refusing: times in all, the last one having learned `until`.
+         */
+        RefusedCandidate: {
+            /**
+             * Learned Until
+             * @description what the first of them had learned
+             */
+            learned_until: number;
+            /** Until */
+            until: number;
+            /** Times */
+            times: number;
+            /** Reason */
+            reason: string;
+            /** Created At */
+            created_at: string;
+        };
+        /**
+         * RefusedShown
+         * @description An event that the model could not learn; it was set aside, and learning went on.
+         */
+        RefusedShown: {
+            /** Offset */
+            offset: number;
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "retraction";
+            /**
+             * Label
+             * @description what it said was right, or was answered
+             */
+            label: string;
+            /** Reason */
+            reason: string;
+            /** Created At */
+            created_at: string | null;
         };
         /**
          * RegressorPrediction
@@ -527,10 +1754,97 @@ export interface components {
             /** High */
             high: number | null;
         };
+        /** ReplayShown */
+        ReplayShown: {
+            /** Id */
+            id: string;
+            /**
+             * Name
+             * @description what its sender calls the log
+             */
+            name: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Created At */
+            created_at: string;
+            /**
+             * Models
+             * @description on what it is replayed; empty until it is known which fit
+             */
+            models: string[];
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "waiting" | "running" | "done" | "failed";
+            /** @description of one that waits or runs */
+            progress: components["schemas"]["Progress"] | null;
+            /**
+             * Error
+             * @description why it failed
+             */
+            error: string | null;
+        };
+        /** ReplaysAnswer */
+        ReplaysAnswer: {
+            /** Replays */
+            replays: components["schemas"]["ReplayShown"][];
+            /**
+             * Kinds
+             * @description the kinds of models that a log can be replayed on
+             */
+            kinds: string[];
+            /**
+             * Max Bytes
+             * @description the largest log that is taken
+             */
+            max_bytes: number;
+        };
         /** RepliesAnswer */
         RepliesAnswer: {
             /** Replies */
-            replies: components["schemas"]["ReplyShown"][];
+            replies: components["schemas"]["ReplyListed"][];
+        };
+        /** ReplyDetails */
+        ReplyDetails: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /** Active */
+            active: boolean;
+            /** Offset */
+            offset: number;
+            /** Examples */
+            examples: components["schemas"]["ExampleShown"][];
+            /**
+             * Taught
+             * @description the newest feedback about it, newest first
+             */
+            taught: components["schemas"]["TaughtShown"][];
+        };
+        /** ReplyListed */
+        ReplyListed: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /** Active */
+            active: boolean;
+            /** Offset */
+            offset: number;
+            /**
+             * Examples
+             * @description questions that were added with it
+             */
+            examples: number;
+            /**
+             * Rated
+             * @description outcomes that said something about it where it was given
+             */
+            rated: number;
+            /** Right */
+            right: number;
         };
         /** ReplyRef */
         ReplyRef: {
@@ -550,12 +1864,139 @@ export interface components {
             /** Offset */
             offset: number;
         };
+        /**
+         * ReportState
+         * @description The newest report of a model's own log, and the one that is being made, if one is.
+         */
+        ReportState: {
+            /**
+             * Until
+             * @description the offset up to which it tells; null: there is none yet
+             */
+            until: number | null;
+            /** Made At */
+            made_at: string | null;
+            /**
+             * Head
+             * @description the newest offset of the log
+             */
+            head: number;
+            making: components["schemas"]["Progress"] | null;
+            /**
+             * Failed
+             * @description why the last attempt failed, until the next one
+             */
+            failed: string | null;
+        };
         /** RollbackAnswer */
         RollbackAnswer: {
             /** Version */
             version: string;
             /** Learned Until */
             learned_until: number;
+        };
+        /**
+         * SaidAbout
+         * @description One feedback about a turn that stands.
+         */
+        SaidAbout: {
+            /** Id */
+            id: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined";
+            /** Version */
+            version?: string | null;
+            /** Reward */
+            reward?: number | null;
+            /** Label */
+            label?: string | null;
+            /** Correction */
+            correction?: string | null;
+            /** Reason */
+            reason?: string | null;
+            /** Comment */
+            comment?: string | null;
+        };
+        /**
+         * ShadowAnswer
+         * @description How the version with the label shadow would have done, beside what was answered.
+         */
+        ShadowAnswer: {
+            /**
+             * Version
+             * @description null: no version has the label
+             */
+            version: string | null;
+            /** Answered */
+            answered: number;
+            /**
+             * Judged
+             * @description with feedback that says what was right
+             */
+            judged: number;
+            /** Shadow Right */
+            shadow_right: number;
+            /** Live Right */
+            live_right: number;
+        };
+        /** Tally */
+        Tally: {
+            /**
+             * Judged
+             * @description how many outcomes said something about its answers
+             */
+            judged: number;
+            /**
+             * Total
+             * @description how many of those were right; of numbers, the sum of their absolute errors
+             */
+            total: number;
+        };
+        /**
+         * TaughtShown
+         * @description What somebody said about a reply: that it is right for a question, or (`right` false) that it is not.
+         */
+        TaughtShown: {
+            /** Question */
+            question: string;
+            /** Feedback Id */
+            feedback_id: string;
+            /** Offset */
+            offset: number;
+            /** Right */
+            right: boolean;
+        };
+        /** TurnShown */
+        TurnShown: {
+            /** Prediction Id */
+            prediction_id: string;
+            /**
+             * Question
+             * @description null where it was erased
+             */
+            question: string | null;
+            reply: components["schemas"]["ReplyRef"] | null;
+            /** Candidates */
+            candidates: components["schemas"]["RankedReply"][];
+            /**
+             * Besides
+             * @description replies that were not wanted
+             */
+            besides: string[];
+            /** Model Version */
+            model_version: string;
+            /** Created At */
+            created_at: string;
+            /** Feedback */
+            feedback: components["schemas"]["SaidAbout"][];
+        };
+        /** UnansweredAnswer */
+        UnansweredAnswer: {
+            /** Clusters */
+            clusters: components["schemas"]["OpenCluster"][];
         };
         /** ValidationError */
         ValidationError: {
@@ -569,6 +2010,18 @@ export interface components {
             input?: unknown;
             /** Context */
             ctx?: Record<string, never>;
+        };
+        /** VersionLabel */
+        VersionLabel: {
+            /** Label */
+            label: string;
+            /** Version */
+            version: string;
+            /**
+             * Percent
+             * @description of the canary: the share of the traffic that it answers
+             */
+            percent: number;
         };
         /** VersionShown */
         VersionShown: {
@@ -594,11 +2047,90 @@ export interface components {
             };
             /** Live */
             live: boolean;
+            /**
+             * Labels
+             * @description its names: latest (the live one), previous, and those it was given
+             */
+            labels: string[];
+            /**
+             * State
+             * @description whether it can be asked for
+             * @enum {string}
+             */
+            state: "START" | "LOADING" | "AVAILABLE" | "END";
         };
         /** VersionsAnswer */
         VersionsAnswer: {
             /** Versions */
             versions: components["schemas"]["VersionShown"][];
+            /**
+             * Refused
+             * @description candidates that the gate refused, newest first
+             */
+            refused: components["schemas"]["RefusedCandidate"][];
+            /** Labels */
+            labels: components["schemas"]["VersionLabel"][];
+            /** @description since when nothing is learned, and why; null where the model learns */
+            frozen: components["schemas"]["FrozenShown"] | null;
+        };
+        /** WhyAnswer */
+        WhyAnswer: {
+            /**
+             * Model Version
+             * @description the version that explains: the live one
+             */
+            model_version: string;
+            /**
+             * Answered By
+             * @description the version that answered
+             */
+            answered_by: string;
+            /**
+             * Settled
+             * @description the reply that the last word on this very question asks for
+             */
+            settled: string | null;
+            /**
+             * Grounds
+             * @description the reply that was given, then the best of the others
+             */
+            grounds: components["schemas"]["Ground"][];
+            /**
+             * Witnesses
+             * @description the nearest first
+             */
+            witnesses: components["schemas"]["Witness"][];
+        };
+        /**
+         * Witness
+         * @description A question nearby that was rated, or an example.
+         */
+        Witness: {
+            /**
+             * Question
+             * @description null where it was erased
+             */
+            question: string | null;
+            reply: components["schemas"]["ReplyRef"];
+            /**
+             * Likeness
+             * @description cosine of the two questions
+             */
+            likeness: number;
+            /**
+             * Reward
+             * @description -1 to 1
+             */
+            reward: number;
+            /**
+             * Said
+             * @enum {string}
+             */
+            said: "correction" | "thumb" | "example";
+            /** Feedback Id */
+            feedback_id: string | null;
+            /** Offset */
+            offset: number;
         };
         /**
          * PredictRequest
@@ -630,6 +2162,87 @@ export interface components {
              * @default true
              */
             record?: boolean;
+            /**
+             * Conversation
+             * @description keep it there, for this user to come back to
+             * @default null
+             */
+            conversation?: string | null;
+            /**
+             * Besides
+             * @description answers not to give: asks for another
+             */
+            besides?: string[];
+        };
+        /**
+         * BatchPredictRequest
+         * @description A file of instances to be answered, and a folder for the results; both lie under one of the setting job_folders.
+         */
+        BatchPredictRequest: {
+            /**
+             * Input
+             * @description JSONL, CSV or Parquet, plain or .gz or .zst
+             */
+            input: string;
+            /**
+             * Output
+             * @description a folder that is new or empty, or this job's own
+             */
+            output: string;
+            /**
+             * Version
+             * @description a number or a label; the whole job is answered by what that is when it begins
+             * @default latest
+             */
+            version?: number | string;
+            /**
+             * Key
+             * @description field that is told with each prediction, instead of the instance
+             * @default
+             */
+            key?: string;
+            /**
+             * Format
+             * @description default: as the input is named, or JSONL
+             * @default
+             * @enum {string}
+             */
+            format?: "" | "jsonl" | "csv" | "parquet";
+            /**
+             * Shards
+             * @description files of results
+             * @default 4
+             */
+            shards?: number;
+            /**
+             * Max Bad Ratio
+             * @description the share of rows that may fail before the job does
+             * @default 0.5
+             */
+            max_bad_ratio?: number;
+        };
+        /**
+         * EditReply
+         * @description What is to be another; whatever is not there stays as it is.
+         */
+        EditReply: {
+            /**
+             * Text
+             * @description its new wording; the id and all that was learned about it stay
+             * @default null
+             */
+            text?: string | null;
+            /**
+             * Examples
+             * @description questions to add
+             */
+            examples?: string[];
+            /**
+             * Active
+             * @description whether it is given: false retires it, true restores it
+             * @default null
+             */
+            active?: boolean | null;
         };
         /**
          * FeedbackItem
@@ -691,6 +2304,36 @@ export interface components {
             /** Feedback */
             feedback: components["schemas"]["FeedbackItem"][];
         };
+        /** EndQuarantine */
+        EndQuarantine: {
+            /**
+             * Outcome
+             * @enum {string}
+             */
+            outcome: "learned" | "dropped";
+        };
+        /** FreezeRequest */
+        FreezeRequest: {
+            /**
+             * Reason
+             * @default
+             */
+            reason?: string;
+        };
+        /** LabelRequest */
+        LabelRequest: {
+            /**
+             * Version
+             * @description a number or another label
+             */
+            version: string | number;
+            /**
+             * Percent
+             * @description of the canary: the share of the traffic that it answers
+             * @default 0
+             */
+            percent?: number;
+        };
         /** NewReply */
         NewReply: {
             /** Text */
@@ -705,8 +2348,168 @@ export interface components {
         };
         /** RollbackRequest */
         RollbackRequest: {
-            /** Version */
-            version: string | number;
+            /**
+             * Version
+             * @description a number or a label
+             * @default previous
+             */
+            version?: string | number;
+        };
+        /** ChatMessage */
+        ChatMessage: {
+            /** Role */
+            role: string;
+            /**
+             * Content
+             * @default null
+             */
+            content?: string | components["schemas"]["ChatPart"][] | null;
+        };
+        /** ChatPart */
+        ChatPart: {
+            /** Type */
+            type: string;
+            /**
+             * Text
+             * @default null
+             */
+            text?: string | null;
+        };
+        /**
+         * ChatUser
+         * @description A user as Open WebUI's pipelines are told of one.
+         */
+        ChatUser: {
+            /** Id */
+            id: string;
+        };
+        /** StreamOptions */
+        StreamOptions: {
+            /**
+             * Include Usage
+             * @default false
+             */
+            include_usage?: boolean;
+        };
+        /**
+         * ChatRequest
+         * @description The last message of the user is the question; what was said before it is not looked at.
+         */
+        ChatRequest: {
+            /**
+             * Model
+             * @description the name of a ranker
+             */
+            model: string;
+            /** Messages */
+            messages: components["schemas"]["ChatMessage"][];
+            /**
+             * Stream
+             * @default false
+             */
+            stream?: boolean | null;
+            /** @default null */
+            stream_options?: components["schemas"]["StreamOptions"] | null;
+            /**
+             * N
+             * @default 1
+             */
+            n?: 1 | null;
+            /**
+             * User
+             * @default null
+             */
+            user?: string | components["schemas"]["ChatUser"] | null;
+            /**
+             * Metadata
+             * @description of this only `task` is looked at: no question then
+             * @default null
+             */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
+        };
+        /**
+         * LinkedFeedback
+         * @description What somebody thought of the prediction of a feedback_url: exactly one of reward, label and correction.
+         */
+        LinkedFeedback: {
+            /**
+             * Reward
+             * @default null
+             */
+            reward?: number | null;
+            /**
+             * Label
+             * @default null
+             */
+            label?: string | number | null;
+            /**
+             * Correction
+             * @default null
+             */
+            correction?: string | null;
+            /**
+             * Reason
+             * @default null
+             */
+            reason?: string | null;
+            /**
+             * Comment
+             * @default null
+             */
+            comment?: string | null;
+        };
+        /** OutsideSubject */
+        OutsideSubject: {
+            /**
+             * Id
+             * @default null
+             */
+            id?: string | number | null;
+        };
+        /**
+         * OutsideEvent
+         * @description An event as Open WebUI's webhooks send it; the rest of it is not looked at.
+         */
+        OutsideEvent: {
+            /** Event */
+            event: string;
+            /** @default null */
+            subject?: components["schemas"]["OutsideSubject"] | null;
+        };
+        /**
+         * Score
+         * @description A score as Langfuse takes it, as far as LibreChat sends it; the rest is not looked at.
+         */
+        Score: {
+            /**
+             * Id
+             * @default null
+             */
+            id?: string | null;
+            /** Traceid */
+            traceId: string;
+            /** Name */
+            name: string;
+            /**
+             * Value
+             * @description 1 for a thumb up, 0 for one down, null for none
+             * @default null
+             */
+            value?: number | boolean | null;
+            /**
+             * Comment
+             * @default null
+             */
+            comment?: string | null;
+            /**
+             * Metadata
+             * @default null
+             */
+            metadata?: {
+                [key: string]: unknown;
+            } | null;
         };
     };
     responses: never;
@@ -722,6 +2525,150 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PredictRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PredictAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    predict_by_version_v1_models__model__versions__version__predict_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                version: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PredictRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PredictAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    predict_by_label_v1_models__model__labels__label__predict_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
                 model: string;
             };
             cookie?: never;
@@ -1078,7 +3025,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": unknown;
+                    "application/json": components["schemas"]["ModelsAnswer"];
                 };
             };
             /** @description the request cannot be meant; nothing changed */
@@ -1121,7 +3068,12 @@ export interface operations {
     };
     status_v1_models__model__get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description tell of a version that has learned this offset */
+                min_offset?: number | null;
+                /** @description how long min_offset may wait, in ms */
+                timeout_ms?: number;
+            };
             header?: never;
             path: {
                 model: string;
@@ -1188,7 +3140,10 @@ export interface operations {
     };
     replies_v1_models__model__replies_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description all of them stand in its text, or in one of its example questions */
+                q?: string;
+            };
             header?: never;
             path: {
                 model: string;
@@ -1324,6 +3279,146 @@ export interface operations {
             };
         };
     };
+    details_v1_models__model__replies__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplyDetails"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    edit_v1_models__model__replies__id__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditReply"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplyShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     retire_v1_models__model__replies__id__delete: {
         parameters: {
             query?: never;
@@ -1343,6 +3438,868 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    forget_example_v1_models__model__replies__id__examples__offset__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                offset: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    export_v1_models__model__replies_export_get: {
+        parameters: {
+            query?: {
+                format?: "jsonl" | "csv";
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    take_in_v1_models__model__replies_import_post: {
+        parameters: {
+            query?: {
+                format?: "jsonl" | "csv";
+                dry_run?: boolean;
+                skip_bad?: boolean;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    unanswered_v1_models__model__unanswered_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnansweredAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    complete_v1_chat_completions_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChatRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description no such model, or one that does not chat */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatError"];
+                };
+            };
+        };
+    };
+    ask_v1_models__model__feedback_get: {
+        parameters: {
+            query: {
+                prediction_id: string;
+                signature: string;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description the signature is not valid */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    rate_v1_models__model__feedback_post: {
+        parameters: {
+            query: {
+                prediction_id: string;
+                signature: string;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LinkedFeedback"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description the signature is not valid */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    take_back_v1_models__model__feedback_delete: {
+        parameters: {
+            query: {
+                prediction_id: string;
+                signature: string;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description the signature is not valid */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    conversations_v1_models__model__conversations_get: {
+        parameters: {
+            query?: {
+                /** @description stand in one of its questions or replies */
+                q?: string;
+            };
+            header: {
+                /** @description the user that the predictions were asked for */
+                "X-User": string;
+            };
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationsAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    conversation_v1_models__model__conversations__id__get: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description the user that the predictions were asked for */
+                "X-User": string;
+            };
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    forget_v1_models__model__conversations__id__delete: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description the user that the predictions were asked for */
+                "X-User": string;
+            };
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Forgotten"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    why_v1_models__model__predictions__id__why_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhyAnswer"];
                 };
             };
             /** @description the request cannot be meant; nothing changed */
@@ -1595,6 +4552,749 @@ export interface operations {
             };
         };
     };
+    open_webui_event_integrations_open_webui_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OutsideEvent"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutsideAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    take_score_api_public_scores_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Score"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutsideAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_score_api_public_scores__id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OutsideAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    report_v1_models__model__report_get: {
+        parameters: {
+            query?: {
+                until?: number | null;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description it is being made: ask again */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": unknown;
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    make_report_v1_models__model__report_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportState"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    report_state_v1_models__model__report_state_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportState"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    replays_v1_replays_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplaysAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_log_v1_replays_post: {
+        parameters: {
+            query: {
+                name: string;
+                /** @description KIND or KIND:NAME=VALUE,...; none: those that fit */
+                model?: string[];
+                /** @description the label's column, of a CSV or Parquet */
+                label?: string;
+                format?: "" | "jsonl" | "csv" | "parquet" | "vw" | "dsjson";
+                /** @description the share of unusable lines that is borne */
+                max_bad_ratio?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": unknown;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    replay_v1_replays__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    drop_replay_v1_replays__id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dropped"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    replay_report_v1_replays__id__report_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description it is being made: ask again */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": unknown;
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     versions_v1_models__model__versions_get: {
         parameters: {
             query?: never;
@@ -1733,6 +5433,759 @@ export interface operations {
             };
         };
     };
+    set_label_v1_models__model__version_labels__label__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionLabel"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    drop_label_v1_models__model__version_labels__label__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    shadow_v1_models__model__shadow_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShadowAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    freeze_v1_models__model__freeze_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FreezeRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FrozenShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    thaw_v1_models__model__thaw_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    quarantines_v1_models__model__quarantine_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuarantinesAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    end_quarantine_v1_models__model__quarantine_end_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EndQuarantine"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuarantineShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    batch_predict_v1_models__model__batchPredict_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchPredictRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    jobs_v1_models__model__jobs_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobsAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    job_v1_models__model__jobs__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    cancel_v1_models__model__jobs__id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobShown"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     drift_v1_models__model__drift_get: {
         parameters: {
             query?: never;
@@ -1751,6 +6204,142 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DriftAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    curve_v1_models__model__curve_get: {
+        parameters: {
+            query?: {
+                points?: number;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CurveAnswer"];
+                };
+            };
+            /** @description the request cannot be meant; nothing changed */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description no such model, prediction, feedback, reply, label or version */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description more than a limit allows */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description the store cannot be reached now; nothing changed */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    refused_v1_models__model__refused_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RefusedAnswer"];
                 };
             };
             /** @description the request cannot be meant; nothing changed */

@@ -1,4 +1,4 @@
-/* Who is talking: a random key that stays in this browser. It names nobody. */
+/* Who is talking: a random key that stays in this browser, which names nobody; an operator's key, while the tab is open. */
 
 const KEY = 'online.user';
 
@@ -19,5 +19,27 @@ export function browserKey(): string {
     return known ?? key;
   } catch {
     return key; // storage may be forbidden; then the key lives as long as the page
+  }
+}
+
+export const ADMIN_KEY = 'online.admin-key';
+
+/** Where a key may stay while the tab is open. */
+export type Keys = Pick<Storage, 'getItem' | 'setItem'>;
+
+/** The tab's own; null where the browser forbids it. */
+export function tabKeys(): Keys | null {
+  try {
+    return sessionStorage;
+  } catch {
+    return null;
+  }
+}
+
+export function knownKey(keys: Keys | null): string | null {
+  try {
+    return keys?.getItem(ADMIN_KEY) ?? null;
+  } catch {
+    return null;
   }
 }

@@ -5,6 +5,7 @@ export type Action =
   | { do: 'choose'; index: number }
   | { do: 'teach' }
   | { do: 'undo' }
+  | { do: 'another' }
   | { do: 'help' }
   | { do: 'compose' };
 
@@ -21,7 +22,8 @@ export const BINDINGS: Binding[] = [
   { keys: ['2'], action: { do: 'choose', index: 1 }, means: 'Choose the second' },
   { keys: ['3'], action: { do: 'choose', index: 2 }, means: 'Choose the third' },
   { keys: ['t'], action: { do: 'teach' }, means: 'Teach the reply it should have given' },
-  { keys: ['z'], action: { do: 'undo' }, means: 'Undo the last feedback' },
+  { keys: ['z'], action: { do: 'undo' }, means: 'Undo the last feedback or forgetting' },
+  { keys: ['r'], action: { do: 'another' }, means: 'Ask for another reply' },
   { keys: ['/', 'Escape'], action: { do: 'compose' }, means: 'Back to your question' },
   { keys: ['?'], action: { do: 'help' }, means: 'Show these keys' },
 ];

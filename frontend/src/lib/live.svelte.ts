@@ -5,13 +5,18 @@
    poll, if no events/
 */
 
-import type { Api } from './api';
+import type { ModelApi } from './api';
 import type { ServerEvent } from './events';
-import type { FeedbackFate, Learner, Receipt, Version } from './schema';
+import type { FeedbackFate, Frozen, Learner, Receipt, Version } from './schema';
 
 const POLL_MS = 1000;
 const VERSIONS_SHOWN = 8;
 
+/** What it asks of a model, whichever. */
+export type LiveApi = Pick<
+  ModelApi<unknown, unknown>,
+  'versions' | 'rollBack' | 'feedback' | 'learner' | 'events'
+>;
 export type Pause = (ms: number) => Promise<void>;
 
 interface Waiting {
@@ -29,7 +34,16 @@ export class Live {
   /** Whether the event stream is up; while it is not, a poll stands in for it. */
   streaming = $state(false);
 
+  frozen = $state.raw<Frozen | null>(null);
   learnerPaused = $derived(this.learner?.state === 'stopped' || this.learner?.state === 'restarting');
+  /** Why feedback that is saved is not learned for now; null where it is. */
+  held = $derived(
+    this.frozen !== null
+      ? `set apart until learning goes on: ${this.frozen.reason || 'it was frozen'}`
+      : this.learnerPaused
+        ? 'learned as soon as the learner is back'
+        : null,
+  );
   shownVersions = $derived(this.versions.slice(0, VERSIONS_SHOWN));
 
   private waiting: Waiting[] = [];
@@ -40,13 +54,20 @@ export class Live {
   private stopped = false;
 
   constructor(
-    private api: Api,
+    private api: LiveApi,
     private pause: Pause,
+    /** Whoever else wants to know what happens, after it is known here. */
+    private heard: (event: ServerEvent) => void = () => {},
   ) {}
 
+  /** May be started again after a stop: those who wait meanwhile learn then what became of their feedback. */
   start() {
+    this.stopped = false;
     this.stopEvents = this.api.events(
-      (event) => this.take(event),
+      (event) => {
+        this.take(event);
+        this.heard(event);
+      },
       () => this.lose(),
     );
     void this.pollUntilStreaming();
@@ -54,6 +75,7 @@ export class Live {
 
   stop() {
     this.stopped = true;
+    this.streaming = false;
     this.stopEvents();
   }
 
@@ -89,6 +111,7 @@ export class Live {
       case 'status':
         this.streaming = true;
         this.learner = event.learner;
+        this.frozen = event.frozen ?? null;
         this.see(event.version, event.learned_until);
         void this.listVersions();
         return this.wake(() => true); // after a gap in the stream, anything may have happened
@@ -100,6 +123,14 @@ export class Live {
       case 'rolled_back':
         this.see(event.version, event.learned_until);
         return void this.listVersions();
+      case 'frozen':
+        this.frozen = event.frozen;
+        return;
+      case 'labelled':
+        return void this.listVersions();
+      case 'adapted':
+      case 'counted':
+        return;
       default:
         return this.wake(({ id }) => id === event.id);
     }
@@ -142,7 +173,7 @@ export class Live {
   }
 
   /** One list at a time: where versions come faster than lists, those that came meanwhile share the next one. */
-  private async listVersions() {
+  async listVersions() {
     this.listAgain = true;
     if (this.listing) return;
     this.listing = true;

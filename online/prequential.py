@@ -1,9 +1,81 @@
-"""A learning curve of any length in bounded memory: sums over stretches that double in width when there are too many."""
+"""How answers are counted against what came back, in the order it happened; a replay and a server count alike.
 
+    event + what was answered --> judged --> Curve    of any length in bounded memory: sums over stretches that double
+    event that says what is right --> Baselines       in width when there are too many
+
+A label or a correction judges everybody; a 👍 says that what was answered is right, so that everybody is judged as well; a
+👎 judges those who would have answered the same, and is silent about the others.
+"""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from online.schemas import Event
+
 MOST = 512  # stretches; there are never fewer than half as many once there were
+
+
+def tells_what_is_right(event: Event) -> bool:
+    """A label, a correction, or a reward for what was right."""
+    return event.kind in ("label", "correction") or (event.kind == "reward" and event.reward >= 0.5)
+
+
+def judged(event: Event, answers: Mapping[str, str | None]) -> dict[str, float]:
+    """1 where an answer is right by this event, 0 where it is wrong; without those it is silent about."""
+    up = tells_what_is_right(event)
+    return {
+        name: float(up and choice == event.label) for name, choice in answers.items() if up or choice == event.label
+    }
+
+
+@dataclass(slots=True)
+class Hits:
+    judged: int = 0
+    right: int = 0
+
+    def add(self, right: bool) -> None:
+        self.judged += 1
+        self.right += right
+
+    @property
+    def share(self) -> float | None:
+        return round(self.right / self.judged, 6) if self.judged else None
+
+
+@dataclass(slots=True)
+class Baselines:
+    """Who knows labels alone: no-change, the last; majority, the most frequent so far, of equals the first to be so."""
+
+    seen: Counter[str] = field(default_factory=Counter)
+    last: str | None = None
+    most: str | None = None
+
+    def saw(self, label: str) -> None:
+        self.seen[label] += 1
+        if self.most is None or self.seen[label] > self.seen[self.most]:
+            self.most = label
+        self.last = label
+
+    def guesses(self) -> dict[str, str | None]:
+        return {"no_change": self.last, "majority": self.most}
+
+
+@dataclass(slots=True)
+class NumberBaselines:
+    """The same for numbers: no-change, the last; and their mean."""
+
+    count: int = 0
+    last: float = 0.0
+    mean: float = 0.0
+
+    def saw(self, number: float) -> None:
+        self.last = number
+        self.count += 1
+        self.mean += (number - self.mean) / self.count
+
+    def guesses(self) -> dict[str, float]:
+        return {"no_change": self.last, "mean": self.mean} if self.count else {}
 
 
 @dataclass(slots=True)

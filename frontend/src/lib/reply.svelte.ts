@@ -1,0 +1,94 @@
+/* One reply: what it says, the questions it is an example for, what people said about it, and all that can be done to it. */
+
+import { ApiError, type RepertoireApi } from './api';
+import { Change } from './change.svelte';
+import type { Live } from './live.svelte';
+import type { EditReply, ReplyDetails } from './schema';
+import { messageOf } from './words';
+
+export class OneReply {
+  /** null until the service has answered, and where there is none. */
+  details = $state.raw<ReplyDetails | null>(null);
+  missing = $state(false);
+  problem = $state<string | null>(null);
+  /** Its wording while that is edited; null: it is not. */
+  draft = $state<string | null>(null);
+  questionDraft = $state('');
+  /** The last one that was made here. */
+  change = $state.raw<Change | null>(null);
+
+  busy = $derived(this.change !== null && !this.change.saved && this.change.failed === null);
+
+  constructor(
+    private api: RepertoireApi,
+    private live: Live,
+    readonly id: string,
+    /** Called after each change. */
+    private changed: () => void,
+  ) {}
+
+  async load(): Promise<void> {
+    try {
+      this.details = await this.api.replyDetails(this.id);
+      [this.missing, this.problem] = [false, null];
+    } catch (error) {
+      this.missing = error instanceof ApiError && error.status === 404;
+      if (this.missing) this.details = null;
+      else this.problem = messageOf(error);
+    }
+  }
+
+  edit() {
+    this.draft = this.details?.text ?? null;
+  }
+
+  cancel() {
+    this.draft = null;
+  }
+
+  /** Words that could not be saved stay in the box. */
+  async save(): Promise<void> {
+    const text = this.draft?.trim() ?? '';
+    if (text === '' || this.busy) return;
+    if (text !== this.details?.text && !(await this.put({ text }))) return;
+    this.draft = null;
+  }
+
+  async addQuestion(): Promise<void> {
+    const question = this.questionDraft.trim();
+    if (question === '' || this.busy) return;
+    if (await this.put({ examples: [question] }, 'question added')) this.questionDraft = '';
+  }
+
+  forgetQuestion(offset: number): Promise<boolean> {
+    const forget = async () => (await this.api.forgetExample(this.id, offset)).offset;
+    return this.make(forget, 'question taken back', 'un-learned in');
+  }
+
+  /** Takes back what somebody said about it. */
+  takeBack(feedbackId: string): Promise<boolean> {
+    return this.make(async () => (await this.api.retract(feedbackId)).offset, 'taken back', 'un-learned in');
+  }
+
+  retire(): Promise<boolean> {
+    return this.put({ active: false }, 'retired', 'not given any more since');
+  }
+
+  restore(): Promise<boolean> {
+    return this.put({ active: true }, 'restored', 'given again since');
+  }
+
+  private put(edit: EditReply, done?: string, learned?: string): Promise<boolean> {
+    return this.make(async () => (await this.api.editReply(this.id, edit)).offset, done, learned);
+  }
+
+  /** One at a time, or they could arrive the other way round. Gives whether it was saved. */
+  private async make(send: () => Promise<number>, done?: string, learned?: string): Promise<boolean> {
+    if (this.busy) return false;
+    this.change = new Change(this.live, send, done, learned);
+    const saved = await this.change.sent;
+    await this.load();
+    this.changed();
+    return saved;
+  }
+}

@@ -1,0 +1,116 @@
+"""A real Chromium on a real service: pages that tell when something leaves the origin or fails, and what axe finds."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.support import absent
+
+ROOT = Path(__file__).parent.parent.parent
+SCREENSHOTS = Path(__file__).parent / "screenshots"  # to be looked at; not in git
+STATIC = ROOT / "online" / "serving" / "static"
+AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SLOW_MS = 60_000
+expect.set_options(timeout=SLOW_MS)
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        absent("no chromium on PATH (or in $CHROMIUM)")
+    if not (STATIC / "index.html").exists():
+        absent("the page is not built: make page")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+class Visits:
+    """Opens pages, each in a browser profile of its own. foreign: requests to another origin. failed: uncaught errors."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.foreign: list[str] = []
+        self.failed: list[str] = []
+        self.pages: list[Page] = []
+
+    def open(self, url: str, width: int = 1200, height: int = 800, scheme: str = "light", touch: bool = False) -> Page:
+        page = self.browser.new_page(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if scheme == "dark" else "light",
+            has_touch=touch,
+        )
+        page.set_default_timeout(SLOW_MS)
+        origin = origin_of(url)
+        page.context.on("request", lambda request: self._note(origin, request.url))
+        page.on("pageerror", lambda error: self.failed.append(str(error)))
+        page.on("filechooser", lambda _: None)  # from the start: asked for with the press, it may come after the press
+        self.pages.append(page)
+        page.goto(url)
+        return page
+
+    def _note(self, origin: tuple[str, str], url: str) -> None:
+        if not url.startswith(("data:", "blob:")) and origin_of(url) != origin:
+            self.foreign.append(url)
+
+    def close(self) -> None:
+        for page in self.pages:
+            page.context.close()
+        assert not self.foreign, f"requests left the origin: {self.foreign}"
+        assert not self.failed, f"the page failed: {self.failed}"
+
+
+def origin_of(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def shoot(page: Page, name: str) -> None:
+    SCREENSHOTS.mkdir(exist_ok=True)
+    wait_for_animations(page)
+    page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+
+def wait_for_animations(page: Page) -> None:
+    """Of those that end."""
+    page.evaluate(
+        "Promise.all(document.getAnimations().filter((each) => each.effect.getComputedTiming().endTime < Infinity)"
+        ".map((each) => each.finished.catch(() => {})))"
+    )
+
+
+def check_accessible(page: Page) -> None:
+    """WCAG 2.2 AA as far as axe can tell, and nothing that is cut off at the side."""
+    if not AXE.exists():
+        absent("axe-core is not installed: make page")
+    wait_for_animations(page)
+    page.evaluate(AXE.read_text() + "; undefined")  # a script tag would be a request of the page's
+    found = page.evaluate(
+        "rules => axe.run(document, {runOnly: {type: 'tag', values: rules}}).then(({violations}) => violations.map("
+        "({id, help, nodes}) => `${id}: ${help}: ${nodes.map(({html}) => html).join(' | ')}`))",
+        AXE_RULES,
+    )
+    assert not found, "\n".join(found)
+    check_fits(page)
+
+
+def check_fits(page: Page) -> None:
+    overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow == 0, f"{overflow} px are cut off at the side"

@@ -1,0 +1,128 @@
+"""The page where the service cannot be reached: its shell stands, says so, and goes on by itself."""
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import Start, config
+from tests.e2e.browsing import SLOW_MS, Visits, check_accessible, shoot
+from tests.support import Service
+
+CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
+LOST = "The server cannot be reached."
+KEPT = """
+async () => {
+  const names = (await caches.keys()).filter((name) => name.startsWith('online-shell-'));
+  const urls = await Promise.all(names.map(async (name) => (await (await caches.open(name)).keys()).map(({ url }) => url)));
+  return { names, paths: urls.flat().map((url) => new URL(url).pathname) };
+}
+"""
+
+
+def kept(page: Page) -> dict[str, Any]:
+    """What the service worker keeps, once it is at work."""
+    page.wait_for_function("navigator.serviceWorker.controller?.state === 'activated'")
+    told: dict[str, Any] = page.evaluate(KEPT)
+    return told
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Your question").fill(question)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_the_shell_stands_where_the_service_is_gone_and_goes_on_when_it_is_back(
+    visits: Visits, start: Start, width: int, scheme: str
+) -> None:
+    service = start(CHAT)
+    service.wait_learned("chat", 1)
+    port = str(urlsplit(service.url).port)
+    page = visits.open(service.url, width=width, scheme=scheme)
+    ask(page, "When do you open?")
+    reply = page.get_by_role("article", name="Reply").last
+    expect(reply).to_contain_text("We open at nine.")
+    kept(page)
+
+    service.stop(signal.SIGTERM)
+    expect(page.get_by_text(LOST)).to_be_visible(timeout=SLOW_MS)
+    expect(reply).to_contain_text("We open at nine.")
+    page.reload()
+    expect(page.get_by_text(LOST)).to_be_visible(timeout=SLOW_MS)
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Reports").click()
+    expect(page.get_by_role("heading", name="Reports", level=1)).to_be_visible()
+    check_accessible(page)
+    shoot(page, f"offline-{scheme}")
+    page.go_back()
+
+    start(CHAT, ("--port", port))
+    expect(page.get_by_text(LOST)).to_be_hidden(timeout=SLOW_MS)
+    expect(reply).to_contain_text("We open at nine.", timeout=SLOW_MS)  # the conversation, by its address
+    ask(page, "Can I print here?")
+    expect(page.get_by_role("article", name="Reply").last).to_contain_text("The printer is by the stairs.")
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("chat")
+    running = Service(folder / "state", config(folder, CHAT))
+    running.wait_learned("chat", 1)
+    yield running
+    running.stop()
+
+
+def test_the_shell_is_kept_whole_and_no_answer_of_the_service(visits: Visits, chat: Service) -> None:
+    page = visits.open(chat.url)
+    ask(page, "When do you open?")
+    expect(page.get_by_role("article", name="Reply").last).to_contain_text("We open at nine.")
+    told = kept(page)
+    assert len(told["names"]) == 1
+    others = {path for path in told["paths"] if not path.startswith("/assets/")}
+    assert others == {"/", "/favicon.svg", "/icon-192.png", "/manifest.webmanifest"}
+    assert len(told["paths"]) > len(others) + 5  # also the pages that nobody has opened yet
+
+    page.context.set_offline(True)
+    expect(page.get_by_text(LOST)).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("heading", name="Chat")).to_be_attached()
+    expect(page.get_by_text(LOST)).to_be_visible()
+    assert page.evaluate("fetch('/v1/models').then(() => 'kept', () => 'not kept')") == "not kept"
+    page.context.set_offline(False)
+    expect(page.get_by_text(LOST)).to_be_hidden()
+
+
+def test_what_an_older_build_kept_is_dropped(visits: Visits, chat: Service) -> None:
+    page = visits.open(f"{chat.url}/docs")  # which has no service worker
+    page.evaluate("async () => { await caches.open('online-shell-old'); await caches.open('of-somebody-else') }")
+    page.goto(chat.url)
+    assert len(kept(page)["names"]) == 1
+    assert "online-shell-old" not in page.evaluate("caches.keys()")
+    assert "of-somebody-else" in page.evaluate("caches.keys()")
+
+
+def test_chromium_would_install_the_page(visits: Visits, chat: Service) -> None:
+    page = visits.open(chat.url)
+    kept(page)
+    session = page.context.new_cdp_session(page)
+    found = session.send("Page.getAppManifest")
+    assert not found["errors"] and '"display": "standalone"' in found["data"]
+    errors = [each["errorId"] for each in session.send("Page.getInstallabilityErrors")["installabilityErrors"]]
+    assert [each for each in errors if each != "in-incognito"] == []  # what a test's profile is
+
+
+def test_the_files_say_how_long_they_may_be_kept(chat: Service) -> None:
+    def policy(path: str) -> str:
+        response = chat.http.get(path)
+        assert response.status_code == 200
+        return response.headers["Cache-Control"]
+
+    page = chat.http.get("/").text
+    script = page.split('src="./')[1].split('"')[0]
+    assert policy(f"/{script}") == "public, max-age=31536000, immutable"
+    assert [policy(path) for path in ("/", "/reports", "/sw.js", "/manifest.webmanifest")] == ["no-cache"] * 4
+    assert chat.http.get("/manifest.webmanifest").headers["Content-Type"] == "application/manifest+json"
+    assert chat.http.get("/sw.js").headers["Content-Type"].startswith("text/javascript")

@@ -1,0 +1,93 @@
+"""Going from page to page: links, deep links, the way back, and what a page says whose model is not served."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import Start
+from tests.e2e.browsing import Visits, check_accessible, shoot
+
+CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
+VEC = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 2, scale = 4.0 }\n'
+
+
+def current(page: Page) -> str:
+    return page.get_by_role("navigation", name="Pages").locator("[aria-current=page]").inner_text()
+
+
+def go(page: Page, name: str) -> None:
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+
+
+def test_links_the_way_back_and_a_deep_link_lead_to_pages_whose_heading_has_the_focus(
+    visits: Visits, start: Start
+) -> None:
+    service = start(CHAT + VEC)
+    page = visits.open(service.url)
+    assert current(page) == "Chat" and page.title() == "online"
+    expect(page.get_by_label("Your question")).to_be_focused()
+
+    go(page, "Learning")
+    expect(page.get_by_role("heading", name="Learning", level=1)).to_be_focused()
+    assert current(page) == "Learning" and page.title() == "Learning · online"
+    assert page.url == f"{service.url}/learning"
+
+    page.get_by_label("Model").select_option("vec")
+    page.wait_for_url("**/learning?model=vec")
+    page.reload()
+    expect(page.get_by_label("Model")).to_have_value("vec")
+
+    page.go_back()
+    expect(page.get_by_label("Model")).to_have_value("chat")
+    page.go_back()
+    expect(page.get_by_role("heading", name="Chat", level=1)).to_be_focused()
+    assert current(page) == "Chat" and page.url == f"{service.url}/"
+
+
+def test_the_talk_is_still_there_after_a_look_at_another_page(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    service.wait_learned("chat", 1)
+    page = visits.open(service.url)
+    page.get_by_label("Your question").fill("When do you open?")
+    page.keyboard.press("Enter")
+    reply = page.get_by_role("article", name="Reply")
+    expect(reply).to_contain_text("We open at nine.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("d")
+    go(page, "Learning")
+    expect(page.get_by_role("heading", name="Learning", level=1)).to_be_focused()
+    go(page, "Chat")
+    expect(reply.get_by_role("status")).to_contain_text("learned in version")
+
+
+def test_a_page_whose_model_is_not_served_says_so_and_how_it_would_be(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    page = visits.open(service.url)
+    expect(page.get_by_role("heading", name="Not served here")).to_be_visible()
+    expect(page.get_by_role("main")).to_contain_text('kind = "ranker"')
+    check_accessible(page)
+    page.goto(f"{service.url}/learning?model=nobody")
+    expect(page.get_by_role("alert")).to_contain_text("no model called “nobody”")
+    check_accessible(page)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
+def test_what_is_live_is_seen_and_an_older_version_is_taken_up_again(
+    visits: Visits, start: Start, width: int, scheme: str
+) -> None:
+    service = start(VEC)
+    client = service.client("vec")
+    page = visits.open(f"{service.url}/learning", width=width, scheme=scheme)
+    for label, x in (("a", 1.0), ("b", -1.0)):
+        receipt = client.feedback([{"input": [x, x], "label": label}])[0]
+        service.wait_learned("vec", receipt["offset"])
+    versions = page.get_by_role("region", name="Table of versions")
+    rows = versions.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("live")  # told by an event: nobody asked the page to look
+    older = rows.nth(2).get_by_role("rowheader").inner_text()
+    check_accessible(page)
+    shoot(page, f"learning-versions-{scheme}")
+
+    page.get_by_role("button", name=f"Roll back to version {older}", exact=True).click()
+    expect(versions.get_by_role("row").filter(has_text="live")).to_contain_text(older)
+    expect(page.get_by_role("heading", name="Versions")).to_be_focused()
+    assert service.http.get("/v1/models/vec").json()["model_version_status"][0]["version"] == older

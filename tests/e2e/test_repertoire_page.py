@@ -1,0 +1,270 @@
+"""The repertoire's page in a real Chromium: found, added, edited, retired; taken in as a file; what it lacks and gets wrong."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.conftest import Start
+from tests.e2e.browsing import Visits, check_accessible, check_fits, shoot
+from tests.support import Service
+
+CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
+STRANGE = ("Do you lend telescopes?", "Can I borrow a telescope?", "Is there a telescope to lend?")
+LESSON = "Telescopes are lent for a week."
+SIZES = [(1200, "light"), (360, "dark")]
+FILE = """{"id": "wifi", "text": "The network is called Library."}
+{"text": "", "examples": ["Nothing?"]}
+{"id": "hours", "text": "We open at nine."}
+{"id": "pens", "text": "Pens are at the desk.", "examples": ["Where are pens?", "Can I have a pen?"]}
+"""
+
+
+def opened(visits: Visits, service: Service, path: str = "", **how: object) -> Page:
+    service.wait_learned("chat", 1)
+    return visits.open(f"{service.url}/repertoire{path}", **how)  # type: ignore[arg-type]
+
+
+def button(where: Page | Locator, name: str) -> Locator:
+    return where.get_by_role("button", name=name, exact=True)
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("region", name="Replies", exact=True).get_by_role("listitem")
+
+
+def go(page: Page, part: str) -> None:
+    page.get_by_role("navigation", name="Parts of the repertoire").get_by_role("link", name=part).click()
+
+
+def answer(service: Service, question: str) -> str | None:
+    asked = {"instances": [question], "record": False}
+    reply = service.http.post("/v1/models/chat:predict", json=asked).json()["predictions"][0]["reply"]
+    return None if reply is None else str(reply["text"])
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_seen_to_be_learned(
+    visits: Visits, start: Start, width: int, scheme: str
+) -> None:
+    service = start(CHAT)
+    page = opened(visits, service, width=width, scheme=scheme, touch=width == 360)
+    expect(rows(page)).to_have_count(5)
+    shoot(page, f"repertoire-{scheme}")
+    check_accessible(page)
+    page.get_by_label("Search replies").fill("loan extend")  # only an example question has these words
+    expect(rows(page)).to_have_count(1)
+    rows(page).get_by_role("link").click()
+    page.wait_for_url("**/repertoire?reply=renew")
+
+    page.get_by_role("heading", name="Reply renew").wait_for()
+    button(page, "Edit").click()
+    page.get_by_label("What the reply says").fill("Renew it:\n\n- on your **account** page\n- at the desk")
+    shoot(page, f"repertoire-edit-{scheme}")
+    button(page, "Save").click()
+    status = page.get_by_role("article").get_by_role("status")
+    expect(status).to_contain_text("learned in version")
+    expect(page.get_by_role("article").locator("strong")).to_have_text("account")
+    expect(button(page, "Edit")).to_be_focused()
+    assert answer(service, "Extend my loan") == "Renew it:\n\n- on your **account** page\n- at the desk"
+
+    page.get_by_label("Another question that it answers").fill("May I keep it longer?")
+    button(page, "Add").click()
+    examples = page.get_by_role("region", name="Example questions")
+    expect(examples.get_by_role("listitem")).to_have_count(3)
+    expect(status).to_contain_text("question added")
+    button(examples, "Take back “Extend my loan”").click()
+    expect(examples.get_by_role("listitem")).to_have_count(2)
+    expect(status).to_contain_text("un-learned in version")
+
+    button(page, "Retire").click()
+    expect(status).to_contain_text("not given any more since version")
+    assert answer(service, "How do I renew a book?") is None
+    shoot(page, f"repertoire-reply-{scheme}")
+    check_accessible(page)
+    button(page, "Restore").click()
+    expect(status).to_contain_text("given again since version")
+    assert "account" in (answer(service, "How do I renew a book?") or "")
+    page.get_by_role("link", name="‹ All replies").click()
+    expect(rows(page).get_by_role("link")).to_be_focused()
+
+
+def test_by_keyboard_alone_a_reply_is_added_opened_and_left(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    page = opened(visits, service, width=360)
+    expect(rows(page)).to_have_count(5)
+    button(page, "New reply").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("Skis are in the attic.")
+    page.keyboard.press("Tab")
+    page.keyboard.type("Where are the skis?")
+    shoot(page, "repertoire-new")
+    check_accessible(page)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="A new reply").get_by_role("status")).to_contain_text("learned in version")
+    expect(button(page, "New reply")).to_be_focused()
+    assert answer(service, "Where are the skis?") == "Skis are in the attic."
+    expect(rows(page)).to_have_count(6)
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # the link to what was added
+    expect(page.get_by_role("heading", name="Reply", exact=False, level=2)).to_be_focused()
+    expect(button(page, "Retire")).to_be_visible()
+    for _ in range(2):
+        page.keyboard.press("Tab")
+    expect(button(page, "Retire")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article").get_by_role("status")).to_contain_text("not given any more since")
+    page.go_back()
+    expect(rows(page).last).to_contain_text("retired")
+    expect(rows(page).last.get_by_role("link")).to_be_focused()
+    page.get_by_label("Search replies").focus()
+    page.keyboard.press("Tab")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    expect(page.get_by_label("retired 1")).to_be_checked()
+    expect(rows(page)).to_have_count(1)
+
+
+def ask_what_has_no_reply(service: Service) -> None:
+    for question in (*STRANGE, "do you lend TELESCOPES?", "My cat is called Misty and likes fish"):
+        service.http.post("/v1/models/chat:predict", json={"instances": [question], "user": "eve"})
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_questions_without_a_reply_are_taught_in_one_go_and_taken_back(
+    visits: Visits, start: Start, width: int, scheme: str
+) -> None:
+    service = start(CHAT)
+    service.wait_learned("chat", 1)
+    ask_what_has_no_reply(service)
+    page = opened(visits, service, "?part=unanswered", width=width, scheme=scheme)
+    gap = page.get_by_role("group", name="telescope")
+    expect(gap.get_by_role("listitem")).to_have_count(3)
+    expect(gap).to_contain_text("2 times")
+    shoot(page, f"repertoire-gaps-{scheme}")
+    check_accessible(page)
+
+    button(gap, "Give a reply").click()
+    box = gap.get_by_label("What should the reply be?")
+    expect(box).to_be_focused()
+    expect(gap).to_contain_text("Is it one of these?")
+    page.keyboard.type("stairs")
+    expect(gap.get_by_text("Replies with these words")).to_be_visible()
+    expect(button(gap, "The printer is by the stairs.")).to_be_visible()
+    shoot(page, f"repertoire-teach-{scheme}")
+    check_accessible(page)
+    box.fill(LESSON)
+    button(gap, "Teach all 3 questions").press("Enter")
+    expect(gap.get_by_role("status")).to_contain_text("taught to 3 questions")
+    expect(gap.get_by_role("status")).to_contain_text("learned in version")
+    expect(button(gap, "Undo")).to_be_focused()
+    assert [answer(service, question) for question in STRANGE] == [LESSON] * 3
+    expect(page.get_by_role("link", name="Unanswered")).to_contain_text("1")
+
+    page.keyboard.press("Enter")
+    expect(gap.get_by_role("status")).to_contain_text("un-learned in version")
+    assert answer(service, STRANGE[0]) is None
+    button(gap, "Give a reply").click()
+    box.fill("printer")
+    button(gap, "The printer is by the stairs.").click()
+    expect(gap.get_by_role("status")).to_contain_text("learned in version")
+    assert answer(service, STRANGE[0]) == "The printer is by the stairs."
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_a_file_is_looked_at_before_it_is_taken_in_and_what_is_wrong_is_told_by_its_line(
+    visits: Visits, start: Start, tmp_path: Path, width: int, scheme: str
+) -> None:
+    service = start(CHAT)
+    page = opened(visits, service, "?part=file", width=width, scheme=scheme)
+    shoot(page, f"repertoire-file-{scheme}")
+    check_accessible(page)
+    page.get_by_label("Choose a file").set_input_files(
+        {"name": "replies.jsonl", "mimeType": "", "buffer": FILE.encode()}
+    )
+    lines = page.get_by_role("region", name="What each line would change").get_by_role("row")
+    expect(lines).to_have_count(4)
+    expect(lines.nth(1)).to_contain_text("a reply needs a text")
+    expect(lines.nth(1).get_by_role("rowheader")).to_have_text("2")
+    expect(lines.nth(2)).to_contain_text("was: The network is called Guest.")
+    expect(lines.nth(3)).to_contain_text("2 new example questions")
+    assert page.locator("dl").inner_text().split() == ["new", "1", "changed", "1", "unchanged", "1", "bad", "1"]
+    take = button(page, "Import 2 lines")
+    expect(take).to_be_disabled()
+    shoot(page, f"repertoire-import-{scheme}")
+    check_accessible(page)
+    assert answer(service, "Is there wifi?") == "The network is called Guest."
+
+    page.get_by_label("Leave out the bad line").check()
+    take.click()
+    expect(page.get_by_role("status")).to_contain_text(["learned in version"])
+    assert answer(service, "Is there wifi?") == "The network is called Library."
+    assert answer(service, "Where are pens?") == "Pens are at the desk."
+
+    for name, ending in (("JSONL", "jsonl"), ("CSV", "csv")):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=f"Export as {name}", exact=True).click()
+        assert download.value.suggested_filename == f"chat-replies.{ending}"
+        exported = tmp_path / f"again.{ending}"
+        download.value.save_as(exported)
+        assert "Pens are at the desk." in exported.read_text()
+        drop(page, exported)
+        expect(page.get_by_role("heading", name=f"What again.{ending} would change")).to_be_focused()
+        assert page.locator("dl").inner_text().split()[1:6:2] == ["0", "0", "6"]
+        button(page, "Import nothing").click()
+
+
+def drop(page: Page, file: Path) -> None:
+    held = page.evaluate_handle(
+        "([text, name]) => { const held = new DataTransfer(); held.items.add(new File([text], name)); return held; }",
+        [file.read_text(), file.name],
+    )
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": held})
+
+
+def test_replies_that_were_never_right_are_told_with_their_figures_and_a_chat_leads_to_its_reply(
+    visits: Visits, start: Start
+) -> None:
+    service = start(CHAT)
+    service.wait_learned("chat", 1)
+    client = service.client("chat")
+    for reward, question in ((0, "Can I print here?"), (0, "Where is the printer?"), (1, "When do you open?")):
+        asked = client.predict([question])
+        receipt = client.feedback([{"prediction_id": asked["prediction_ids"][0], "reward": reward}])[0]
+    service.wait_learned("chat", receipt["offset"])
+    page = opened(visits, service, width=360)
+    page.get_by_label("never right").check()
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("The printer is by the stairs.")
+    expect(rows(page)).to_contain_text("rated 2 times, never right")
+    shoot(page, "repertoire-never-right")
+    check_accessible(page)
+
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Chat").click()
+    page.get_by_label("Your question").fill("When do you open?")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="Edit this reply").click()
+    expect(page.get_by_role("heading", name="Reply hours")).to_be_focused()
+    expect(page.get_by_role("region", name="What people said")).to_contain_text("When do you open?")
+    expect(page.get_by_role("article")).to_contain_text("right 1 of 1 time")
+    page.goto(f"{service.url}/repertoire?reply=nobody")
+    expect(page.get_by_role("alert")).to_contain_text("no reply “nobody”")
+    check_accessible(page)
+
+
+def test_many_replies_are_shown_as_far_as_somebody_looks(visits: Visits, start: Start, tmp_path: Path) -> None:
+    many = tmp_path / "many.jsonl"
+    replies = [{"id": f"r{n}", "text": f"Reply {n} is about the shelf {n}."} for n in range(400)]
+    many.write_text("\n".join(map(json.dumps, replies)))
+    page = opened(visits, start(CHAT, repertoire=str(many)))
+    region = page.get_by_role("region", name="Replies", exact=True)
+    expect(region.get_by_role("status")).to_have_text("400 replies")
+    expect(rows(page)).to_have_count(50)
+    button(page, "Show more (350 are left)").scroll_into_view_if_needed()
+    expect(rows(page).nth(50)).to_be_attached()
+    page.get_by_label("Search replies").fill("shelf 387")
+    expect(region.get_by_role("status")).to_have_text("1 reply with these words")
+    shoot(page, "repertoire-many")
+    check_fits(page)

@@ -1,0 +1,567 @@
+"""gRPC over real connections: TensorFlow Serving's two services, our own, health and reflection."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import ListValue, Value
+from google.protobuf.wrappers_pb2 import Int64Value
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from online.errors import BadInput
+from online.serving.calls import host_of
+from online.serving.protos import inference_pb2, tensorflow_error_pb2, tensorflow_pb2
+from online.serving.protos import online_pb2 as ours
+from online.serving.protos import tensorflow_pb2 as tf
+from online.serving.protos import tensorflow_serving_pb2 as tfs
+from online.serving.rpc import code_of, cut
+from tests.conftest import Start, config
+from tests.support import Service, run_online, until
+
+ROOT = Path(__file__).parents[2]
+MODELS = """
+[[models]]
+name = "chat"
+kind = "ranker"
+
+[[models]]
+name = "lab"
+kind = "classifier"
+options = { input = "vector", size = 2, scale = 4.0 }
+versions = "all"
+
+[[models]]
+name = "tab"
+kind = "classifier"
+options = { input = "table" }
+
+[[models]]
+name = "num"
+kind = "regressor"
+options = { input = "vector", size = 2, scale = 4.0, target_scale = 64.0 }
+"""
+LEFT, RIGHT = [-1.0, 0.0], [1.0, 0.0]
+CODE = grpc.StatusCode
+WAIT_S = 60
+
+
+def port_of(service: Service) -> int:
+    found = until(lambda: re.search(r"rpc listens address=\S+:(\d+)", service.output), what="gRPC's start")
+    return int(found.group(1))
+
+
+class Stub:
+    """The methods of a service, by their names."""
+
+    def __init__(self, channel: grpc.Channel, descriptor: Any) -> None:
+        self.methods: dict[str, Any] = {
+            method.name: calls(channel, method)(
+                f"/{descriptor.full_name}/{method.name}",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            for method in descriptor.methods
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        return self.methods[name]
+
+
+def calls(channel: grpc.Channel, method: MethodDescriptor) -> Any:
+    if method.client_streaming:
+        return channel.stream_stream
+    return channel.unary_stream if method.server_streaming else channel.unary_unary
+
+
+class Rpcs:
+    def __init__(self, service: Service) -> None:
+        self.service, self.port = service, port_of(service)
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{self.port}", [("grpc.max_send_message_length", -1)])
+        named = tfs.DESCRIPTOR.services_by_name
+        self.prediction = Stub(self.channel, named["PredictionService"])
+        self.model = Stub(self.channel, named["ModelService"])
+        self.feedback = Stub(self.channel, ours.DESCRIPTOR.services_by_name["Feedback"])
+
+    def teach(self, model: str, *pairs: tuple[list[float], str]) -> ours.Learned:
+        items = [ours.Item(input=numbers(vector), label=label) for vector, label in pairs]
+        given = self.feedback.Give(ours.GiveRequest(model=model, feedback=items), timeout=WAIT_S)
+        asked = ours.WaitLearnedRequest(model=model, offset=given.receipts[-1].offset)
+        learned: ours.Learned = self.feedback.WaitLearned(asked, timeout=WAIT_S)
+        return learned
+
+
+def numbers(vector: list[float]) -> Value:
+    return Value(list_value=ListValue(values=[Value(number_value=number) for number in vector]))
+
+
+def spec(name: str, version: int | None = None, **more: str) -> tfs.ModelSpec:
+    return tfs.ModelSpec(name=name, **({"version": Int64Value(value=version)} if version is not None else {}), **more)  # type: ignore[arg-type]
+
+
+def tensor(*rows: list[float]) -> tf.TensorProto:
+    """As tf.make_tensor_proto makes one of float32: the content's bytes."""
+    array = np.array(rows, "<f4")
+    shape = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=size) for size in array.shape])
+    return tf.TensorProto(dtype=tf.DT_FLOAT, tensor_shape=shape, tensor_content=array.tobytes())
+
+
+def texts(*values: str) -> tf.TensorProto:
+    shape = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=len(values))])
+    return tf.TensorProto(dtype=tf.DT_STRING, tensor_shape=shape, string_val=[value.encode() for value in values])
+
+
+def example(**features: float | str) -> tf.Example:
+    made = {}
+    for name, value in features.items():
+        if isinstance(value, str):
+            made[name] = tf.Feature(bytes_list=tf.BytesList(value=[value.encode()]))
+        else:
+            made[name] = tf.Feature(float_list=tf.FloatList(value=[value]))
+    return tf.Example(features=tf.Features(feature=made))
+
+
+def pointing(*vectors: list[float]) -> tfs.Input:
+    examples = [
+        tf.Example(features=tf.Features(feature={"x": tf.Feature(float_list=tf.FloatList(value=vector))}))
+        for vector in vectors
+    ]
+    return tfs.Input(example_list=tfs.ExampleList(examples=examples))
+
+
+def classes_in(told: tfs.PredictResponse) -> list[bytes]:
+    """The best class of each instance."""
+    proto = told.outputs["classes"]
+    return list(proto.string_val)[:: proto.tensor_shape.dim[1].size]
+
+
+@pytest.fixture(scope="module")
+def rpcs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rpcs]:
+    """A service of models that were taught by gRPC alone."""
+    folder = tmp_path_factory.mktemp("rpc")
+    running = Service(folder / "state", config(folder, MODELS, grpc_port=0, admin_key="open sesame"))
+    made = Rpcs(running)
+    made.teach("lab", *[(LEFT, "left"), (RIGHT, "right")] * 4)
+    made.teach("num", *[([float(n % 4), float(n % 3)], str(10 + 2 * (n % 4) - n % 3)) for n in range(24)])
+    running.wait_learned("chat", 15)
+    yield made
+    made.channel.close()
+    running.stop()
+
+
+def refused(code: grpc.StatusCode, words: str, call: Any, *arguments: Any, **more: Any) -> None:
+    with pytest.raises(grpc.RpcError) as told:
+        call(*arguments, timeout=WAIT_S, **more)
+    assert (told.value.code(), words in (told.value.details() or "")) == (code, True), told.value.details()
+
+
+# predict
+
+
+def test_predict_reads_tensors_and_names_the_version_that_answered(rpcs: Rpcs) -> None:
+    request = tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(LEFT, RIGHT)})
+    told, call = rpcs.prediction.Predict.with_call(request, timeout=WAIT_S)
+    assert classes_in(told) == [b"left", b"right"]
+    scores = np.frombuffer(told.outputs["scores"].tensor_content, "<f4").reshape(2, -1)
+    assert (scores[:, 0] > 0.5).all() and np.allclose(scores.sum(1), 1)
+    assert (told.model_spec.name, told.model_spec.signature_name) == ("lab", "serving_default")
+    trailing = dict(call.trailing_metadata())
+    assert trailing["x-model-version"] == str(told.model_spec.version.value) != "0"
+    assert len(trailing["x-prediction-ids"].split(",")) == 2
+
+
+def test_each_kind_of_model_has_its_outputs(rpcs: Rpcs) -> None:
+    asked = tfs.PredictRequest(model_spec=spec("chat"), inputs={"text": texts("When do you open?")})
+    told = rpcs.prediction.Predict(asked, timeout=WAIT_S)
+    assert {name: list(told.outputs[name].string_val) for name in ("id", "text")} == {
+        "id": [b"hours"],
+        "text": [b"We open at nine."],
+    }
+    only = tfs.PredictRequest(model_spec=spec("chat"), inputs=asked.inputs, output_filter=["id"])
+    assert list(rpcs.prediction.Predict(only, timeout=WAIT_S).outputs) == ["id"]
+    number = tfs.PredictRequest(model_spec=spec("num"), inputs={"x": tensor([3, 1])})
+    told = rpcs.prediction.Predict(number, timeout=WAIT_S)
+    assert np.frombuffer(told.outputs["outputs"].tensor_content, "<f4") == pytest.approx(15, abs=0.5)
+
+
+def test_a_prediction_takes_feedback_whose_fate_is_told_and_which_is_taken_back(rpcs: Rpcs) -> None:
+    request = tfs.PredictRequest(model_spec=spec("tab"), inputs={"colour": texts("red"), "size": tensor([2])})
+    _, call = rpcs.prediction.Predict.with_call(request, timeout=WAIT_S)
+    id = dict(call.trailing_metadata())["x-prediction-ids"]
+    item = ours.Item(id="mine", prediction_id=id, label="apple", user="ann")
+    receipt = rpcs.feedback.Give(ours.GiveRequest(model="tab", feedback=[item])).receipts[0]
+    assert (receipt.id, receipt.status) == ("mine", "accepted")
+    learned = rpcs.feedback.WaitLearned(ours.WaitLearnedRequest(model="tab", offset=receipt.offset), timeout=WAIT_S)
+    assert learned.learned_until >= receipt.offset
+    told = rpcs.prediction.Predict(request, timeout=WAIT_S)
+    assert classes_in(told) == [b"apple"] and told.model_spec.version.value >= learned.version
+    reference = ours.FeedbackRef(model="tab", id="mine")
+    fate = rpcs.feedback.GetFate(reference)
+    assert (fate.status, fate.offset, fate.version) == ("learned", receipt.offset, learned.version)
+    taken = rpcs.feedback.Retract(reference)
+    assert taken.status == "retracted" and taken.offset > receipt.offset
+    rpcs.feedback.WaitLearned(ours.WaitLearnedRequest(model="tab", offset=taken.offset), timeout=WAIT_S)
+    assert rpcs.prediction.Predict(request, timeout=WAIT_S).outputs["classes"].tensor_shape.dim[1].size == 0
+
+
+def test_versions_and_labels_are_asked_for_by_name(rpcs: Rpcs) -> None:
+    inputs = {"x": tensor(RIGHT)}
+    status = rpcs.model.GetModelStatus(tfs.GetModelStatusRequest(model_spec=spec("lab")))
+    oldest = status.model_version_status[-1].version
+    told = rpcs.prediction.Predict(tfs.PredictRequest(model_spec=spec("lab", oldest), inputs=inputs), timeout=WAIT_S)
+    assert told.model_spec.version.value == oldest
+    latest = spec("lab", version_label="latest")
+    told = rpcs.prediction.Predict(tfs.PredictRequest(model_spec=latest, inputs=inputs), timeout=WAIT_S)
+    assert told.model_spec.version.value == status.model_version_status[0].version
+    one = rpcs.model.GetModelStatus(tfs.GetModelStatusRequest(model_spec=spec("lab", oldest))).model_version_status
+    assert [(each.version, each.state, each.status.error_code) for each in one] == [
+        (oldest, tfs.ModelVersionStatus.AVAILABLE, tensorflow_error_pb2.OK)
+    ]
+
+
+def test_no_call_fails_or_waits_for_a_version_that_is_published_meanwhile(rpcs: Rpcs) -> None:
+    taught, versions = threading.Event(), set()
+
+    def ask() -> None:
+        while not taught.is_set():
+            asked = tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(LEFT)})
+            versions.add(rpcs.prediction.Predict(asked, timeout=WAIT_S).model_spec.version.value)
+
+    with ThreadPoolExecutor(2) as callers:
+        asking = [callers.submit(ask) for _ in range(2)]
+        learned = [rpcs.teach("lab", (LEFT, "left"), (RIGHT, "right")).version for _ in range(10)]
+        taught.set()
+        for each in asking:
+            each.result()  # raises where a call failed
+    assert len(set(learned)) == 10 and len(versions) > 1
+
+
+# classify, regress, several at once
+
+
+def test_classify_reads_examples_with_or_without_a_context(rpcs: Rpcs) -> None:
+    told = rpcs.prediction.Classify(tfs.ClassificationRequest(model_spec=spec("lab"), input=pointing(LEFT, RIGHT)))
+    best = [each.classes[0] for each in told.result.classifications]
+    assert [each.label for each in best] == ["left", "right"] and all(each.score > 0.5 for each in best)
+    assert told.model_spec.version.value > 0
+    with_context = tfs.ExampleListWithContext(examples=[example(), example(size=1)], context=example(colour="blue"))
+    asked = tfs.ClassificationRequest(model_spec=spec("tab"), input=tfs.Input(example_list_with_context=with_context))
+    assert len(rpcs.prediction.Classify(asked).result.classifications) == 2
+    with_context.examples[0].CopyFrom(example(colour="red"))
+    asked.input.example_list_with_context.CopyFrom(with_context)
+    refused(CODE.INVALID_ARGUMENT, "both in the context", rpcs.prediction.Classify, asked)
+
+
+def test_regress_is_for_regressors(rpcs: Rpcs) -> None:
+    told = rpcs.prediction.Regress(tfs.RegressionRequest(model_spec=spec("num"), input=pointing([3, 1])))
+    assert [each.value for each in told.result.regressions] == [pytest.approx(15, abs=0.5)]
+    asked = tfs.RegressionRequest(model_spec=spec("lab"), input=pointing(LEFT))
+    words = (
+        "Expected regression signature method_name to be tensorflow/serving/regress. Was: tensorflow/serving/predict"
+    )
+    refused(CODE.INVALID_ARGUMENT, words, rpcs.prediction.Regress, asked)
+
+
+def test_several_tasks_are_answered_by_one_version(rpcs: Rpcs) -> None:
+    def task(signature: str) -> tfs.InferenceTask:
+        model_spec = spec("lab", signature_name=signature)
+        return tfs.InferenceTask(model_spec=model_spec, method_name="tensorflow/serving/classify")
+
+    request = tfs.MultiInferenceRequest(tasks=[task(""), task("classify")], input=pointing(LEFT))
+    results = rpcs.prediction.MultiInference(request, timeout=WAIT_S).results
+    assert [each.classification_result.classifications[0].classes[0].label for each in results] == ["left", "left"]
+    assert len({each.model_spec.version.value for each in results}) == 1
+    request.tasks[0].model_spec.signature_name = "classify"
+    refused(CODE.INVALID_ARGUMENT, "Duplicate evaluation of signature", rpcs.prediction.MultiInference, request)
+
+
+def test_metadata_is_a_map_of_signatures(rpcs: Rpcs) -> None:
+    asked = tfs.GetModelMetadataRequest(model_spec=spec("num"), metadata_field=["signature_def"])
+    told = rpcs.prediction.GetModelMetadata(asked)
+    described = tfs.SignatureDefMap()
+    assert told.metadata["signature_def"].Unpack(described) and told.model_spec.version.value > 0
+    default = described.signature_def["serving_default"]
+    assert [dim.size for dim in default.inputs["x"].tensor_shape.dim] == [-1, 2]
+    assert default.outputs["outputs"].dtype == tf.DT_FLOAT and default.method_name == "tensorflow/serving/predict"
+    assert described.signature_def["regress"].method_name == "tensorflow/serving/regress"
+    refused(
+        CODE.INVALID_ARGUMENT,
+        "must specify at least one metadata_field",
+        rpcs.prediction.GetModelMetadata,
+        tfs.GetModelMetadataRequest(model_spec=spec("num")),
+    )
+
+
+# labels
+
+KEY = (("x-admin-key", "open sesame"),)
+
+
+def reload_of(model: str, **labels: int) -> tfs.ReloadConfigRequest:
+    listed = tfs.ModelConfigList(config=[tfs.ModelConfig(name=model, base_path="/models", version_labels=labels)])
+    return tfs.ReloadConfigRequest(config=tfs.ModelServerConfig(model_config_list=listed))
+
+
+def test_a_reload_moves_labels_and_never_to_what_is_not_available(rpcs: Rpcs) -> None:
+    status = rpcs.model.GetModelStatus(tfs.GetModelStatusRequest(model_spec=spec("lab"))).model_version_status
+    newest, oldest = status[0].version, status[-1].version
+    reload = rpcs.model.HandleReloadConfigRequest
+    told = reload(reload_of("lab", stable=newest, best=newest), metadata=KEY)
+    assert told.status.error_code == tensorflow_error_pb2.OK
+    words = "Request to assign label to version 99999 of model lab, which is not currently available for inference"
+    refused(CODE.FAILED_PRECONDITION, words, reload, reload_of("lab", stable=99999, best=oldest), metadata=KEY)
+    labelled = {name: label_of(rpcs, name) for name in ("stable", "best")}
+    assert labelled == {"stable": newest, "best": newest}  # all or none
+    reload(reload_of("lab", stable=oldest), metadata=KEY)
+    assert (label_of(rpcs, "stable"), label_of(rpcs, "best")) == (oldest, newest)
+    refused(CODE.INVALID_ARGUMENT, "moves by itself", reload, reload_of("lab", latest=oldest), metadata=KEY)
+    refused(CODE.FAILED_PRECONDITION, "there is no model", reload, reload_of("new", stable=1), metadata=KEY)
+
+
+def label_of(rpcs: Rpcs, label: str) -> int:
+    asked = tfs.PredictRequest(model_spec=spec("lab", version_label=label), inputs={"x": tensor(LEFT)})
+    return int(rpcs.prediction.Predict(asked, timeout=WAIT_S).model_spec.version.value)
+
+
+def test_the_canary_has_its_share_of_calls_and_keeps_it_when_it_moves(rpcs: Rpcs) -> None:
+    status = rpcs.model.GetModelStatus(tfs.GetModelStatusRequest(model_spec=spec("lab"))).model_version_status
+    newest, oldest = status[0].version, status[-1].version
+    key = {"X-Admin-Key": "open sesame"}
+    label = "/v1/models/lab/version_labels/canary"
+    rpcs.service.http.put(label, json={"version": oldest, "percent": 100}, headers=key).raise_for_status()
+    route = (("x-route", "ann"),)
+    told = rpcs.prediction.Predict(inputs_of(x=tensor(LEFT)), metadata=route)
+    assert told.model_spec.version.value == oldest
+    rpcs.model.HandleReloadConfigRequest(reload_of("lab", canary=newest), metadata=KEY)
+    assert rpcs.prediction.Predict(inputs_of(x=tensor(LEFT)), metadata=route).model_spec.version.value == newest
+    labels = rpcs.service.http.get("/v1/models/lab/versions").json()["labels"]
+    assert {"label": "canary", "version": str(newest), "percent": 100.0} in labels
+    rpcs.service.http.delete(label, headers=key).raise_for_status()
+
+
+def test_a_reload_needs_the_key_where_one_is_set(rpcs: Rpcs) -> None:
+    reload = rpcs.model.HandleReloadConfigRequest
+    refused(CODE.UNAUTHENTICATED, "admin key", reload, reload_of("lab"))
+    refused(CODE.UNAUTHENTICATED, "admin key", reload, reload_of("lab"), metadata=(("x-admin-key", "open sesamE"),))
+    assert reload(reload_of("lab"), metadata=(("authorization", "Bearer open sesame"),)).HasField("status")
+
+
+# what is refused
+
+
+def inputs_of(**tensors: tf.TensorProto) -> tfs.PredictRequest:
+    return tfs.PredictRequest(model_spec=spec("lab"), inputs=tensors)
+
+
+HUGE = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=10**12)])
+BAD: dict[str, tuple[tfs.PredictRequest, grpc.StatusCode, str]] = {
+    "no model": (tfs.PredictRequest(), CODE.INVALID_ARGUMENT, "Missing ModelSpec"),
+    "an unknown model": (
+        tfs.PredictRequest(model_spec=spec("half")),
+        CODE.NOT_FOUND,
+        "Servable not found for request: Latest(half)",
+    ),
+    "an unknown version": (
+        tfs.PredictRequest(model_spec=spec("lab", 99999), inputs={"x": tensor(LEFT)}),
+        CODE.NOT_FOUND,
+        "Servable not found for request: Specific(lab, 99999)",
+    ),
+    "a version below zero": (
+        tfs.PredictRequest(model_spec=spec("lab", -1), inputs={"x": tensor(LEFT)}),
+        CODE.NOT_FOUND,
+        "Specific(lab, -1)",
+    ),
+    "an unknown label": (
+        tfs.PredictRequest(model_spec=spec("lab", version_label="x"), inputs={"x": tensor(LEFT)}),
+        CODE.INVALID_ARGUMENT,
+        "Unrecognized servable version label: x",
+    ),
+    "an unknown signature": (
+        tfs.PredictRequest(model_spec=spec("lab", signature_name="x"), inputs={"x": tensor(LEFT)}),
+        CODE.FAILED_PRECONDITION,
+        'Serving signature name: "x" not found in signature def',
+    ),
+    "no input": (inputs_of(), CODE.INVALID_ARGUMENT, "input size does not match signature: 0!=1"),
+    "another input": (inputs_of(y=tensor(LEFT), z=tensor(LEFT)), CODE.INVALID_ARGUMENT, "named input: x"),
+    "another output": (
+        tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(LEFT)}, output_filter=["y"]),
+        CODE.INVALID_ARGUMENT,
+        "output tensor alias not found in signature: y Outputs expected to be in the set {classes,scores}.",
+    ),
+    "texts for a vector": (inputs_of(x=texts("a")), CODE.INVALID_ARGUMENT, "instance 0"),
+    "too wide a vector": (inputs_of(x=tensor([1, 2, 3])), CODE.INVALID_ARGUMENT, "this model takes 2"),
+    "a scalar": (
+        inputs_of(x=tf.TensorProto(dtype=tf.DT_FLOAT, float_val=[1])),
+        CODE.INVALID_ARGUMENT,
+        "batch dimension",
+    ),
+    "an empty batch": (inputs_of(x=texts()), CODE.INVALID_ARGUMENT, "Input is empty"),
+    "a promise of memory": (
+        inputs_of(x=tf.TensorProto(dtype=tf.DT_FLOAT, tensor_shape=HUGE, float_val=[1])),
+        CODE.RESOURCE_EXHAUSTED,
+        "elements are read",
+    ),
+    "too many instances": (inputs_of(x=tensor(*[LEFT] * 1025)), CODE.RESOURCE_EXHAUSTED, "max_instances"),
+    "numbers that are not finite": (inputs_of(x=tensor([float("nan"), 1])), CODE.INVALID_ARGUMENT, "finite"),
+    "no type": (inputs_of(x=tf.TensorProto()), CODE.INVALID_ARGUMENT, "DT_INVALID are not read"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_meant_is_refused_with_its_code(rpcs: Rpcs, case: str) -> None:
+    request, code, words = BAD[case]
+    refused(code, words, rpcs.prediction.Predict, request)
+
+
+def test_bytes_that_are_no_message_are_refused_without_a_word_of_our_insides(rpcs: Rpcs) -> None:
+    raw: Any = rpcs.channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+    refused(CODE.INVALID_ARGUMENT, "bytes that are no tensorflow.serving.PredictRequest", raw, b"\xff\xff\xff")
+    refused(CODE.UNIMPLEMENTED, "", rpcs.channel.unary_unary("/tensorflow.serving.PredictionService/Nothing"), b"")
+
+
+def test_a_message_beyond_the_limit_is_refused(rpcs: Rpcs) -> None:
+    large = tfs.PredictRequest(model_spec=spec("chat"), inputs={"text": texts("x" * 4_194_304)})
+    refused(CODE.RESOURCE_EXHAUSTED, "4194304", rpcs.prediction.Predict, large)
+
+
+def test_feedback_that_cannot_be_meant_is_refused(rpcs: Rpcs) -> None:
+    def give(**fields: Any) -> ours.GiveRequest:
+        return ours.GiveRequest(model="lab", feedback=[ours.Item(**fields)])
+
+    refused(CODE.INVALID_ARGUMENT, "none of them", rpcs.feedback.Give, give(prediction_id="x"))
+    refused(CODE.INVALID_ARGUMENT, "less than or equal to 1", rpcs.feedback.Give, give(prediction_id="x", reward=2.0))
+    refused(CODE.NOT_FOUND, "no prediction 'x'", rpcs.feedback.Give, give(prediction_id="x", label="left"))
+    refused(CODE.INVALID_ARGUMENT, "at least 1 item", rpcs.feedback.Give, ours.GiveRequest(model="lab"))
+    refused(CODE.NOT_FOUND, "no model 'half'", rpcs.feedback.Give, ours.GiveRequest(model="half"))
+    refused(CODE.NOT_FOUND, "no feedback 'x'", rpcs.feedback.Retract, ours.FeedbackRef(model="lab", id="x"))
+    rpcs.feedback.Give(give(id="twice", input=numbers(LEFT), label="left"))
+    refused(
+        CODE.ALREADY_EXISTS, "used before", rpcs.feedback.Give, give(id="twice", input=numbers(LEFT), label="right")
+    )
+
+
+def test_a_deadline_ends_what_waits(rpcs: Rpcs) -> None:
+    request = ours.WaitLearnedRequest(model="lab", offset=10**12)
+    with pytest.raises(grpc.RpcError) as told:
+        rpcs.feedback.WaitLearned(request, timeout=0.3)
+    assert told.value.code() == CODE.DEADLINE_EXCEEDED
+
+
+def test_an_error_is_cut_and_carries_its_code() -> None:
+    assert cut("x" * 1024) == "x" * 1024 and cut("x" * 1025) == "x" * 1024 + "...TRUNCATED"
+    assert code_of(BadInput("")) == CODE.INVALID_ARGUMENT
+
+
+@pytest.mark.parametrize(
+    ("peer", "host"),
+    [
+        ("ipv4:127.0.0.1:5000", "127.0.0.1"),
+        ("ipv6:%5B::1%5D:5000", "::1"),
+        ("ipv6:[fe80::1]:1", "fe80::1"),
+        ("unix:", ""),
+    ],
+)
+def test_where_a_call_comes_from(peer: str, host: str) -> None:
+    assert host_of(peer) == host
+
+
+# the server
+
+
+def test_health_and_reflection_tell_what_is_there(rpcs: Rpcs) -> None:
+    stub = Stub(rpcs.channel, health_pb2.DESCRIPTOR.services_by_name["Health"])
+    for name in ("", "tensorflow.serving.PredictionService", "online.v1.Feedback"):
+        assert stub.Check(health_pb2.HealthCheckRequest(service=name)).status == health_pb2.HealthCheckResponse.SERVING
+    assert stub.Check(health_pb2.HealthCheckRequest(service="lab")).status == health_pb2.HealthCheckResponse.SERVING
+    refused(CODE.NOT_FOUND, "no 'half' here", stub.Check, health_pb2.HealthCheckRequest(service="half"))
+    names = {
+        "tensorflow.serving.PredictionService",
+        "tensorflow.serving.ModelService",
+        "online.v1.Feedback",
+        "grpc.health.v1.Health",
+    }
+    assert names <= set(ProtoReflectionDescriptorDatabase(rpcs.channel).get_services())
+
+
+def test_health_is_told_for_each_model_and_follows_its_readiness(start: Start, tmp_path: Path) -> None:
+    service = start(MODELS, flags=("--grpc-port", "0"))
+    Rpcs(service).teach("lab", (LEFT, "left"))
+    service.wait_learned("chat", 15)
+    assert service.stop() == 0
+    for weights in (service.state / "snapshots" / "lab").glob("*/weights.safetensors"):
+        weights.write_bytes(b"damaged")
+    service = start(MODELS, flags=("--grpc-port", "0", "--no-learner"))
+    with grpc.insecure_channel(f"127.0.0.1:{port_of(service)}") as channel:
+        stub = Stub(channel, health_pb2.DESCRIPTOR.services_by_name["Health"])
+        told = {name: stub.Check(health_pb2.HealthCheckRequest(service=name)).status for name in ("", "lab", "chat")}
+        serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+        assert told == {"": not_serving, "lab": not_serving, "chat": serving}
+        assert service.http.get("/readyz").status_code == 503
+        assert service.http.get("/v1/models/lab").json()["ready"] is False  # as KServe's client asks
+        watched = stub.Watch(health_pb2.HealthCheckRequest(service="lab"), timeout=WAIT_S)
+        assert next(watched).status == not_serving
+        learn = [sys.executable, "-m", "online", "learn", "--state", str(service.state)]
+        learner = subprocess.Popen([*learn, "--config", str(tmp_path / "state.toml")])
+        assert next(watched).status == serving
+        assert service.stop() == 0  # a stream does not hold it
+        assert next(watched).status == not_serving and next(watched, None) is None
+        learner.send_signal(signal.SIGINT)
+        learner.wait(30)
+
+
+def test_without_a_key_a_reload_is_for_this_machine_alone(start: Start) -> None:
+    service = start(MODELS, flags=("--grpc-port", "0"))
+    rpcs = Rpcs(service)
+    version = rpcs.teach("lab", (LEFT, "left")).version
+    assert rpcs.model.HandleReloadConfigRequest(reload_of("lab", stable=version)).HasField("status")
+    proxied = (("x-forwarded-for", "10.0.0.7"),)
+    reload = rpcs.model.HandleReloadConfigRequest
+    refused(CODE.PERMISSION_DENIED, "from the machine itself", reload, reload_of("lab"), metadata=proxied)
+    taken = run_online("serve", "--state", str(service.state) + "2", "--port", "0", "--grpc-port", str(rpcs.port))
+    assert taken.returncode == 2 and f"{rpcs.port}" in taken.stderr and "--grpc-port" in taken.stderr
+    assert service.stop() == 0
+    with pytest.raises(grpc.RpcError):
+        rpcs.feedback.GetFate(ours.FeedbackRef(model="lab", id="x"), timeout=5)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        ours.DESCRIPTOR,
+        inference_pb2.DESCRIPTOR,
+        tensorflow_pb2.DESCRIPTOR,
+        tensorflow_error_pb2.DESCRIPTOR,
+        tfs.DESCRIPTOR,
+    ],
+)
+def test_the_compiled_protos_are_those_of_the_proto_files(made: FileDescriptor, tmp_path: Path) -> None:
+    out = tmp_path / "set"
+    command = [sys.executable, "-m", "grpc_tools.protoc", "-I.", f"--descriptor_set_out={out}", made.name]
+    subprocess.run(command, cwd=ROOT, check=True)
+    (compiled,) = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes()).file
+    committed = descriptor_pb2.FileDescriptorProto()
+    made.CopyToProto(committed)
+    for file in (compiled, committed):
+        for message in file.message_type:
+            clear_json_names(message)
+    assert committed == compiled, "run: make protos"
+
+
+def clear_json_names(message: descriptor_pb2.DescriptorProto) -> None:
+    """Told by one of the two alone."""
+    for each in message.field:
+        each.ClearField("json_name")
+    for nested in message.nested_type:
+        clear_json_names(nested)
