@@ -521,6 +521,7 @@ def versions(
     model: ModelName = None, state: StateFlag = None, config: ConfigFlag = None, as_json: JsonFlag = False
 ) -> None:
     """List the versions that are kept, newest first."""
+    from online.models.contest import told_of
     from online.snapshots import as_shown
 
     settings = load(config, state=state)
@@ -537,7 +538,10 @@ def versions(
         mark, made_at = "*" if version["live"] else " ", version["created_at"][:19]
         until, state_sha256 = version["learned_until"], version["state_sha256"][:12]
         names = f"  {', '.join(version['labels'])}" if version["labels"] else ""
-        typer.echo(f"{mark} {version['version']:>6}  learned until {until:<8} {made_at}  {state_sha256}{names}")
+        contest = f"  {told}" if (told := told_of(version["metrics"])) else ""
+        typer.echo(
+            f"{mark} {version['version']:>6}  learned until {until:<8} {made_at}  {state_sha256}{names}{contest}"
+        )
     if frozen is not None:
         typer.echo(
             f"frozen since {frozen.since[:19]}: nothing is learned until `online thaw`. {frozen.reason}".rstrip()

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from online.doorbell import Doorbell
 from online.errors import SetupError
+from online.models import challenger_of, signed
 from online.models.encoder import with_encoder
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots, write
@@ -66,12 +67,13 @@ class Workspace:
 
     def options(self, model: ModelSettings) -> dict[str, Any]:
         """The model's options, with the secret for those that sign their state, and the encoder that was tuned."""
-        if model.kind in ("river", "best_of"):
+        if signed(model.kind):
             return {**model.options, "key": self.secret}
+        key = {"key": self.secret} if signed(challenger_of(model.kind, model.options)) else {}
         if "encoder" in model.options:
             raise SetupError(f"model {model.name!r}: the option 'encoder' is set by `online adapt`, not in a file")
         tuned = self.store.read(lambda connection: encoder_of(connection, model.name))
-        return with_encoder(model.options, tuned)
+        return with_encoder(model.options, tuned) | key
 
     @property
     def encoders(self) -> Path:

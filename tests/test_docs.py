@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from online.cli import app
 from online.client import Client
+from online.models import create
 from online.settings import Settings
 from tests.support import Service
 
@@ -76,8 +77,10 @@ def test_the_pages_types_are_made_from_the_api_as_it_is() -> None:
 
 
 def test_the_config_in_the_readme_is_valid() -> None:
-    for block in blocks("toml"):
-        assert len(Settings.model_validate(tomllib.loads(block)).models) == 4
+    told = [Settings.model_validate(tomllib.loads(block)).models for block in blocks("toml")]
+    assert [len(models) for models in told] == [4, 1]
+    for model in (model for models in told for model in models):
+        create(model.kind, model.options)
 
 
 def test_the_metrics_in_the_docs_exist(service: Service) -> None:

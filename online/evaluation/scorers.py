@@ -130,7 +130,12 @@ def of_snapshots(workspace: Workspace, spec: ModelSettings, number: int) -> Vers
 
 def every_candidate(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """So that a ranker scores all of its replies, not the few that it lists."""
-    return {**options, **({"candidates": 1_000_000} if kind == "ranker" else {})}
+    if kind != "ranker":
+        return dict(options)
+    every = {**options, "candidates": 1_000_000}
+    if challenger := options.get("challenger"):
+        every["challenger"] = {**challenger, "options": every_candidate(kind, challenger.get("options", {}))}
+    return every
 
 
 def learn(replay: Replay, lines: Sequence[Told]) -> None:

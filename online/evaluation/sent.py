@@ -20,7 +20,7 @@ from online.evaluation.race import Result, raced
 from online.evaluation.replay import Contender, Span
 from online.evaluation.report import write_report
 from online.evaluation.sources import Reads, Source, open_source
-from online.models import KINDS, number_of
+from online.models import KINDS, challenger_of, number_of
 from online.models.river import NAMED
 from online.schemas import ReplayAsked
 from online.settings import Drift
@@ -108,6 +108,11 @@ def check_options(kind: Any, options: Mapping[str, Any]) -> None:
         raise refused("the option 'network' of a tower is mlp or cnn")
     if kind == "river":
         check_river(options.get("estimator", "softmax"), options.get("params", {}))
+    if "challenger" in options:
+        told = options["challenger"]
+        if not isinstance(told, dict) or not isinstance(told.get("options", {}), dict):
+            raise refused("the option 'challenger' is a table, and so are its options")
+        check_options(challenger_of(kind, options), told.get("options", {}))
     if kind == "best_of":
         told = options.get("contenders", {})
         if not isinstance(told, dict) or not all(isinstance(each, dict) for each in told.values()):

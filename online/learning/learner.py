@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import torch
@@ -25,6 +25,7 @@ from online.learning.drift import Alarm, Monitor
 from online.learning.gate import Canary, Comparison, Gate, Unsound
 from online.learning.held_out import HeldOut
 from online.models import BadExample, Example, Model, Options, State, create, recipe
+from online.models.contest import CHALLENGER, CHAMPION
 from online.models.encoder import adapts
 from online.models.stack import determinism_domain
 from online.observability import fact
@@ -202,6 +203,7 @@ class Learner:
         self.silent_until = 0  # nothing is published before this is learned
         self.parent: int | None = None
         self.publications = 0
+        self.challenged: float | None = None  # 1.0 while a challenger is served
         self.pupil = self._new_pupil()
 
     def run(self, stop: threading.Event) -> None:
@@ -381,6 +383,7 @@ class Learner:
             determinism_domain=determinism_domain(self.device),
         )
         written = self.snapshots.publish(state, manifest)
+        self._tell_served(manifest.metrics)
         self.parent, self.published_at = written.version, self.clock()
         if durable:
             self.durable_at, self.durable_until = self.published_at, until
@@ -397,6 +400,13 @@ class Learner:
             durable=durable,
         )
         return written
+
+    def _tell_served(self, metrics: Mapping[str, float]) -> None:
+        """Of a model with a challenger: who answers from now on, when that has changed."""
+        challenged = metrics.get(f"{CHALLENGER}_served")
+        if challenged is not None and challenged != self.challenged:
+            fact(log, "served", model=self.snapshots.model, who=CHALLENGER if challenged else CHAMPION)
+        self.challenged = challenged
 
     # poison
 

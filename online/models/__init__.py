@@ -116,6 +116,9 @@ class Model(Protocol):
     def learn(self, examples: Sequence[Example]) -> None:
         """All or nothing. Raises BadExample, naming the first example that cannot be learned."""
 
+    def check(self, examples: Sequence[Example]) -> None:
+        """What `learn` would raise of them; changes nothing."""
+
     def unlearn(self, examples: Sequence[Example]) -> None:
         """The state that never having seen them would have left."""
 
@@ -169,9 +172,16 @@ LABELLED = tuple(kind for kind in KINDS if kind not in ("ranker", "regressor")) 
 
 
 def create(kind: str, options: Options, device: str = "cpu") -> Model:
-    """A model that has seen nothing. Raises ValueError for an unknown kind or option."""
+    """A model that has seen nothing. Raises ValueError for an unknown kind or option.
+
+    The option `challenger`, of every kind, sets another model beside it: contest.py.
+    """
     if kind not in KINDS:
         raise ValueError(f"unknown model kind {kind!r}; one of {', '.join(KINDS)}")
+    if "challenger" in options:
+        from online.models.contest import Contest
+
+        return Contest(kind, options, device)
     module, _, name = KINDS[kind].partition(":")
     make = cast(Callable[[Options, str], Model], getattr(import_module(module), name))
     made = make(options, device)
@@ -182,6 +192,17 @@ def _retiring(model: Model, options: Options) -> Model:
     from online.models.retired import Retiring
 
     return Retiring(model, options.get("abstain_below", 0.0))
+
+
+def challenger_of(kind: str, options: Options) -> str:
+    """Its kind; "" where there is none. What is no kind at all is refused when the model is made."""
+    told = options.get("challenger")
+    return str(told.get("kind") or kind) if isinstance(told, Mapping) else ""
+
+
+def signed(kind: str) -> bool:
+    """Whether its state is signed by a key, the option `key`, because reading it could run code."""
+    return kind in ("river", "best_of")
 
 
 def recipe(kind: str, options: Options) -> str:

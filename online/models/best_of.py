@@ -74,18 +74,10 @@ CONTENDERS: dict[str, Contenders] = {
 
 
 @dataclass(slots=True)
-class Standing:
-    """loss: fading, Brier's. wealth: of the bets, one a stake, that it errs less than what it is compared with."""
+class Bets:
+    """wealth: of the bets, one a stake, that somebody errs less than what it is compared with."""
 
-    loss: float = 0.0
-    seen: int = 0
-    right: int = 0
     wealth: list[float] = field(default_factory=lambda: [1.0] * len(STAKES))
-
-    def add(self, answer: Answer, label: str) -> None:
-        self.loss = FADING * self.loss + brier(answer, label)
-        self.seen += 1
-        self.right += answer.choice == label
 
     def bet(self, gain: int) -> float:
         """The mean wealth after another example. gain: 1 where it alone was right, -1 where it alone was wrong."""
@@ -94,6 +86,20 @@ class Standing:
 
     def begin_again(self) -> None:
         self.wealth = [1.0] * len(STAKES)
+
+
+@dataclass(slots=True)
+class Standing(Bets):
+    """loss: fading, Brier's."""
+
+    loss: float = 0.0
+    seen: int = 0
+    right: int = 0
+
+    def add(self, answer: Answer, label: str) -> None:
+        self.loss = FADING * self.loss + brier(answer, label)
+        self.seen += 1
+        self.right += answer.choice == label
 
 
 @dataclass(slots=True)
@@ -186,8 +192,7 @@ class BestOf:
 
     def learn(self, examples: Sequence[Example]) -> None:
         """A contender that cannot learn an example goes on without it."""
-        for example in examples:
-            check(example, "best_of model", self.input, self.options["size"])
+        self.check(examples)
         for run in self._runs(examples):
             if self._scores(run[0]):
                 self._score(run[0])
@@ -195,6 +200,10 @@ class BestOf:
                 teach(model, run)
             self._forget_answers()
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+
+    def check(self, examples: Sequence[Example]) -> None:
+        for example in examples:
+            check(example, "best_of model", self.input, self.options["size"])
 
     def _scores(self, example: Example) -> bool:
         """Rewards are no evidence: only what was served is ever rewarded."""

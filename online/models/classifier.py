@@ -149,7 +149,7 @@ class Classifier:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
-        self._check_all(examples)
+        self.check(examples)
         self._solution = None
         due = list(examples)
         while due:
@@ -251,7 +251,7 @@ class Classifier:
                 if not negative:
                     self.windows.add(features, [e.label for e in chosen], [e.offset for e in chosen], times)
 
-    def _check_all(self, examples: Sequence[Example]) -> None:
+    def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
             rows.check(example, "classifier", self.inputs.kind, self.inputs.size)
         warm = self.inputs.warm

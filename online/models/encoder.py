@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.errors import TooLarge
-from online.models import minilm
+from online.models import challenger_of, minilm
 
 TEXT_WIDTH = minilm.WIDTH
 TEXT_SCALE = 512  # int8 = clip(rint(512 * unit vector)): CLINC150 accuracy is the same as with floats
@@ -92,8 +92,9 @@ def reads(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def adapts(kind: str, options: Mapping[str, Any]) -> bool:
-    """Whether a model of this kind reads texts by an encoder that can be tuned."""
-    return kind in ("ranker", "classifier") and options.get("input", "text") == "text"
+    """Whether a model of this kind, and its challenger if it has one, reads texts by an encoder that can be tuned."""
+    kinds = {kind, challenger_of(kind, options) or kind}
+    return kinds <= {"ranker", "classifier"} and options.get("input", "text") == "text"
 
 
 def with_encoder(options: Mapping[str, Any], encoder: str) -> dict[str, Any]:

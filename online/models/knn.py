@@ -129,10 +129,13 @@ class Knn:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
-        for example in examples:
-            check(example, "knn model", self.input, self.options["size"])
+        self.check(examples)
         for example in examples:
             self._keep(Kept(example.offset, example.features, example.label, 1 if example.reward >= 0.5 else -1))
+
+    def check(self, examples: Sequence[Example]) -> None:
+        for example in examples:
+            check(example, "knn model", self.input, self.options["size"])
 
     def _keep(self, row: Kept) -> None:
         self._forget(row.offset)

@@ -117,7 +117,7 @@ class Logistic:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
-        self._check_all(examples)
+        self.check(examples)
         for example in examples:
             self.count += 1
             if self.warm is None:
@@ -200,7 +200,7 @@ class Logistic:
         self._toward_prior(relaxed, 1 - RELAXED)
         self.covariance[at] = relaxed
 
-    def _check_all(self, examples: Sequence[Example]) -> None:
+    def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
             check(example, "logistic model", self.input, self.options["size"])
         if len({*self.labels, *(example.label for example in examples)}) > self.options["max_labels"]:

@@ -232,7 +232,7 @@ class Ranker:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
-        self._check_all(examples)
+        self.check(examples)
         self._served = None
         positives = [example for example in examples if self._apply(example)]
         self._count(positives)
@@ -303,7 +303,7 @@ class Ranker:
         own = exemplar.digest(self.replies[exemplar.reply].id)
         self.exemplars_digest = (self.exemplars_digest + times * own) % 2**256
 
-    def _check_all(self, examples: Sequence[Example]) -> None:
+    def check(self, examples: Sequence[Example]) -> None:
         known = {reply.id for reply in self.replies if not reply.gone}
         for example in examples:
             if len(example.features) != TEXT_WIDTH and example.kind not in ("retire", "restore"):

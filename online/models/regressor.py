@@ -138,8 +138,7 @@ class Regressor:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
-        for example in examples:
-            self._check(example)
+        self.check(examples)
         self._ridge = None
         warming = self.inputs.warm is not None
         fixed = self.inputs.take(examples)
@@ -151,6 +150,10 @@ class Regressor:
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._ridge = None
         self._count(self.inputs.drop(examples), times=-1)
+
+    def check(self, examples: Sequence[Example]) -> None:
+        for example in examples:
+            self._check(example)
 
     def _check(self, example: Example) -> None:
         if example.kind == "reward":

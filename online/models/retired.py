@@ -61,13 +61,17 @@ class Retiring:
 
     def learn(self, examples: Sequence[Example]) -> None:
         changes, others = parted(examples)
-        if not all(example.label for example in changes):
-            raise BadExample("there is no label to retire or restore")
+        check_changes(changes)
         if others:
             self.model.learn(others)
         if changes:
             told = {example.offset: (example.label, example.kind == "restore") for example in changes}
             self._take_changes(self.changes | told)
+
+    def check(self, examples: Sequence[Example]) -> None:
+        changes, others = parted(examples)
+        check_changes(changes)
+        self.model.check(others)
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         changes, others = parted(examples)
@@ -105,6 +109,11 @@ class Retiring:
         self.model.restore(parts)
         told = unpacked(own.tensors["changes"]) if own is not None else []
         self._take_changes({offset: (label, restored) for offset, label, restored in told})
+
+
+def check_changes(changes: Sequence[Example]) -> None:
+    if not all(example.label for example in changes):
+        raise BadExample("there is no label to retire or restore")
 
 
 def parted(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:

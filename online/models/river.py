@@ -102,6 +102,10 @@ class River:
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
         self.revision = new_revision()
 
+    def check(self, examples: Sequence[Example]) -> None:
+        for example in examples:
+            self._checked(example)
+
     def _checked(self, example: Example) -> dict[str, Any]:
         if example.kind != "label" and not (example.kind == "reward" and example.reward >= 0.5):
             raise BadExample(

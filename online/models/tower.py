@@ -171,7 +171,7 @@ class Tower:
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
-        self._check_all(examples)
+        self.check(examples)
         for example in examples:
             group = example.offset // self.options["batch"]
             if self.pending and self.pending[-1].offset // self.options["batch"] != group:
@@ -305,7 +305,7 @@ class Tower:
         loss_K = (losses_KB * step.share_B[fresh]).sum(1).cpu().numpy().astype(np.float64)
         self.loss_K = FADING * self.loss_K + (1 - FADING) * loss_K
 
-    def _check_all(self, examples: Sequence[Example]) -> None:
+    def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
             rows.check(example, "tower", self.standard.input, self.standard.size)
         labels = {*self.labels, *(example.label for example in (*self.pending, *examples))}

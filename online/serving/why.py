@@ -7,6 +7,7 @@ from fastapi import APIRouter, Response
 
 from online import store
 from online.errors import NotFound
+from online.models.contest import answering
 from online.models.exemplars import Ground, Witness
 from online.models.ranker import Ranker
 from online.schemas import WhyAnswer
@@ -27,7 +28,7 @@ async def why(model: ModelHere, id: str) -> Response:
     if asked is None:
         raise NotFound(f"{name} has no prediction {id!r}")
     served = model.live.current
-    ranker = served.model
+    ranker = answering(served.model)
     assert isinstance(ranker, Ranker), "check_ranker saw to it"
     found = ranker.explain(asked.features, asked.choice, SHOWN)
     told = await read(lambda connection: store.said_at(connection, name, [each.offset for each in found.witnesses]))

@@ -5,7 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from safetensors.numpy import load, save
 
 from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpacked
+from online.models.contest import answering
 from online.models.river import NAMED
 from tests.models.synthetic import (
     KNOWN,
@@ -120,6 +121,11 @@ SMALL = {"hat": {"grace_period": 30}, "arf": {"n_models": 3, "grace_period": 30}
 VECTOR: Options = {"input": "vector", "size": 6}
 TABLE: Options = {"input": "table"}
 TWO = {"tree": {"kind": "river", "estimator": "tree.HoeffdingTreeClassifier"}, "near": {"kind": "knn"}}
+LINE: Options = {"kind": "logistic", "options": {"waves": 8}, "patience": 20}
+TREE: Options = {"kind": "river", "options": {"estimator": "tree.HoeffdingTreeClassifier"}, "score_every": 2}
+ROUGH: Options = {"options": {"target_scale": 64.0}, "score_every": 16}
+SOFTER: Options = {"options": {"shrinkage": 10.0}, "score_every": 16}
+NEAR: Options = {"kind": "knn", "score_every": 16}
 NARROW: Options = {"hidden": [32], "buffer": 100}
 ACE_IN_EIGHTS: Options = {"strategy": "er_ace", "batch": 8}
 RP: Options = {"head": "rp_ridge", "random_features": 64}
@@ -157,6 +163,11 @@ CASES = [
     number_case("number-vector", VECTOR, vectors, warms_up=True),
     number_case("number-table", {**TABLE, "target_scale": 64.0}, tables, warms_up=True),
     number_case("number-table-scaled", {**TABLE, "scale": 16.0, "target_scale": 64.0}, tables, warms_up=False),
+    Case("ranker-challenged", "ranker", {"challenger": SOFTER}, ranker_log, BAD_FOR_RANKERS),
+    Case("text-challenged", "classifier", {"input": "text", "challenger": NEAR}, texts, BAD_TEXTS),
+    Case("challenged-by-line", "knn", {**TABLE, "challenger": LINE}, tables, BAD_ROWS, exact=False),
+    Case("challenged-by-tree", "classifier", {**TABLE, "challenger": TREE, "key": KEY}, tables, BAD_ROWS, exact=False),
+    number_case("number-challenged", {"input": "text", "challenger": ROUGH}, texts, warms_up=True),
     Case("tower-text", "tower", {"input": "text", **NARROW, "batch": 4}, texts, BAD_TEXTS, exact=False),
     Case("tower-vector", "tower", {**VECTOR, **NARROW, **ACE_IN_EIGHTS}, vectors, BAD_VECTORS, exact=False),
     Case("tower-table", "tower", {**TABLE, **NARROW, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
@@ -511,7 +522,7 @@ def test_an_index_never_changes_its_meaning(exact_chooser: Case) -> None:
 
 
 def indexed_labels(model: Model) -> list[str]:
-    meta = unpacked(model.state(serving_only=True)["weights"].tensors["meta"])
+    meta = unpacked(answering(model).state(serving_only=True)["weights"].tensors["meta"])
     return [str(name) for name in meta["labels"]] if isinstance(meta, dict) else [str(id) for id, _ in meta]
 
 
@@ -529,8 +540,11 @@ def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case, lear
 
 
 def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> None:
-    bounds = {"ranker": {"max_exemplars": 100}, "knn": {"window": 100}}
-    exact = replace(exact, options={**exact.options, **bounds.get(exact.kind, {})})
+    bounds = {
+        "ranker": {"max_exemplars": 100},
+        "knn": {"window": 100},
+    }  # of all else there is a bound that needs no option
+    exact = replace(exact, options=bounded(exact.kind, exact.options, bounds))
     examples = exact.examples(COUNT)
     model = exact.taught(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
@@ -538,6 +552,15 @@ def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> No
     before = room(model)
     model.learn(repeated(repeated(thumbs, 1), 110)[-10 * len(thumbs) :])
     assert room(model) <= 1.05 * before
+
+
+def bounded(kind: str, options: Options, bounds: Mapping[str, Options]) -> Options:
+    """A challenger too."""
+    told = {**options, **bounds.get(kind, {})}
+    if challenger := told.get("challenger"):
+        own = bounded(challenger.get("kind", kind), challenger.get("options", {}), bounds)
+        told["challenger"] = {**challenger, "options": own}
+    return told
 
 
 def room(model: Model) -> int:

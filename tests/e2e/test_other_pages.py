@@ -154,7 +154,9 @@ def test_the_thumbs_of_chainlit_are_learned_and_taken_back(
     def visit(page: Page) -> None:
         page.locator("#chat-input").click()
         page.keyboard.type(QUESTION)
-        page.locator("#chat-submit").click()  # waits until it is enabled: before the page is connected, it sends nothing
+        page.locator(
+            "#chat-submit"
+        ).click()  # waits until it is enabled: before the page is connected, it sends nothing
         expect(page.get_by_text(REPLY)).to_be_visible(timeout=SLOW_MS)
         for button, count in (("👍", 1), ("👎", 3), ("Undo", 4)):
             page.get_by_role("button", name=button).click()
