@@ -1,10 +1,12 @@
 """Does publishing disturb those who are being answered? The same load with and without a learner that publishes.
 
-    quiet | publishing | quiet | publishing | ... | quiet        windows of --seconds / --windows each
+    quiet | taught | publishing | quiet | taught | publishing | ... | quiet        windows of --seconds / --windows each
 
 Load: an open loop of --rate predicts a second over 4 connections, each with 8 copies of one probe. A fixed rate keeps
 the two cores from saturating, where p99 would measure the queue and not the swap; a late answer delays no later
-question, so none is left out of the figures. While publishing, --feedback-rate labels a second make new versions.
+question, so none is left out of the figures. While publishing, --feedback-rate labels a second make new versions; while
+taught, as many come and are on disk before they are acknowledged, but learning is frozen: what is left between these
+two is what the versions cost.
 Every window begins with a few seconds of its own load that are not counted, and samples the hashes equally often.
 
 Publications are counted by the versions' numbers, whoever saw them. Memory is what both processes hold beyond files at the end
@@ -27,9 +29,10 @@ from benchmarks import inputs
 from benchmarks.freshness import teach
 from benchmarks.report import command, parser, percentile, print_json, say, table, verdict
 from benchmarks.service import VEC, Service, running
-from benchmarks.wire import Connection, Pool, Reply, at, get, label, must, open_loop, predict
+from benchmarks.wire import Connection, Pool, Reply, at, get, label, must, open_loop, post, predict
 
 RATIO_TARGET = 1.2
+QUIET, TAUGHT, PUBLISHING = KINDS = ("quiet", "taught", "publishing")
 PROCESSES = ("server", "learner", "others")
 MEMORIES = ("server", "learner")
 GAP_TARGET_MS = 100.0
@@ -41,7 +44,7 @@ SAMPLE_EVERY_S = 4.0  # listing the versions costs the service some ms: too rare
 
 @dataclass(slots=True)
 class Window:
-    publishing: bool
+    kind: str
     replies: list[Reply] = field(default_factory=list)
     feedback: list[Reply] = field(default_factory=list)
     samples: list[Reply] = field(default_factory=list)
@@ -115,11 +118,12 @@ def equal_hashes(served: Any, versions: Sequence[Any]) -> bool | None:
     return None if published is None else bool(published == served["weights_sha256"])
 
 
-async def run_window(service: Service, flags: Namespace, publishing: bool, seed: int) -> Window:
+async def run_window(service: Service, flags: Namespace, kind: str, seed: int) -> Window:
     """One window: the load, the feedback where there is to be any, and the samples, all at once."""
-    window, seconds = Window(publishing), flags.seconds / flags.windows
+    window, seconds = Window(kind), flags.seconds / flags.windows
     async with Pool(service, CONNECTIONS) as load, Pool(service, CONNECTIONS) as teachers, Pool(service, 1) as third:
-        await both_loads(load, teachers, Window(publishing), flags, SETTLE_S, seed)
+        await third.all[0].ask(post(f"/v1/models/vec:{'freeze' if kind == TAUGHT else 'thaw'}", {}))
+        await both_loads(load, teachers, Window(kind), flags, SETTLE_S, seed)
         before, started = service.cpu_s(), time.perf_counter()
         await asyncio.gather(
             both_loads(load, teachers, window, flags, seconds, seed + 1),
@@ -135,7 +139,7 @@ async def run_window(service: Service, flags: Namespace, publishing: bool, seed:
 
 async def both_loads(load: Pool, teachers: Pool, window: Window, flags: Namespace, seconds: float, seed: int) -> None:
     probe = predict("vec", *[inputs.vectors(1, 0)[0][0]] * COPIES, record=not flags.dry)
-    lessons = inputs.vectors(int(flags.feedback_rate * seconds), seed) if window.publishing else []
+    lessons = inputs.vectors(int(flags.feedback_rate * seconds), seed) if window.kind != QUIET else []
     window.replies, window.feedback = await asyncio.gather(
         open_loop(load.ask, [probe] * int(flags.rate * seconds), flags.rate),
         open_loop(teachers.ask, [label("vec", *lesson) for lesson in lessons], flags.feedback_rate),
@@ -147,21 +151,23 @@ async def measure(service: Service, flags: Namespace) -> list[Window]:
     await teach(connection, "vec", inputs.vectors(200, 0))
     connection.close()
     windows = []
-    for number in range(2 * flags.windows + 1):
-        say(f"window {number + 1} of {2 * flags.windows + 1}: {'publishing' if number % 2 else 'quiet'} ...")
-        windows.append(await run_window(service, flags, bool(number % 2), 10 * number + 1))
+    kinds = [*KINDS * flags.windows, QUIET]
+    for number, kind in enumerate(kinds):
+        say(f"window {number + 1} of {len(kinds)}: {kind} ...")
+        windows.append(await run_window(service, flags, kind, 10 * number + 1))
     return windows
 
 
 def summed_up(windows: Sequence[Window]) -> dict[str, Any]:
-    publishing = [window for window in windows if window.publishing]
-    quiet = [window for window in windows if not window.publishing]
+    of = {kind: [window for window in windows if window.kind == kind] for kind in KINDS}
+    publishing = of[PUBLISHING]
     found = inspect([reply for window in windows for reply in window.replies])
     inside = [inspect(window.replies) for window in publishing]
     gaps = [gap for each in inside for gap in each.gaps_ms]
     hashes = [told for window in windows for told in window.hashes]
     drift = publishing[-1].p99_ms / publishing[0].p99_ms
-    p99 = {name: percentile([w.p99_ms for w in group], 50) for name, group in (("q", quiet), ("p", publishing))}
+    p50 = {kind: percentile([window.p50_ms for window in windows], 50) for kind, windows in of.items()}
+    p99 = {kind: percentile([window.p99_ms for window in windows], 50) for kind, windows in of.items()}
     return {
         "requests": sum(len(window.replies) for window in windows),
         "failed": sum(window.failed for window in windows),
@@ -178,11 +184,11 @@ def summed_up(windows: Sequence[Window]) -> dict[str, Any]:
         **{f"{name}_mb_a_thousand": slope(windows, name) for name in MEMORIES},
         "mean_gap_ms": sum(gaps) / len(gaps) if gaps else float("nan"),
         "max_gap_ms": max(gaps, default=float("nan")),
-        "quiet_p50_ms": percentile([window.p50_ms for window in quiet], 50),
-        "quiet_p99_ms": p99["q"],
-        "publishing_p50_ms": percentile([window.p50_ms for window in publishing], 50),
-        "publishing_p99_ms": p99["p"],
-        "p99_ratio": p99["p"] / p99["q"],
+        **{f"{kind}_p50_ms": p50[kind] for kind in KINDS},
+        **{f"{kind}_p99_ms": p99[kind] for kind in KINDS},
+        "p99_ratio": p99[PUBLISHING] / p99[QUIET],
+        "p99_ratio_taught": p99[TAUGHT] / p99[QUIET],
+        "p99_ratio_versions": p99[PUBLISHING] / p99[TAUGHT],
     }
 
 
@@ -199,10 +205,9 @@ def row(window: Window) -> list[object]:
     found = inspect(window.replies)
     gap = sum(found.gaps_ms) / len(found.gaps_ms) if found.gaps_ms else "-"
     cpu = [f"{window.cpu[name]:.0%}" for name in PROCESSES]
-    kind = "publishing" if window.publishing else "quiet"
     memory = [f"{window.memory_mb[name]:.0f}" for name in MEMORIES]
     seen = [window.newest, found.versions, gap]
-    return [kind, len(window.replies), window.failed, *seen, window.p50_ms, window.p99_ms, *cpu, *memory]
+    return [window.kind, len(window.replies), window.failed, *seen, window.p50_ms, window.p99_ms, *cpu, *memory]
 
 
 def print_table(windows: Sequence[Window], told: dict[str, Any]) -> None:
@@ -226,6 +231,8 @@ def print_table(windows: Sequence[Window], told: dict[str, Any]) -> None:
         ("mean gap between versions, ms", told["mean_gap_ms"], "100", verdict(told["mean_gap_ms"], GAP_TARGET_MS)),
         ("longest gap, ms", told["max_gap_ms"], "100", verdict(told["max_gap_ms"], GAP_TARGET_MS)),
         ("p99 publishing / quiet", told["p99_ratio"], "1.2", verdict(told["p99_ratio"], RATIO_TARGET)),
+        ("p99 taught / quiet", told["p99_ratio_taught"], "-", "-"),
+        ("p99 publishing / taught", told["p99_ratio_versions"], "-", "-"),
     ]
     table("over all windows (p50, p99: medians of the windows')", ("figure", "value", "target", "verdict"), rows)
 
@@ -248,8 +255,7 @@ def main() -> int:
     told = summed_up(windows)
     if flags.json:
         shown = [
-            {"publishing": w.publishing, "p50_ms": w.p50_ms, "p99_ms": w.p99_ms, "failed": w.failed, "cpu": w.cpu}
-            for w in windows
+            {"kind": w.kind, "p50_ms": w.p50_ms, "p99_ms": w.p99_ms, "failed": w.failed, "cpu": w.cpu} for w in windows
         ]
         print_json({"benchmark": "swap", **told, "windows": shown, "complaints": complaints})
     else:
