@@ -23,13 +23,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import numpy as np
 
 from benchmarks import inputs
 from benchmarks.freshness import teach
 from benchmarks.report import command, parser, percentile, print_json, say, table, verdict
 from benchmarks.service import VEC, Service, running
-from benchmarks.wire import Connection, Pool, Reply, at, get, label, must, open_loop, post, predict
+from benchmarks.wire import Connection, Pool, Reply, at, get, label, must, open_loop, predict
 
 RATIO_TARGET = 1.2
 QUIET, TAUGHT, PUBLISHING = KINDS = ("quiet", "taught", "publishing")
@@ -122,7 +123,7 @@ async def run_window(service: Service, flags: Namespace, kind: str, seed: int) -
     """One window: the load, the feedback where there is to be any, and the samples, all at once."""
     window, seconds = Window(kind), flags.seconds / flags.windows
     async with Pool(service, CONNECTIONS) as load, Pool(service, CONNECTIONS) as teachers, Pool(service, 1) as third:
-        await third.all[0].ask(post(f"/v1/models/vec:{'freeze' if kind == TAUGHT else 'thaw'}", {}))
+        await asyncio.to_thread(set_learning, service, kind != TAUGHT)
         await both_loads(load, teachers, Window(kind), flags, SETTLE_S, seed)
         before, started = service.cpu_s(), time.perf_counter()
         await asyncio.gather(
@@ -135,6 +136,11 @@ async def run_window(service: Service, flags: Namespace, kind: str, seed: int) -
     elapsed, after = time.perf_counter() - started, service.cpu_s()
     window.cpu = {name: (after[name] - before[name]) / elapsed for name in after}
     return window
+
+
+def set_learning(service: Service, on: bool) -> None:
+    url = f"http://{service.host}:{service.port}/v1/models/vec:{'thaw' if on else 'freeze'}"
+    httpx.post(url, json={}, timeout=30).raise_for_status()
 
 
 async def both_loads(load: Pool, teachers: Pool, window: Window, flags: Namespace, seconds: float, seed: int) -> None:
