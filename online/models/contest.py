@@ -160,7 +160,7 @@ class Contest:
     def facts(self) -> Mapping[str, float]:
         """Of both: percent of the scored examples that it had right, or of numbers the mean error; and who is served.
 
-        Then what the served one tells of itself.
+        Before that, what the served one tells of itself.
         """
         told = dict(self.models[self.served].facts())
         for name, record in self.records.items():
@@ -168,8 +168,8 @@ class Contest:
                 told[f"{name}_error"] = record.error / max(record.answered, 1)
             else:
                 told[f"{name}_percent"] = 100 * (1 - record.error / max(record.seen, 1))
-            told[f"{name}_served"] = float(name == self.served)
-        return {**told, "contested": self.records[CHAMPION].seen, "challenger_missed": self.missed}
+        told |= {f"{CHALLENGER}_served": float(self.served == CHALLENGER), "contested": self.records[CHAMPION].seen}
+        return {**told, f"{CHALLENGER}_missed": self.missed} if self.missed else told
 
     def fingerprint(self) -> str:
         """Of what both learned, which what was scored is no part of."""
@@ -205,11 +205,12 @@ def answering(model: Model) -> Model:
 
 def told_of(facts: Mapping[str, float]) -> str:
     """Both standings in one line, from a version's metrics; "" where there is no challenger."""
+    challenged = facts.get(f"{CHALLENGER}_served")
     told = list[str]()
-    for name in (CHAMPION, CHALLENGER) if f"{CHALLENGER}_served" in facts else ():
+    for name, served in ((CHAMPION, not challenged), (CHALLENGER, challenged)) if challenged is not None else ():
         percent, error = facts.get(f"{name}_percent"), facts.get(f"{name}_error")
         standing = f"off by {error:.4g}" if percent is None else f"{percent:.1f} %"
-        told.append(f"{name} {standing}{' (served)' if facts[f'{name}_served'] else ''}")
+        told.append(f"{name} {standing}{' (served)' if served else ''}")
     return ", ".join(told)
 
 

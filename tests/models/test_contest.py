@@ -54,7 +54,7 @@ def test_the_better_one_takes_over_and_stays() -> None:
     assert (served[0], served[-1]) == (CHAMPION, CHALLENGER)
     assert sum(one != other for one, other in pairwise(served)) == 1
     facts = model.facts()
-    assert facts["challenger_served"] == 1.0 and facts["champion_served"] == 0.0
+    assert facts["challenger_served"] == 1.0 and "challenger_missed" not in facts
     assert facts["challenger_percent"] > facts["champion_percent"] + 10
     assert facts["contested"] == 600
     assert told_of(facts).endswith(f"challenger {facts['challenger_percent']:.1f} % (served)")
@@ -100,6 +100,11 @@ def test_thumbs_are_no_evidence() -> None:
     model = contest("ranker", SHY, patience=2)
     model.learn([*replies(), *(replace(example, kind="reward") for example in corrections(60))])
     assert model.facts()["contested"] == 0 and model.served == CHAMPION
+
+
+def test_without_a_challenger_there_is_nothing_to_tell() -> None:
+    assert told_of(create("knn", {}).facts()) == ""
+    assert told_of(contest("knn", {}).facts()) == "champion 0.0 % (served), challenger 0.0 %"
 
 
 def test_only_every_so_many_are_scored() -> None:
