@@ -167,7 +167,7 @@ class Contest:
             if self.numbers:
                 told[f"{name}_error"] = record.error / max(record.answered, 1)
             else:
-                told[f"{name}_percent"] = 100 * (1 - record.error / max(record.seen, 1))
+                told[f"{name}_percent"] = 100 * (record.seen - record.error) / max(record.seen, 1)
         told |= {f"{CHALLENGER}_served": float(self.served == CHALLENGER), "contested": self.records[CHAMPION].seen}
         return {**told, f"{CHALLENGER}_missed": self.missed} if self.missed else told
 
