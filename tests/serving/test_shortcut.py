@@ -1,14 +1,20 @@
-"""The short way to predict answers as the long one does, and what is kept of a question is the question."""
+"""The short ways to predict and to give feedback answer as the long ones do, and what is kept of a question is the question."""
 
+import asyncio
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from starlette.types import ASGIApp
 
+from online.serving.app import create_app
 from online.serving.predictor import as_kept
+from online.serving.shortcut import Shortcut
+from online.settings import ModelSettings, Settings
 from tests.conftest import Start
 from tests.serving.test_versions import UP, VEC, teach
 
@@ -68,3 +74,40 @@ def test_what_is_kept_is_what_was_asked(instance: Any) -> None:
     features = np.array(instance, np.float64).tobytes() if numbers else b"whatever it was encoded to"
     assert json.loads(as_kept(instance, features)) == instance
     assert numbers or as_kept(instance, features).isascii()
+
+
+FEEDBACK: dict[str, bytes] = {
+    "a label": json.dumps({"feedback": [{"input": UP, "label": "one", "id": "1"}]}).encode(),
+    "the same again": json.dumps({"feedback": [{"input": UP, "label": "one", "id": "1"}]}).encode(),
+    "the same id for something else": json.dumps({"feedback": [{"input": UP, "label": "two", "id": "1"}]}).encode(),
+    "nobody's prediction": json.dumps({"feedback": [{"prediction_id": "none", "reward": 1}]}).encode(),
+    "a reward of nothing": json.dumps({"feedback": [{"input": UP, "reward": 1}]}).encode(),
+    "a wrong length": json.dumps({"feedback": [{"input": [1.0], "label": "one"}]}).encode(),
+    "another field": json.dumps({"feedback": [], "more": 1}).encode(),
+    "too many": json.dumps({"feedback": [{"input": UP, "label": "one"}] * 2_000}).encode(),
+    "too large": b" " * 5_000_000,
+    "no json": b"{",
+}
+
+
+def test_feedback_is_taken_alike_by_both_ways(tmp_path: Path) -> None:
+    """The long way is the application without the shortcut before it."""
+    model = ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2})
+    app = create_app(Settings(state=tmp_path, models=[model]), with_learner=False)
+
+    async def post(way: ASGIApp, body: bytes) -> tuple[int, Any]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(way), base_url="http://127.0.0.1") as client:
+            answered = await client.post("/v1/models/vec:feedback", content=body)
+            return answered.status_code, answered.json()
+
+    async def both() -> dict[str, tuple[int, Any]]:
+        async with app.router.lifespan_context(app):
+            told = {}
+            for what, body in FEEDBACK.items():
+                first, told[what] = await post(app, body), await post(Shortcut(app), body)
+                assert told[what] == first, what
+            return told
+
+    told = asyncio.run(both())
+    assert [status for status, _ in told.values()] == [202, 202, 409, 404, 400, 400, 400, 413, 413, 400]
+    assert told["a label"][1]["receipts"][0]["offset"] == 1
