@@ -1,4 +1,4 @@
-"""The short ways to predict and to give feedback answer as the long ones do, and what is kept of a question is the question."""
+"""The short ways to predict and to give feedback answer as the long ones do, and what is kept is the question itself."""
 
 import asyncio
 import json
