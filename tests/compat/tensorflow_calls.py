@@ -140,7 +140,8 @@ def asked(address: str) -> dict[str, Any]:
     told["labelled"] = prediction.Predict(predict("lab", label="stable", x=both)).model_spec.version.value
     told["reload of none"] = error(move, reload("lab", "stable", 99999))
 
-    told["deadline"] = error(prediction.Predict, predict("lab", x=both), timeout=1e-6)[0]
+    many = vectors(*[[1.0, 0.0]] * 800)  # takes longer than the deadline, however rarely a client looks at its clock
+    told["deadline"] = error(prediction.Predict, predict("lab", x=many), timeout=1e-3)[0]
     told["no model"] = error(prediction.Predict, predict("half", x=both))
     told["no version"] = error(prediction.Predict, predict("lab", version=99999, x=both))
     told["no label"] = error(prediction.Predict, predict("lab", label="x", x=both))
