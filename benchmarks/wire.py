@@ -77,7 +77,7 @@ class Connection:
         return Reply(status, body, started, time.perf_counter())
 
     async def _exchange(self, request: bytes) -> tuple[int, bytes]:
-        if self._ends is not None and self._ends[0].at_eof():  # the server ends what was idle for 5 s, as it may
+        if self._ends is not None and self._ends[0].at_eof():  # the server ends what was idle for long, as it may
             self.close()
         if self._ends is None:
             self._ends = await asyncio.open_connection(self.host, self.port)

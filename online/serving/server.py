@@ -15,6 +15,7 @@ from online.serving.shortcut import Shortcut
 from online.settings import Settings
 
 DRAIN_S = 10  # open requests get this long to finish
+KEPT_OPEN_S = 75  # longer than clients and balancers keep what is idle: who closes first must be who asks
 SWITCH_S = 0.0005  # the event loop waits no longer than this for a thread that loads a version or writes rows
 LOOK_S = 0.05
 
@@ -28,7 +29,12 @@ class Server(uvicorn.Server):
         """sockets: what callers connect to, and where there are several workers what those hand over to."""
         super().__init__(
             uvicorn.Config(
-                app, log_config=None, access_log=False, timeout_graceful_shutdown=DRAIN_S, server_header=False
+                app,
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=KEPT_OPEN_S,
+                timeout_graceful_shutdown=DRAIN_S,
+                server_header=False,
             )
         )
         self.parts, self.sockets, self.when_ready = parts, sockets, when_ready

@@ -1,6 +1,8 @@
 """The HTTP door on a real service: what it answers, and what it refuses without changing anything."""
 
 import json
+import socket
+import time
 import uuid
 from typing import Any
 
@@ -540,3 +542,12 @@ def test_a_caller_that_goes_away_disturbs_nobody(service: Service) -> None:
             f"{service.url}/v1/models/vec:predict", json={"instances": [INPUT], "min_offset": 10**9}, timeout=0.05
         )
     assert predict(service, "vec", [INPUT])["predictions"]
+
+
+def test_a_connection_that_rested_longer_than_clients_let_it_is_still_there(service: Service) -> None:
+    """httpx gives one up after 5 idle seconds: a server that did so too would now and then cut a request off."""
+    with socket.create_connection(("127.0.0.1", httpx.URL(service.url).port or 0), timeout=30) as connection:
+        for rest_s in (6.0, 0.0):
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert b"200 OK" in connection.recv(4_096)
+            time.sleep(rest_s)  # there is no fact to wait for: that nothing happens is the point
