@@ -31,14 +31,13 @@ from online.evaluation.tasks import Tasks
 from online.learning.drift import Alarm
 from online.learning.learner import Pupil
 from online.models import Answer, Candidate, Encoder, Model, create
-from online.models.encoder import encoder
+from online.models.encoder import encoder, reads_any
 from online.models.policies import draw_key
 from online.prequential import tells_what_is_right
 from online.schemas import Entry
 from online.settings import Drift
 from online.workspace import cache_folder
 
-TEXTS_OR_TABLES_ONLY = ("ranker", "river")  # every other kind has an option `input` and reads whatever a source holds
 Loss = tuple[int, float | None]  # offset of an outcome, and what the model lost by it; None where it is silent
 UNASKED = "#"  # begins the ids under which examples are asked that a log has no prediction for
 TOGETHER = 256  # lines taken at once; answers given together; events learned together
@@ -416,7 +415,3 @@ def served_answer(line: Asked) -> Answer:
 
 def where(line: Line) -> str:
     return f"example {line.id}" if isinstance(line, Asked) else f"event {line.entry.offset}"
-
-
-def reads_any(kind: str) -> bool:
-    return kind not in TEXTS_OR_TABLES_ONLY

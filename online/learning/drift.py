@@ -11,7 +11,7 @@ entries alone; what is taken back later was answered all the same, so its loss s
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models import Options, Part, Tensors, packed, unpacked
-from online.models.encoder import TEXT_WIDTH
+from online.models.encoder import TEXT_WIDTH, reads
 from online.schemas import Entry, Event
 
 What = Literal["loss", "class", "features"]
@@ -278,10 +278,10 @@ class Monitor:
 
 def seen_as(kind: str, options: Options) -> tuple[np.dtype[Any], int]:
     """How a model's encoded inputs are read as numbers, and how many those are; 0 where they are no row of numbers."""
-    told: Mapping[str, Any] = {"ranker": {"input": "text"}, "river": {"input": "table"}}.get(kind, options)
-    if told.get("input", "text") == "vector":
-        return np.dtype(np.float64), int(told.get("size", 0))
-    return np.dtype(np.int8), TEXT_WIDTH if told.get("input", "text") == "text" else 0
+    told = reads(kind, options)
+    if told["input"] == "vector":
+        return np.dtype(np.float64), told["size"]
+    return np.dtype(np.int8), TEXT_WIDTH if told["input"] == "text" else 0
 
 
 def loss_of(event: Event) -> int | None:

@@ -18,7 +18,7 @@ it takes its original's place or is closed again; one at a time, and until then 
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -193,7 +193,7 @@ class BestOf:
     def learn(self, examples: Sequence[Example]) -> None:
         """A contender that cannot learn an example goes on without it."""
         self.check(examples)
-        for run in self._runs(examples):
+        for run in cut(examples, self._scores):
             if self._scores(run[0]):
                 self._score(run[0])
             for model in (*self.models.values(), *([self.trial.model] if self.trial else ())):
@@ -208,13 +208,6 @@ class BestOf:
     def _scores(self, example: Example) -> bool:
         """Rewards are no evidence: only what was served is ever rewarded."""
         return example.kind == "label" and example.offset % self.options["score_every"] == 0
-
-    def _runs(self, examples: Sequence[Example]) -> Iterator[Sequence[Example]]:
-        """Cut before each example that is scored."""
-        cuts = [place for place, example in enumerate(examples) if place and self._scores(example)]
-        for start, end in zip([0, *cuts], [*cuts, len(examples)], strict=True):
-            if end > start:
-                yield examples[start:end]
 
     def _score(self, example: Example) -> None:
         given = self._asked(list(self.models), example.features)
@@ -315,13 +308,21 @@ class BestOf:
                 self.trial.model.restore(own_parts(CHALLENGER, state))
 
 
-def teach(model: Model, examples: Sequence[Example]) -> None:
-    """All of them, or where one cannot be learned, all but such ones."""
+def cut(examples: Sequence[Example], scores: Callable[[Example], bool]) -> Iterator[Sequence[Example]]:
+    """In runs that begin with each example that is scored: what comes before it is learned before it is asked about."""
+    cuts = [place for place, example in enumerate(examples) if place and scores(example)]
+    for start, end in zip([0, *cuts], [*cuts, len(examples)], strict=True):
+        if end > start:
+            yield examples[start:end]
+
+
+def teach(model: Model, examples: Sequence[Example]) -> int:
+    """All of them, or where one cannot be learned, all but such ones: how many those are."""
     try:
         model.learn(examples)
     except BadExample:
-        for example in examples if len(examples) > 1 else ():
-            teach(model, [example])
+        return sum(teach(model, [example]) for example in examples) if len(examples) > 1 else 1
+    return 0
 
 
 def brier(answer: Answer, label: str) -> float:

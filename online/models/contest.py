@@ -21,7 +21,6 @@ from typing import Any
 from online.models import (
     LABELLED,
     Answer,
-    BadExample,
     Example,
     Model,
     Options,
@@ -35,8 +34,8 @@ from online.models import (
     take,
     unpacked,
 )
-from online.models.best_of import Bets, own_parts, prefixed
-from online.models.encoder import adapts, reads
+from online.models.best_of import Bets, cut, own_parts, prefixed, teach
+from online.models.encoder import adapts, reads, reads_any
 
 CHAMPION, CHALLENGER = "champion", "challenger"
 TABLE = "contest"
@@ -102,26 +101,11 @@ class Contest:
     def learn(self, examples: Sequence[Example]) -> None:
         """What the champion refuses, nobody learns; what the challenger alone cannot learn, it goes on without."""
         self.check(examples)
-        cuts = [place for place, example in enumerate(examples) if place and self._scores(example)]
-        for start, end in zip([0, *cuts], [*cuts, len(examples)], strict=True):
-            if start < end:
-                self._learn(examples[start:end])
-
-    def _learn(self, examples: Sequence[Example]) -> None:
-        if self._scores(examples[0]):
-            self._score(examples[0])
-        self.models[CHAMPION].learn(examples)
-        self._teach(examples)
-
-    def _teach(self, examples: Sequence[Example]) -> None:
-        try:
-            self.models[CHALLENGER].learn(examples)
-        except BadExample:
-            if len(examples) == 1:
-                self.missed += 1
-                return
-            for example in examples:
-                self._teach([example])
+        for run in cut(examples, self._scores):
+            if self._scores(run[0]):
+                self._score(run[0])
+            self.models[CHAMPION].learn(run)
+            self.missed += teach(self.models[CHALLENGER], run)
 
     def check(self, examples: Sequence[Example]) -> None:
         self.models[CHAMPION].check(examples)
@@ -222,14 +206,10 @@ def fitted(kind: str, options: Options, other: str, own: Options) -> dict[str, A
     if taken:
         raise ValueError(f"the option {taken[0]!r} of a challenger is its champion's")
     seen = reads(kind, options)
-    if other == "ranker":
-        shared = dict[str, Any]()
-    elif other == "river":
-        if seen["input"] != "table":
-            raise ValueError(f"a river model reads tables, not input = {seen['input']!r}")
-        shared = {}
-    else:
-        shared = {"input": seen["input"]} | ({"size": seen["size"]} if seen["input"] == "vector" else {})
+    able = reads(other, seen)["input"]
+    if able != seen["input"]:
+        raise ValueError(f"a {other} model reads {able}s, not input = {seen['input']!r}")
+    shared = seen if reads_any(other) else {}
     if options.get("encoder"):
         if not adapts(other, shared):
             raise ValueError(f"the texts are read by a tuned encoder: a {other} cannot be the challenger")

@@ -85,10 +85,18 @@ class TextEncoder:
         return features
 
 
+FIXED_INPUTS = {"ranker": "text", "river": "table"}  # of the kinds that read one thing alone
+
+
 def reads(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What a model of this kind takes: `input` (text, vector or table), and of a vector how many numbers, `size`."""
-    fixed = {"ranker": "text", "river": "table"}.get(kind)
+    fixed = FIXED_INPUTS.get(kind)
     return {"input": fixed or options.get("input", "text"), "size": 0 if fixed else int(options.get("size", 0))}
+
+
+def reads_any(kind: str) -> bool:
+    """Whether it has an option `input`, and reads whatever that says."""
+    return kind not in FIXED_INPUTS
 
 
 def adapts(kind: str, options: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from online.models import Example, create
 from online.models.best_of import CHALLENGER, STAKES, VOTE, BestOf, Standing
+from online.models.contest import Contest
 from tests.models.synthetic import row, tables
 
 LINE_AND_NEAR = {"line": {"kind": "logistic"}, "near": {"kind": "knn"}}
@@ -26,7 +27,7 @@ def stream(count: int, ring: bool, seed: int = 0, start: int = 1) -> list[Exampl
     return [Example(offset, "label", point.tobytes(), str(label)) for offset, (point, label) in rows]
 
 
-def served_at(model: BestOf, examples: Sequence[Example]) -> list[str]:
+def served_at(model: BestOf | Contest, examples: Sequence[Example]) -> list[str]:
     served = []
     for example in examples:
         model.learn([example])

@@ -16,7 +16,7 @@ from online.models.encoder import adapts
 from online.models.knn import Knn
 from online.models.retired import Retiring
 from tests.models.synthetic import TOPICS, labels_only, numbers, replies, tables, text, texts, vectors
-from tests.models.test_best_of import stream
+from tests.models.test_best_of import served_at, stream
 
 KEY = "5e" * 32
 SHY: Options = {
@@ -38,14 +38,6 @@ def line_and_near(**more: Any) -> Contest:
 def corrections(count: int) -> list[Example]:
     kept = [example for example in texts(2 * count, 1) if example.kind == "label"]
     return [replace(example, offset=100 + place, kind="correction") for place, example in enumerate(kept)]
-
-
-def served_at(model: Contest, examples: list[Example]) -> list[str]:
-    served = []
-    for example in examples:
-        model.learn([example])
-        served.append(model.served)
-    return served
 
 
 def test_the_better_one_takes_over_and_stays() -> None:
