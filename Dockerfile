@@ -13,14 +13,14 @@ FROM python:3.12-slim
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1 XDG_CACHE_HOME=/home/online/.cache
 RUN useradd --create-home --uid 10001 online && mkdir /state && chown online /state
 WORKDIR /src
-# torch first, so that nothing else chooses another one. pip's own choice brings CUDA; for a small image without it:
-# --build-arg TORCH_INDEX=<the index of torch's CPU builds>
+# torch comes first, so that no other package selects another version. By default pip installs it with CUDA.
+# For a small image without CUDA: --build-arg TORCH_INDEX=<the index of torch's CPU builds>
 ARG TORCH_INDEX=""
 RUN pip install "torch>=2.9,<2.14" ${TORCH_INDEX:+--index-url "$TORCH_INDEX"}
 COPY pyproject.toml README.md LICENSE ./
 COPY online ./online
 COPY data ./data
-COPY --from=page /src/online/serving/static ./online/serving/static
+COPY --from=page /src/online/api/static ./online/api/static
 RUN pip install ".[postgres]"
 USER online
 VOLUME /state

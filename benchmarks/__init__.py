@@ -1,1 +1,1 @@
-"""Commands that print the figures we claim, beside their targets; never part of the test run."""
+"""Commands that measure the published figures and print them with their targets; not part of the tests."""

@@ -1,11 +1,11 @@
-"""What does tuning the text encoder bring with few examples? CLINC150: 10 questions taught for each of 150 intents.
+"""Measures what tuning the text encoder gains with few examples: CLINC150, 10 questions for each of 150 intents.
 
-    1,500 taught questions + 150 names -> judged on their own fifths -> tuned on all -> test, frozen against tuned
-    100 of the intents -> tuned -> the other 50, taught 10 questions each afterwards -> test: does it hurt?
+    1,500 taught questions + 150 names -> 5-fold cross-validation -> tuned on all -> test, frozen and tuned
+    100 of the intents -> tuned -> the other 50, taught 10 questions each afterwards -> test: is there a loss?
 
-The proof never sees a test question, nor does anything that was chosen by it. Both encoders' features go through the
-same int8 and the same heads: linear discriminant analysis alone, and the ranker with its neighbours. The data is found
-through ONLINE_SHARED_DATA.
+The cross-validation uses no test question. The features of both encoders pass through the same int8
+quantization and the same heads: linear discriminant analysis alone, and the ranker with its
+neighbours. The data is read from the folder in ONLINE_SHARED_DATA.
 """
 
 import json
@@ -19,18 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.clinc150 import Int8s, data_file
-from benchmarks.report import command, parser, print_json, say, table, verdict
-from online.learning.adapting import Adaptation, Said
-from online.learning.learner import example_of
-from online.models import Model, create, minilm
-from online.models.adapter import Lower, Tuning, generator, tensors_of
-from online.models.encoder import quantised
-from online.models.exact import ExactStatistics, solve_slda
-from online.models.ranker import OPTIONS
-from online.schemas import Entry, Event
+from benchmarks.report import command, create_parser, print_json, say, table, verdict
+from online.learning.encoder_tuning.text_events import TextEvent
+from online.learning.encoder_tuning.tuning import EncoderTuning
+from online.learning.training_state import build_example
+from online.models import Model, create
+from online.models.encoders import minilm
+from online.models.encoders.adapter import FrozenLayers, Tuning, create_generator, to_tensors
+from online.models.encoders.text import quantise
+from online.models.options import defaults
+from online.models.ranker.options import OPTIONS
+from online.models.statistics.exact import ExactStatistics, solve_slda
+from online.schemas.events import Entry, Event
 
 TARGET_PERCENT = 92.0
-SHOTS, OTHERS = 10, 50
+SHOTS, NEW_INTENTS = 10, 50
 
 Question = tuple[str, str]  # text, intent
 Tuned = Mapping[str, NDArray[np.float32]]
@@ -38,142 +41,152 @@ Tuned = Mapping[str, NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Clinc:
+    """The questions of CLINC150."""
+
     train: list[Question]
     test: list[Question]
-    strange: list[Question]  # of no intent at all
+    out_of_scope: list[Question]  # questions of no known intent
 
     @property
     def intents(self) -> list[str]:
         return sorted({intent for _, intent in self.train})
 
-    def taught(self, intents: Sequence[str], seed: int) -> list[Question]:
-        """SHOTS training questions of each intent, drawn by seed."""
-        draw = generator(seed, 0)
-        found = []
+    def draw_questions(self, intents: Sequence[str], seed: int) -> list[Question]:
+        """Return SHOTS training questions of each intent, drawn with the seed."""
+        draw = create_generator(seed, 0)
+        drawn = []
         for intent in intents:
             questions = [question for question in self.train if question[1] == intent]
-            found += [questions[place] for place in draw.permutation(len(questions))[:SHOTS]]
-        return found
+            drawn += [questions[place] for place in draw.permutation(len(questions))[:SHOTS]]
+        return drawn
 
 
 def read_clinc(every: int) -> Clinc:
-    """every: only each so-manieth question that is asked."""
+    """Read the data. every: keep each Nth test question."""
     data = json.loads(data_file().read_bytes())
-    train, test, strange = ([(text, label) for text, label in data[name]] for name in ("train", "test", "oos_test"))
-    return Clinc(train, test[::every], strange[::every])
+    train, test, out_of_scope = (
+        [(text, label) for text, label in data[name]] for name in ("train", "test", "oos_test")
+    )
+    return Clinc(train, test[::every], out_of_scope[::every])
 
 
-def said_of(taught: Sequence[Question]) -> list[Said]:
-    """The log that a service would have: every intent a reply with its name for a text, then the questions."""
+def build_events(taught: Sequence[Question]) -> list[TextEvent]:
+    """Build the log that a service would have: each intent as a reply with its name as text, then the questions."""
     names = sorted({intent for _, intent in taught})
-    events = [(Event(name, "reply", label=name), spoken(name)) for name in names]
+    events = [(Event(name, "reply", label=name), text_of_intent(name)) for name in names]
     events += [(Event(text, "label", label=intent), text) for text, intent in taught]
-    return [Said(Entry(offset, event), text) for offset, (event, text) in enumerate(events, 1)]
+    return [TextEvent(Entry(offset, event), text) for offset, (event, text) in enumerate(events, 1)]
 
 
-def spoken(intent: str) -> str:
+def text_of_intent(intent: str) -> str:
     return intent.replace("_", " ")
 
 
-class Asked:
-    """Questions that are never taught, through an encoder's frozen layers once."""
+class EncodedQuestions:
+    """Test questions, passed once through the encoder's frozen layers."""
 
     def __init__(self, questions: Sequence[Question], layers: int) -> None:
         self.labels = [intent for _, intent in questions]
         tokenizer = minilm.tokenizer()
-        self.frozen = tensors_of(minilm.read_weights(minilm.package_folder()))
-        self.lower = Lower(self.frozen, layers, [tokenizer.encode(text).ids for text, _ in questions])
+        self.frozen = to_tensors(minilm.read_weights(minilm.package_folder()))
+        self.lower = FrozenLayers(self.frozen, layers, [tokenizer.encode(text).ids for text, _ in questions])
 
     def features(self, tuned: Tuned) -> Int8s:
-        return quantised(self.lower.vectors({**self.frozen, **tensors_of(tuned)}).numpy())
+        return quantise(self.lower.vectors({**self.frozen, **to_tensors(tuned)}).numpy())
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
-    """What was taught, and the int8 features of its texts by one encoder."""
+class TaughtExamples:
+    """The taught events, and the int8 features of their texts from one encoder."""
 
-    adaptation: Adaptation
+    adaptation: EncoderTuning
     features: Int8s  # [texts, 384]
 
     def rows(self, texts: Sequence[str]) -> Int8s:
-        return self.features[[self.adaptation.place[text] for text in texts]]
+        return self.features[[self.adaptation.index[text] for text in texts]]
 
-    def discriminant(self, asked_QD: Int8s) -> list[str]:
-        """What linear discriminant analysis answers, the intents' names counting as half a question each."""
+    def answer_by_discriminant(self, questions_QD: Int8s) -> list[str]:
+        """Answer with linear discriminant analysis. The name of an intent counts as half a question."""
         statistics = ExactStatistics(self.features.shape[1])
-        names = [each.event.label for each in self.adaptation.said if each.event.kind == "reply"]
+        names = [each.event.label for each in self.adaptation.events if each.event.kind == "reply"]
         for name in names:
-            statistics.add_label(name)
-        taught = [each for each in self.adaptation.said if each.event.kind != "reply"]
+            statistics.add_class(name)
+        taught = [each for each in self.adaptation.events if each.event.kind != "reply"]
         statistics.add(self.rows([each.text for each in taught]), [names.index(each.event.label) for each in taught])
-        described = self.rows([spoken(name) for name in names])
-        weights = solve_slda(statistics, OPTIONS["shrinkage"], priors=False, described=described)
-        scores = asked_QD.astype(np.float32) @ weights.matrix + weights.bias
+        described = self.rows([text_of_intent(name) for name in names])
+        weights = solve_slda(statistics, defaults(OPTIONS)["shrinkage"], priors=False, described=described)
+        scores = questions_QD.astype(np.float32) @ weights.matrix + weights.bias
         return [names[place] for place in scores.argmax(1)]
 
     def ranker(self) -> Model:
-        """With its default options."""
-        model, said = create("ranker", {}), self.adaptation.said
-        rows = self.rows([each.text for each in said])
+        """Return a ranker with default options that has learned the events."""
+        model, events = create("ranker", {}), self.adaptation.events
+        rows = self.rows([each.text for each in events])
         model.learn(
             [
-                example_of(replace(each.entry, event=replace(each.event, features=row.tobytes())))
-                for each, row in zip(said, rows, strict=True)
+                build_example(replace(each.entry, event=replace(each.event, features=row.tobytes())))
+                for each, row in zip(events, rows, strict=True)
             ]
         )
         return model
 
 
-def percent(found: Sequence[bool]) -> float:
-    return 100 * float(np.mean(found))
+def percent(hits: Sequence[bool]) -> float:
+    return 100 * float(np.mean(hits))
 
 
-def heads(adaptation: Adaptation, tuned: Tuned, test: Asked, strange: Asked | None = None) -> dict[str, float]:
-    taught, asked_QD = Taught(adaptation, adaptation.features(tuned)), test.features(tuned)
+def measure_heads(
+    adaptation: EncoderTuning, tuned: Tuned, test: EncodedQuestions, out_of_scope: EncodedQuestions | None = None
+) -> dict[str, float]:
+    taught, questions_QD = TaughtExamples(adaptation, adaptation.features(tuned)), test.features(tuned)
     ranker = taught.ranker()
-    answers = ranker.predict([row.tobytes() for row in asked_QD])
-    found = zip(taught.discriminant(asked_QD), answers, test.labels, strict=True)
-    right = [(plain == label, ranked.candidates[0].id == label) for plain, ranked, label in found]
-    told = {
+    answers = ranker.predict([row.tobytes() for row in questions_QD])
+    rows = zip(taught.answer_by_discriminant(questions_QD), answers, test.labels, strict=True)
+    right = [(plain == label, ranked.candidates[0].id == label) for plain, ranked, label in rows]
+    figures = {
         "discriminant_percent": percent([plain for plain, _ in right]),
         "ranker_percent": percent([ranked for _, ranked in right]),
         "abstained_percent": percent([answer.abstained for answer in answers]),
     }
-    if strange is not None:
-        given = ranker.predict([row.tobytes() for row in strange.features(tuned)])
-        told["strange_answered_percent"] = percent([not answer.abstained for answer in given])
-    say(f"{'tuned' if tuned else 'frozen'}: {told}")
-    return told
+    if out_of_scope is not None:
+        unknown = ranker.predict([row.tobytes() for row in out_of_scope.features(tuned)])
+        figures["out_of_scope_answered_percent"] = percent([not answer.abstained for answer in unknown])
+    say(f"{'tuned' if tuned else 'frozen'}: {figures}")
+    return figures
 
 
-def few_shot(clinc: Clinc, tuning: Tuning, test: Asked, strange: Asked, judged: bool) -> dict[str, Any]:
-    """All intents: the proof, then the test, frozen against tuned."""
-    adaptation = Adaptation("ranker", {}, said_of(clinc.taught(clinc.intents, tuning.seed)), tuning, progress)
+def few_shot(
+    clinc: Clinc, tuning: Tuning, test: EncodedQuestions, out_of_scope: EncodedQuestions, judged: bool
+) -> dict[str, Any]:
+    """Measure all intents: the cross-validation, then the test with the frozen and the tuned encoder."""
+    adaptation = EncoderTuning(
+        "ranker", {}, build_events(clinc.draw_questions(clinc.intents, tuning.seed)), tuning, progress
+    )
     started = time.perf_counter()
     proof = adaptation.judge() if judged else None
     judged_at = time.perf_counter()
-    tuned = adaptation.tuned(adaptation.said)
+    tuned = adaptation.tune(adaptation.events)
     seconds = time.perf_counter() - judged_at
-    told = {
-        "frozen": heads(adaptation, {}, test, strange),
-        "tuned": heads(adaptation, tuned, test, strange),
+    figures = {
+        "frozen": measure_heads(adaptation, {}, test, out_of_scope),
+        "tuned": measure_heads(adaptation, tuned, test, out_of_scope),
         "tuning_seconds": seconds,
     }
     if proof is not None:
         counts = {name: getattr(proof, name) for name in ("judged", "before", "after", "gained", "lost", "chance")}
-        told["proof"] = {**counts, "better": proof.better, "seconds": judged_at - started}
-    return told
+        figures["proof"] = {**counts, "better": proof.better, "seconds": judged_at - started}
+    return figures
 
 
 def transfer(clinc: Clinc, tuning: Tuning) -> dict[str, Any]:
-    """Tuned on the other intents: what it does to OTHERS intents that were taught only afterwards."""
-    order = [clinc.intents[place] for place in generator(tuning.seed, 1).permutation(len(clinc.intents))]
-    held, known = set(order[:OTHERS]), order[OTHERS:]
-    tuned_on = Adaptation("ranker", {}, said_of(clinc.taught(known, tuning.seed)), tuning, progress)
-    tuned = tuned_on.tuned(tuned_on.said, f"tuning on {len(known)} intents")
-    new = Adaptation("ranker", {}, said_of(clinc.taught(sorted(held), tuning.seed)), tuning)
-    test = Asked([question for question in clinc.test if question[1] in held], tuning.layers)
-    return {"frozen": heads(new, {}, test), "tuned": heads(new, tuned, test)}
+    """Measure how tuning on other intents affects NEW_INTENTS intents that are taught afterwards."""
+    order = [clinc.intents[place] for place in create_generator(tuning.seed, 1).permutation(len(clinc.intents))]
+    held, known = set(order[:NEW_INTENTS]), order[NEW_INTENTS:]
+    tuned_on = EncoderTuning("ranker", {}, build_events(clinc.draw_questions(known, tuning.seed)), tuning, progress)
+    tuned = tuned_on.tune(tuned_on.events, f"tuning on {len(known)} intents")
+    new = EncoderTuning("ranker", {}, build_events(clinc.draw_questions(sorted(held), tuning.seed)), tuning)
+    test = EncodedQuestions([question for question in clinc.test if question[1] in held], tuning.layers)
+    return {"frozen": measure_heads(new, {}, test), "tuned": measure_heads(new, tuned, test)}
 
 
 def progress(what: str, step: int, steps: int) -> None:
@@ -183,14 +196,14 @@ def progress(what: str, step: int, steps: int) -> None:
 
 def compare(flags: Namespace) -> dict[str, Any]:
     clinc, base = read_clinc(flags.every), Tuning(**dict(map(option, flags.tuning)))
-    say("the questions through the frozen layers ...")
-    test, strange = Asked(clinc.test, base.layers), Asked(clinc.strange, base.layers)
+    say("passing the questions through the frozen layers ...")
+    test, out_of_scope = EncodedQuestions(clinc.test, base.layers), EncodedQuestions(clinc.out_of_scope, base.layers)
     runs = []
     for seed in range(flags.seeds):
         tuning = replace(base, seed=seed)
-        run = {"seed": seed, **few_shot(clinc, tuning, test, strange, flags.judge)}
+        run = {"seed": seed, **few_shot(clinc, tuning, test, out_of_scope, flags.judge)}
         runs.append({**run, "others": transfer(clinc, tuning)} if flags.others else run)
-    return {"shots": SHOTS, "test": len(test.labels), "strange": len(strange.labels), "runs": runs}
+    return {"shots": SHOTS, "test": len(test.labels), "out_of_scope": len(out_of_scope.labels), "runs": runs}
 
 
 def option(pair: str) -> tuple[str, Any]:
@@ -198,10 +211,10 @@ def option(pair: str) -> tuple[str, Any]:
     return name, json.loads(value)
 
 
-def print_table(told: dict[str, Any]) -> None:
+def print_table(figures: dict[str, Any]) -> None:
     rows = []
-    for run in told["runs"]:
-        for part, what in ((run, "150 intents"), (run.get("others"), f"{OTHERS} others, taught afterwards")):
+    for run in figures["runs"]:
+        for part, what in ((run, "150 intents"), (run.get("others"), f"{NEW_INTENTS} new intents, taught afterwards")):
             for name in part["frozen"] if part else ():
                 frozen, tuned = part["frozen"][name], part["tuned"][name]
                 target = name == "discriminant_percent" and part is run
@@ -214,37 +227,39 @@ def print_table(told: dict[str, Any]) -> None:
                         verdict(tuned, TARGET_PERCENT, at_least=True) if target else "-",
                     )
                 )
-    title = f"CLINC150, {told['shots']} questions taught for each intent, {told['test']:,} test questions"
+    title = f"CLINC150, {figures['shots']} questions taught for each intent, {figures['test']:,} test questions"
     table(title, ("%", "frozen", "tuned", "change", f"at least {TARGET_PERCENT:.0f}"), rows)
-    for run in told["runs"]:
+    for run in figures["runs"]:
         print(f"seed {run['seed']}: tuned in {run['tuning_seconds']:.0f} s", end="")
         if "proof" in run:
             proof = run["proof"]
             print(
-                f"; proof on {proof['judged']:,} taught questions in {proof['seconds']:.0f} s: {proof['before']:,} -> "
+                f"; cross-validation on {proof['judged']:,} taught questions in {proof['seconds']:.0f} s: {proof['before']:,} -> "
                 f"{proof['after']:,} right ({proof['gained']} gained, {proof['lost']} lost, chance "
-                f"{proof['chance']:.2g}): {'better' if proof['better'] else 'not proven'}",
+                f"{proof['chance']:.2g}): {'better' if proof['better'] else 'not significantly better'}",
                 end="",
             )
         print()
 
 
-def flags_given() -> Namespace:
-    made = parser(__doc__ or "")
-    made.add_argument("--seeds", type=int, default=1, help="how many draws of the taught questions")
-    made.add_argument("--no-judge", dest="judge", action="store_false", help="leave out the proof, which tunes 5 times")
-    made.add_argument(
+def parse_flags() -> Namespace:
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--seeds", type=int, default=1, help="how many draws of the taught questions")
+    parser.add_argument(
+        "--no-judge", dest="judge", action="store_false", help="leave out the cross-validation, which tunes 5 times"
+    )
+    parser.add_argument(
         "--no-others", dest="others", action="store_false", help="leave out the intents taught afterwards"
     )
-    made.add_argument("--every", type=int, default=1, metavar="N", help="ask only each Nth test question")
-    made.add_argument("--tuning", nargs="*", default=[], metavar="NAME=VALUE", help="fields of Tuning")
-    return made.parse_args()
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="use only each Nth test question")
+    parser.add_argument("--tuning", nargs="*", default=[], metavar="NAME=VALUE", help="fields of Tuning")
+    return parser.parse_args()
 
 
 def main() -> int:
-    flags = flags_given()
-    told = compare(flags)
-    print_json({"benchmark": "adapt", **told}) if flags.json else print_table(told)
+    flags = parse_flags()
+    figures = compare(flags)
+    print_json({"benchmark": "adapt", **figures}) if flags.json else print_table(figures)
     return 0
 
 

@@ -1,16 +1,17 @@
-"""Contextual bandits that are given what the ranker is given: the question and its similarity to every reply's name.
+"""Contextual bandits with the ranker's inputs: the question, and its similarity to each reply's name.
 
-    peer(described [R, D], questions [T, D], right [T], test [N, D], bar) -> (hits [T], answers to the test [N])
+    peer(described [R, D], questions [T, D], right [T], test [N, D], progress) -> (hits [T], answers to the test [N])
 
-LinUCB and epsilon-greedy are written out here in a few lines of numpy. Vowpal Wabbit runs in a Python of its own, with
-`vowpalwabbit` from PyPI installed (its path in ONLINE_VW_PYTHON, else the user's cache). Its gamma is 1,000: with the
-default of 10 it still draws among 150 actions almost evenly after hundreds of turns.
+LinUCB and epsilon-greedy are implemented here in numpy. Vowpal Wabbit runs in a separate Python that
+has `vowpalwabbit` from PyPI (its path is in ONLINE_VW_PYTHON, by default in the user's cache). Its
+gamma is 1,000: with the default of 10, its choice among 150 actions is still almost uniform after
+hundreds of turns.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.service import Failed
+from benchmarks.service import BenchmarkError
 from online.workspace import cache_folder
 
 Int8s = NDArray[np.int8]
 Floats = NDArray[np.float32]
-Bar = Callable[[Sequence[Any], str], Iterator[Any]]
-Played = tuple[list[bool], NDArray[np.int64]]
+Progress = Callable[[Sequence[Any], str], Iterable[Any]]
+PeerResult = tuple[list[bool], NDArray[np.int64]]
 RIDGE, UCB_ALPHA, EPSILON = 1.0, 0.3, 0.05
 
 
@@ -37,7 +38,8 @@ def units(features: Int8s) -> Floats:
 class Arms:
     """A ridge regression of the reward for each reply (Li et al. 2010, disjoint), shrunk toward the reply's name.
 
-    So before any thumb the expected reward is the similarity itself. Inverses are kept by Sherman-Morrison.
+    Before any thumb the expected reward is therefore the similarity. Inverses are updated with the
+    Sherman-Morrison formula.
     """
 
     def __init__(self, described: Int8s) -> None:
@@ -52,7 +54,7 @@ class Arms:
         return expected
 
     def play(self, x_D: Floats, arm: int, truth: int) -> bool:
-        """Give that reply, learn its reward, 1 or 0; whether it was right."""
+        """Give a reply and learn its reward, 1 or 0; return whether it was right."""
         gain = self.inverse_RDD[arm] @ x_D
         gain /= 1 + x_D @ gain
         self.inverse_RDD[arm] -= np.outer(gain, self.inverse_RDD[arm] @ x_D)
@@ -60,16 +62,20 @@ class Arms:
         return arm == truth
 
 
-def lin_ucb(described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, bar: Bar) -> Played:
+def lin_ucb(
+    described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, progress: Progress
+) -> PeerResult:
     arms, hits = Arms(described), list[bool]()
-    for x_D, truth in zip(bar(list(units(questions)), "LinUCB"), right.tolist(), strict=True):
+    for x_D, truth in zip(progress(list(units(questions)), "LinUCB"), right.tolist(), strict=True):
         hits.append(arms.play(x_D, int(arms.scores(x_D, UCB_ALPHA).argmax()), truth))
     return hits, (units(test) @ arms.theta_RD.T).argmax(1)
 
 
-def epsilon_greedy(described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, bar: Bar) -> Played:
+def epsilon_greedy(
+    described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, progress: Progress
+) -> PeerResult:
     arms, hits, draw = Arms(described), list[bool](), np.random.default_rng(0)
-    for x_D, truth in zip(bar(list(units(questions)), "epsilon-greedy"), right.tolist(), strict=True):
+    for x_D, truth in zip(progress(list(units(questions)), "epsilon-greedy"), right.tolist(), strict=True):
         explored = draw.random() < EPSILON
         arm = int(draw.integers(len(described))) if explored else int(arms.scores(x_D).argmax())
         hits.append(arms.play(x_D, arm, truth))
@@ -109,12 +115,14 @@ for x in test:
 
 
 def vowpal_wabbit(
-    described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, bar: Bar, crossed: str = ""
-) -> Played:
-    """crossed: "-qqa" lets it learn every feature of the question for every reply, beside the similarity."""
+    described: Int8s, questions: Int8s, right: NDArray[np.int64], test: Int8s, progress: Progress, crossed: str = ""
+) -> PeerResult:
+    """Run Vowpal Wabbit. crossed: "-qqa" crosses the question's features with each reply, in addition to the similarity."""
     python = Path(os.environ.get("ONLINE_VW_PYTHON", cache_folder() / "peers" / "vw" / "bin" / "python"))
     if not python.exists():
-        raise Failed(f"there is no {python}; make a virtual environment with vowpalwabbit, or leave `peers` out")
+        raise BenchmarkError(
+            f"{python} does not exist; create a virtual environment with vowpalwabbit there, or leave out `peers`"
+        )
     folder = cache_folder() / "benchmarks" / "vw"
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in (("names", described), ("questions", questions), ("test", test)):
@@ -123,14 +131,14 @@ def vowpal_wabbit(
     arguments = [str(python), "-c", VW_LOOP, str(folder), *crossed.split()]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=sys.stderr, text=True) as worker:
         assert worker.stdout is not None
-        hits = [worker.stdout.readline() == "1\n" for _ in bar(range(len(questions)), "Vowpal Wabbit")]
+        hits = [worker.stdout.readline() == "1\n" for _ in progress(range(len(questions)), "Vowpal Wabbit")]
         answers = [line.strip() for line in worker.stdout]
     if worker.returncode or len(answers) != len(test):
-        raise Failed(f"Vowpal Wabbit ended with status {worker.returncode}")
+        raise BenchmarkError(f"Vowpal Wabbit ended with status {worker.returncode}")
     return hits, np.array(answers, np.int64)
 
 
-PEERS: dict[str, Callable[[Int8s, Int8s, NDArray[np.int64], Int8s, Bar], Played]] = {
+PEERS: dict[str, Callable[[Int8s, Int8s, NDArray[np.int64], Int8s, Progress], PeerResult]] = {
     "LinUCB": lin_ucb,
     "epsilon-greedy": epsilon_greedy,
     "VW --cb_explore_adf --squarecb": vowpal_wabbit,

@@ -1,9 +1,10 @@
-"""CLINC150 as the service would log it: 150 intents, 23,700 questions, each encoded once to int8 [384].
+"""Loads CLINC150 with the features that a service would log: 150 intents, 23,700 questions, each as int8 [384].
 
     data_full.json -> TextEncoder -> int8 [N, 384] in the user's cache, named by the data's sha256 and the encoder's epoch
 
-Splits: train, val and test of 100, 20 and 30 questions an intent; oos_train, oos_val and oos_test: 100, 100 and 1,000
-that belong to none (Larson et al. 2019). The data is found through ONLINE_SHARED_DATA.
+Splits: train, val and test with 100, 20 and 30 questions per intent; oos_train, oos_val and oos_test
+with 100, 100 and 1,000 questions of no known intent (Larson et al. 2019). The data is read from the
+folder in ONLINE_SHARED_DATA.
 """
 
 import hashlib
@@ -18,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.report import progress
-from benchmarks.service import Failed
+from benchmarks.service import BenchmarkError
 from online.models import Example
-from online.models.encoder import TEXT_WIDTH, TextEncoder
+from online.models.encoders.text import TEXT_WIDTH, TextEncoder
 from online.workspace import cache_folder
 
 TASKS = 15
@@ -39,22 +40,22 @@ class Split:
 def data_file() -> Path:
     path = Path(os.environ.get("ONLINE_SHARED_DATA", "../shared/data")) / "clinc150" / "data_full.json"
     if not path.exists():
-        raise Failed(f"there is no {path}; say where the folder is that holds clinc150 with ONLINE_SHARED_DATA")
+        raise BenchmarkError(f"{path} does not exist; set ONLINE_SHARED_DATA to the folder that contains clinc150")
     return path
 
 
 def split(name: str) -> Split:
-    """One split, encoded."""
+    """Read one split and encode its questions."""
     raw = data_file().read_bytes()
     questions: list[tuple[str, str]] = json.loads(raw)[name]
     file = f"clinc150-{hashlib.sha256(raw).hexdigest()[:16]}-{TextEncoder.epoch}-{name}.npy"
-    kept = cache_folder() / "benchmarks" / file
-    features = np.load(kept) if kept.exists() else encoded([text for text, _ in questions], kept)
+    cached = cache_folder() / "benchmarks" / file
+    features = np.load(cached) if cached.exists() else encode_texts([text for text, _ in questions], cached)
     return Split(features, [label for _, label in questions])
 
 
-def encoded(texts: Sequence[str], path: Path) -> Int8s:
-    """Encode under a progress bar and keep it at `path`, renamed into place whole."""
+def encode_texts(texts: Sequence[str], path: Path) -> Int8s:
+    """Encode the texts with a progress bar, and store the result at `path` once it is complete."""
     encoder = TextEncoder(cache_folder())
     rows = [encoder.encode([text])[0] for text in progress(texts, "encoding")]
     features = np.frombuffer(b"".join(rows), np.int8).reshape(-1, TEXT_WIDTH)
@@ -71,7 +72,7 @@ def examples_of(split: Split, first_offset: int = 1) -> list[Example]:
 
 
 def tasks_of(examples: Sequence[Example]) -> list[list[Example]]:
-    """15 tasks of 10 labels: no label comes back once its task is over. Within a task, the order of the file."""
+    """Return 15 tasks of 10 classes each. Each class occurs in one task; rows keep the order of the file."""
     names = sorted({example.label for example in examples})
     size = -(-len(names) // TASKS)
     place = {name: number // size for number, name in enumerate(names)}
@@ -82,5 +83,5 @@ def shuffled(examples: Sequence[Example], seed: int = 0) -> list[Example]:
     return [examples[place] for place in np.random.default_rng(seed).permutation(len(examples))]
 
 
-def cut(examples: Sequence[Example], size: int) -> Iterator[Sequence[Example]]:
+def batches(examples: Sequence[Example], size: int) -> Iterator[Sequence[Example]]:
     return (examples[start : start + size] for start in range(0, len(examples), size))

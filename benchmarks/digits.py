@@ -2,10 +2,11 @@
 
     python -m benchmarks.digits [--seeds 5] [--only er,slda] [--validate] [--json]
 
-For each seed: 30 % of the rows are the test, stratified; the classes come in a drawn order, two by two; every training
-row is learned once. accuracy: on all test rows, after the last task. forgetting: how much worse a task's test rows are
-answered at the end than at their best, mean of the first four tasks. anytime: accuracy on the classes seen so far, mean
-over the five ends of a task. --validate takes a third of the training rows in place of the test: options are chosen so.
+For each seed, a stratified 30 % of the rows are the test. The classes come two by two in a random
+order, and every training row is learned once. accuracy: on all test rows after the last task.
+forgetting: the fall from a task's best accuracy to its last, mean of the first four tasks. anytime:
+accuracy on the classes seen so far, mean over the ends of the five tasks. --validate uses a third of
+the training rows instead of the test rows, to choose options.
 """
 
 import time
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks.report import command, parser, print_json, say, table, verdict
+from benchmarks.report import command, create_parser, print_json, say, table, verdict
 from online.models import Example, Model, Options, create
 
 TASKS = 5
@@ -59,7 +60,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Percent of one run; learned_per_second: examples."""
+    """The figures of one run in percent. learned_per_second: examples."""
 
     accuracy: float
     forgetting: float
@@ -68,10 +69,10 @@ class Outcome:
 
 
 def split(seed: int, validate: bool) -> tuple[list[NDArray[np.int64]], Rows, Rows]:
-    """The classes of each task, the training rows in a drawn order, the test rows."""
+    """Return the classes of each task, the training rows in random order, and the test rows."""
     digits = load_digits()
-    every = np.arange(len(digits.target))
-    train, test = train_test_split(every, test_size=0.3, stratify=digits.target, random_state=seed)
+    places = np.arange(len(digits.target))
+    train, test = train_test_split(places, test_size=0.3, stratify=digits.target, random_state=seed)
     if validate:
         train, test = train_test_split(train, test_size=1 / 3, stratify=digits.target[train], random_state=seed)
     draw = np.random.Generator(np.random.Philox(seed))
@@ -82,66 +83,67 @@ def split(seed: int, validate: bool) -> tuple[list[NDArray[np.int64]], Rows, Row
 def run(kind: str, options: Options, seed: int, validate: bool) -> Outcome:
     tasks, train, test = split(seed, validate)
     model, learned, seconds = create(kind, options), 0, 0.0
-    by_task_TT, anytime = np.zeros((TASKS, TASKS)), list[float]()
-    for ended, classes in enumerate(tasks):
+    accuracy_TT, anytime = np.zeros((TASKS, TASKS)), list[float]()
+    for task, classes in enumerate(tasks):
         rows = train.of_classes(classes)
-        lessons = [
+        examples = [
             Example(learned + place + 1, "label", data, str(label))
             for place, (data, label) in enumerate(zip(rows.features, rows.class_N, strict=True))
         ]
         started = time.perf_counter()
-        model.learn(lessons)
+        model.learn(examples)
         seconds += time.perf_counter() - started
-        learned += len(lessons)
-        anytime.append(test.of_classes(np.concatenate(tasks[: ended + 1])).accuracy(model))
-        by_task_TT[ended] = [test.of_classes(task).accuracy(model) for task in tasks]
-    forgotten = by_task_TT.max(0)[:-1] - by_task_TT[-1][:-1]
+        learned += len(examples)
+        anytime.append(test.of_classes(np.concatenate(tasks[: task + 1])).accuracy(model))
+        accuracy_TT[task] = [test.of_classes(each).accuracy(model) for each in tasks]
+    forgotten = accuracy_TT.max(0)[:-1] - accuracy_TT[-1][:-1]
     return Outcome(anytime[-1], float(forgotten.mean()), float(np.mean(anytime)), learned / seconds)
 
 
-def outcomes(entrant: Entrant, seeds: int, validate: bool) -> Iterator[Outcome]:
+def run_seeds(entrant: Entrant, seeds: int, validate: bool) -> Iterator[Outcome]:
     name, kind, options = entrant
     for seed in range(seeds):
         say(f"{name}, seed {seed}")
         yield run(kind, {**options, **({"seed": seed} if kind == "tower" else {})}, seed, validate)
 
 
-def summary(found: Sequence[Outcome]) -> dict[str, float]:
-    mean = {name: float(np.mean([asdict(outcome)[name] for outcome in found])) for name in asdict(found[0])}
-    return {**mean, "deviation": float(np.std([outcome.accuracy for outcome in found]))}
+def summarize(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    mean = {name: float(np.mean([asdict(outcome)[name] for outcome in outcomes])) for name in asdict(outcomes[0])}
+    return {**mean, "deviation": float(np.std([outcome.accuracy for outcome in outcomes]))}
 
 
 def main() -> int:
-    flags = parser(__doc__ or "")
-    flags.add_argument("--seeds", type=int, default=5, help="how many splits, class orders and first weights")
-    flags.add_argument("--only", default="", help="some of the entrants, by a part of their names, comma-separated")
-    flags.add_argument("--validate", action="store_true", help="on held-out training rows, to choose options by")
-    told = flags.parse_args()
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--seeds", type=int, default=5, help="number of splits, class orders and initial weights")
+    parser.add_argument("--only", default="", help="only models whose names contain one of these, comma-separated")
+    parser.add_argument("--validate", action="store_true", help="measure on held-out training rows, to choose options")
+    flags = parser.parse_args()
     torch.set_num_threads(1)
     results = dict[str, dict[str, float]]()
     for entrant in ENTRANTS:
-        if not any(part in entrant[0] for part in told.only.split(",")):
+        if not any(part in entrant[0] for part in flags.only.split(",")):
             continue
         try:
-            results[entrant[0]] = summary(list(outcomes(entrant, told.seeds, told.validate)))
+            results[entrant[0]] = summarize(list(run_seeds(entrant, flags.seeds, flags.validate)))
         except ValueError as error:
-            say(f"{entrant[0]} is left out: {error}")
-    if told.json:
-        print_json({"rows": "validation" if told.validate else "test", "seeds": told.seeds, "results": results})
+            say(f"{entrant[0]} is skipped: {error}")
+    if flags.json:
+        print_json({"rows": "validation" if flags.validate else "test", "seeds": flags.seeds, "results": results})
     else:
-        show(results, "validation" if told.validate else "test", told.seeds)
+        print_table(results, "validation" if flags.validate else "test", flags.seeds)
     return 0
 
 
-def show(results: dict[str, dict[str, float]], rows: str, seeds: int) -> None:
+def print_table(results: dict[str, dict[str, float]], rows: str, seeds: int) -> None:
     columns = ("accuracy", "deviation", "forgetting", "anytime", "learned_per_second")
     table(
         f"Split-Digits, 5 tasks of 2 classes, one pass, mean of {seeds} seeds, {rows} rows",
         ("learner", "accuracy %", "± sd", "forgetting", "anytime %", "examples/s"),
         ((name, *(figures[column] for column in columns)) for name, figures in results.items()),
     )
-    best = max((figures["accuracy"], name) for name, figures in results.items() if name.startswith("tower"))
-    reached = {"best tower": best[0], **{name: figures["accuracy"] for name, figures in results.items()}}
+    reached = {name: figures["accuracy"] for name, figures in results.items()}
+    if towers := [accuracy for name, accuracy in reached.items() if name.startswith("tower")]:
+        reached["best tower"] = max(towers)
     for name, target in TARGETS.items():
         if name in reached:
             say(f"{name} {reached[name]:.1f} %, target {target}: {verdict(reached[name], target, ' %', at_least=True)}")

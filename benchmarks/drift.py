@@ -1,11 +1,12 @@
-"""Does forgetting on purpose pay when the world changes? CLINC150: 15,000 questions, in mid-stream labels change places.
+"""Measures whether forgetting helps when classes change: CLINC150, with classes exchanged in mid-stream.
 
-    shuffled questions --7,500--> a random fifth of the labels moves on by one, in a circle --> 15,000
+    shuffled questions --7,500--> a random fifth of the classes is shifted by one, in a circle --> 15,000
 
-Prequential: a block of 50 is answered before it is learned. Two kinds of int8 features: all-MiniLM-L6-v2 [384], and
-words, word pairs and pieces of 3 to 5 letters hashed to 768 (signed, square roots, unit length). `drift = act` is told
-nothing; the oracle is told which labels moved, and when. The stationary stream is the same without the move: an alarm
-there is a false one. Everything was chosen on seeds 100 and 101; the figures are medians over others.
+Prequential: a block of 50 is answered before it is learned. Two kinds of int8 features:
+all-MiniLM-L6-v2 [384], and words, word pairs and pieces of 3 to 5 letters hashed to 768 (signed,
+square roots, unit length). `drift = act` gets no hint; the oracle knows which classes are shifted,
+and when. The stationary stream is the same without the shift, so any alarm in it is false. All
+options were chosen on seeds 100 and 101; the figures are medians over other seeds.
 """
 
 import json
@@ -22,24 +23,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.clinc150 import data_file, split
-from benchmarks.report import command, parser, print_json, say, table, verdict
+from benchmarks.report import command, create_parser, print_json, say, table, verdict
 from online.learning.drift import Alarm
-from online.learning.learner import Pupil
-from online.schemas import Entry, Event
+from online.learning.training_state import TrainingState
+from online.schemas.events import Entry, Event
 from online.settings import Drift
 
-BLOCK, MOVED_AT, MOVED_RATIO = 50, 7_500, 0.2
+BLOCK, SHIFT_AT, SHIFTED_RATIO = 50, 7_500, 0.2
 SPANS = {"pre": (5_000, 7_500), "0-1k": (7_500, 8_500), "1-2.5k": (8_500, 10_000), "5-7.5k": (12_500, 15_000)}
 TARGET_PERCENT, FALSE_ALARMS = 80.0, 1
 HASHED = 768
-REACH = 32  # newest examples of a label that `drift = act` may fall back on
+DRIFT_WINDOW = 32  # newest examples of a class that `drift = act` can keep
 
 Int8s = NDArray[np.int8]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One row of the table. oracle: is told which labels moved."""
+class Variant:
+    """One row of the table. oracle: it knows which classes are shifted."""
 
     name: str
     options: Mapping[str, int] = field(default_factory=dict)
@@ -47,22 +48,22 @@ class Way:
     oracle: bool = False
 
 
-WAYS = (
-    Way("no forgetting"),
-    Way("window 25", {"window": 25}),
-    Way("window 12", {"window": 12}),
-    Way("max_age 4,000", {"max_age": 4_000}),
-    Way("drift = act", {"drift_window": REACH}, "act"),
-    Way("oracle", {"drift_window": REACH}, oracle=True),
+VARIANTS = (
+    Variant("no forgetting"),
+    Variant("window 25", {"window": 25}),
+    Variant("window 12", {"window": 12}),
+    Variant("max_age 4,000", {"max_age": 4_000}),
+    Variant("drift = act", {"drift_window": DRIFT_WINDOW}, "act"),
+    Variant("oracle", {"drift_window": DRIFT_WINDOW}, oracle=True),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Entries in order, and the labels that move at MOVED_AT (none: stationary)."""
+    """Entries in order, and the classes that are shifted at SHIFT_AT (none in the stationary stream)."""
 
     entries: Sequence[Entry]
-    moved: Sequence[str]
+    shifted: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,8 @@ def grams(text: str) -> Iterator[str]:
         yield from (f"#{line[start : start + length]}" for start in range(len(line) - length + 1))
 
 
-def hashed(texts: Sequence[str]) -> Int8s:
-    """int8 [N, 768]"""
+def hash_texts(texts: Sequence[str]) -> Int8s:
+    """Return int8 features [N, 768]."""
     rows = np.zeros((len(texts), HASHED))
     for row, text in zip(rows, texts, strict=True):
         for gram in grams(text):
@@ -93,54 +94,57 @@ def hashed(texts: Sequence[str]) -> Int8s:
             row[code % HASHED] += 1 if code >> 20 & 1 else -1
     rows = np.sign(rows) * np.sqrt(np.abs(rows))
     unit = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-    made: Int8s = np.clip(np.rint(512 * unit), -127, 127).astype(np.int8)
-    return made
+    features: Int8s = np.clip(np.rint(512 * unit), -127, 127).astype(np.int8)
+    return features
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """rows: one per question, as a classifier with these options reads them; its integers are the int8 features."""
+    """rows: one for each question, as a classifier with these options reads it."""
 
     name: str
     options: Mapping[str, Any]
     rows: Sequence[bytes]
 
 
-def both_kinds() -> tuple[list[Features], list[str]]:
+def load_features() -> tuple[list[Features], list[str]]:
     texts = [text for text, _ in json.loads(data_file().read_bytes())["train"]]
     train = split("train")
-    exact = {"input": "vector", "size": HASHED, "scale": 127.0, "shrinkage": 2.5}  # scale 127: one quantum is one
-    told = [row.astype(np.float64).tobytes() for row in hashed(texts)]
+    # With scale 127 the features stay the same integers.
+    options = {"input": "vector", "size": HASHED, "scale": 127.0, "shrinkage": 2.5}
+    rows = [row.astype(np.float64).tobytes() for row in hash_texts(texts)]
     minilm = Features("MiniLM", {"input": "text"}, [row.tobytes() for row in train.features])
-    return [Features("hashed", exact, told), minilm], train.labels
+    return [Features("hashed", options, rows), minilm], train.labels
 
 
-def stream(features: Features, labels: Sequence[str], seed: int, moves: bool) -> Stream:
+def create_stream(features: Features, labels: Sequence[str], seed: int, shifts: bool) -> Stream:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels)).tolist()
     names = sorted(set(labels))
-    moved = [names[place] for place in rng.choice(len(names), int(MOVED_RATIO * len(names)), replace=False)]
-    after = dict(zip(moved, [*moved[1:], moved[0]], strict=True)) if moves else {}
+    shifted = [names[place] for place in rng.choice(len(names), int(SHIFTED_RATIO * len(names)), replace=False)]
+    after = dict(zip(shifted, [*shifted[1:], shifted[0]], strict=True)) if shifts else {}
     entries = []
     for offset, place in enumerate(order, 1):
-        label = after.get(labels[place], labels[place]) if offset > MOVED_AT else labels[place]
+        label = after.get(labels[place], labels[place]) if offset > SHIFT_AT else labels[place]
         entries.append(Entry(offset, Event(str(offset), "label", features.rows[place], label)))
     return Stream(entries, list(after))
 
 
-def run(features: Features, way: Way, told: Stream) -> Run:
-    pupil = Pupil("classifier", {**features.options, **way.options}, "cpu", lambda until: [], drift=way.drift)
+def run(features: Features, variant: Variant, stream: Stream) -> Run:
+    training = TrainingState(
+        "classifier", {**features.options, **variant.options}, "cpu", lambda until: [], drift=variant.drift
+    )
     right: list[bool] = []
-    for start in range(0, len(told.entries), BLOCK):
-        block = told.entries[start : start + BLOCK]
-        answers = pupil.model.predict([entry.event.features for entry in block])
+    for start in range(0, len(stream.entries), BLOCK):
+        block = stream.entries[start : start + BLOCK]
+        answers = training.model.predict([entry.event.features for entry in block])
         answered = [replace(e, event=replace(e.event, choice=a.choice)) for e, a in zip(block, answers, strict=True)]
-        pupil.apply(answered)
+        training.apply(answered)
         right += [entry.event.choice == entry.event.label for entry in answered]
-        if way.oracle and pupil.learned_until == MOVED_AT:
-            for label in told.moved:
-                pupil.model.drifted(label, MOVED_AT + 1)
-    return Run(np.array(right), pupil.monitor.alarms)
+        if variant.oracle and training.learned_until == SHIFT_AT:
+            for label in stream.shifted:
+                training.model.drifted(label, SHIFT_AT + 1)
+    return Run(np.array(right), training.monitor.alarms)
 
 
 def medians(runs: Sequence[Run]) -> dict[str, float]:
@@ -149,62 +153,64 @@ def medians(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def delays(runs: Sequence[Run]) -> list[int]:
-    """Questions from the move to the first alarm of the model's loss."""
-    firsts = (next((a.offset for a in each.alarms if a.what == "loss" and a.offset > MOVED_AT), None) for each in runs)
-    return [first - MOVED_AT for first in firsts if first is not None]
+    """Return the number of questions from the shift to the first alarm of the model's loss."""
+    firsts = (next((a.offset for a in each.alarms if a.what == "loss" and a.offset > SHIFT_AT), None) for each in runs)
+    return [first - SHIFT_AT for first in firsts if first is not None]
 
 
 def compare(features: Features, streams: Callable[[int, bool], Stream], seeds: int) -> dict[str, Any]:
-    moved = {}
-    for way in WAYS:
-        say(f"{features.name}: {way.name} ...")
-        moved[way.name] = [run(features, way, streams(seed, True)) for seed in range(seeds)]
+    shifted = {}
+    for variant in VARIANTS:
+        say(f"{features.name}: {variant.name} ...")
+        shifted[variant.name] = [run(features, variant, streams(seed, True)) for seed in range(seeds)]
     say(f"{features.name}: the stationary stream ...")
-    still = [run(features, WAYS[0], streams(seed, False)) for seed in range(seeds)]
+    stationary = [run(features, VARIANTS[0], streams(seed, False)) for seed in range(seeds)]
     return {
-        "ways": {name: medians(runs) for name, runs in moved.items()},
-        "overall_of_each_seed": {name: [each.percents()["overall"] for each in runs] for name, runs in moved.items()},
-        "first_alarm_after": delays(moved["drift = act"]),
+        "variants": {name: medians(runs) for name, runs in shifted.items()},
+        "overall_of_each_seed": {name: [each.percents()["overall"] for each in runs] for name, runs in shifted.items()},
+        "first_alarm_after": delays(shifted["drift = act"]),
         "false_alarms": {
-            what: [sum(alarm.what == what for alarm in each.alarms) for each in still]
+            what: [sum(alarm.what == what for alarm in each.alarms) for each in stationary]
             for what in ("loss", "class", "features")
         },
     }
 
 
-def print_table(told: Mapping[str, Any]) -> None:
-    for name, found in told["features"].items():
+def print_table(figures: Mapping[str, Any]) -> None:
+    for name, results in figures["features"].items():
         rows = []
-        for way, percents in found["ways"].items():
-            met = verdict(percents["overall"], TARGET_PERCENT, at_least=True) if way.startswith("drift") else "-"
-            rows.append((way, *percents.values(), met))
-        columns = ("", *found["ways"]["oracle"], f">= {TARGET_PERCENT:.0f}")
+        for variant, percents in results["variants"].items():
+            met = verdict(percents["overall"], TARGET_PERCENT, at_least=True) if variant.startswith("drift") else "-"
+            rows.append((variant, *percents.values(), met))
+        columns = ("", *results["variants"]["oracle"], f">= {TARGET_PERCENT:.0f}")
         table(
-            f"{name}: prequential %, medians of {told['seeds']} streams, answered in blocks of {BLOCK}", columns, rows
+            f"{name}: prequential %, medians of {figures['seeds']} streams, answered in blocks of {BLOCK}",
+            columns,
+            rows,
         )
-        print(f"drift = act: first alarm of the loss after {found['first_alarm_after']} questions (each stream)")
-        for what, counts in found["false_alarms"].items():
+        print(f"drift = act: first alarm of the loss after {results['first_alarm_after']} questions (each stream)")
+        for what, counts in results["false_alarms"].items():
             met = verdict(max(counts), FALSE_ALARMS)
             print(f"false alarms per 15,000 stationary questions, {what}: {counts} (target <= {FALSE_ALARMS}: {met})")
 
 
-def flags_given() -> Namespace:
-    made = parser(__doc__ or "")
-    made.add_argument("--seeds", type=int, default=3, help="streams of each kind")
-    made.add_argument("--features", choices=("hashed", "MiniLM"), help="one kind of features alone")
-    return made.parse_args()
+def parse_flags() -> Namespace:
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--seeds", type=int, default=3, help="streams of each kind")
+    parser.add_argument("--features", choices=("hashed", "MiniLM"), help="only this kind of features")
+    return parser.parse_args()
 
 
 def main() -> int:
-    flags = flags_given()
-    kinds, labels = both_kinds()
-    found = {
-        each.name: compare(each, partial(stream, each, labels), flags.seeds)
+    flags = parse_flags()
+    kinds, labels = load_features()
+    results = {
+        each.name: compare(each, partial(create_stream, each, labels), flags.seeds)
         for each in kinds
         if flags.features in (None, each.name)
     }
-    told = {"benchmark": "drift", "seeds": flags.seeds, "features": found}
-    print_json(told) if flags.json else print_table(told)
+    figures = {"benchmark": "drift", "seeds": flags.seeds, "features": results}
+    print_json(figures) if flags.json else print_table(figures)
     return 0
 
 

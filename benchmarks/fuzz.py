@@ -1,10 +1,11 @@
-"""Minutes of nonsense at every door: no 500, no hang, no memory that grows.
+"""Fuzzes every interface for some minutes. A finding is a status 500, a hang, or growing memory.
 
     api       a real service <--its OpenAPI document and the routes of other protocols-- schemathesis
-    tensors   benchmarks/fuzz_tensors.py in this interpreter <--bytes-- atheris (libFuzzer, guided by coverage)
+    tensors   benchmarks/fuzz_tensors.py <--bytes-- atheris (libFuzzer, guided by coverage)
 
-Each fuzzer has a virtual environment of its own, made where there is none yet. What is found is named with what repeats
-it; what was found before is in tests/fuzz, and tests/fuzz/test_seeds.py repeats all of it with every run of the tests.
+Each fuzzer has its own virtual environment, created on the first run. Every finding is printed with
+the input that repeats it. Earlier findings are in tests/fuzz, where tests/fuzz/test_seeds.py repeats
+them with every run of the tests.
 """
 
 import json
@@ -26,20 +27,19 @@ from typing import Any
 import httpx
 
 from benchmarks import fuzz_tensors
-from benchmarks.report import command, parser, print_json, say, table
-from benchmarks.service import ROOT, Failed, running
+from benchmarks.report import command, create_parser, print_json, say, table
+from benchmarks.service import ROOT, BenchmarkError, running_service
 from online.workspace import cache_folder
 
 ATHERIS, SCHEMATHESIS = "atheris==3.0.0", "schemathesis>=4,<5"
 SEEDS = ROOT / "tests" / "fuzz" / "tensors"
 HANG_S = 10
 INPUT_BYTES = 4_096
-GROWN_MB, MOST_MB = 64, 2_048
+MAX_GROWTH_MB, MAX_MB = 64, 2_048
 SAMPLE_EVERY_S = 2.0
-NOT_TRACED = [
-    "online.serving.bodies"
-]  # compares arrays, and atheris keeps an object for each such comparison it traces
-FUZZED = f"""
+# It compares arrays, and atheris keeps an object for each traced comparison of arrays.
+NOT_TRACED = ["online.api.bodies"]
+FUZZ_PROGRAM = f"""
 import sys, atheris
 with atheris.instrument_imports(include=["online", "benchmarks.fuzz_tensors"], exclude={NOT_TRACED}):
     from benchmarks.fuzz_tensors import try_one
@@ -71,31 +71,34 @@ name = "txt"
 kind = "classifier"
 options = { input = "text" }
 """
-NAMES = ["chat", "vec", "tab", "num", "txt", "nobody"]
+NAMES = ["chat", "vec", "tab", "num", "txt", "unknown"]
 CHECKS = """
 [checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", 504]
-"""  # 504: min_offset was not learned in the time that was given
+"""  # 504: min_offset was not learned within timeout_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     figures: dict[str, str | int | float]
-    found: list[str]
+    findings: list[str]
 
 
-def environment(name: str, package: str, sees_ours: bool) -> Path:
-    """The bin folder of an environment with this package. sees_ours: it can import what this interpreter can."""
+def environment(name: str, package: str, shares_packages: bool) -> Path:
+    """Return the bin folder of an environment with this package.
+
+    shares_packages: whether it can import the packages of this interpreter.
+    """
     folder = cache_folder() / "fuzzers" / name
     done = folder / ".made"
     if not done.exists() or done.read_text() != package:
-        say(f"an environment for {name}")
+        say(f"creating the environment of {name}")
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(folder / "bin" / "pip"), "install", "-q", "--disable-pip-version-check", package]
-        told = subprocess.run(pip, capture_output=True, text=True, check=False)
-        if told.returncode:
-            raise Failed(f"{package} cannot be installed: {told.stderr.strip()[-300:]}")
-        if sees_ours:
+        output = subprocess.run(pip, capture_output=True, text=True, check=False)
+        if output.returncode:
+            raise BenchmarkError(f"{package} cannot be installed: {output.stderr.strip()[-300:]}")
+        if shares_packages:
             (packages,) = folder.glob("lib/python*/site-packages")
             (packages / "ours.pth").write_text(sysconfig.get_paths()["purelib"])
         done.write_text(package)
@@ -106,24 +109,29 @@ def environment(name: str, package: str, sees_ours: bool) -> Path:
 
 
 def fuzz_tensors_for(seconds: int) -> Outcome:
-    python = environment("atheris", ATHERIS, sees_ours=True) / "python"
+    python = environment("atheris", ATHERIS, shares_packages=True) / "python"
     with tempfile.TemporaryDirectory(prefix="online-fuzz-") as name:
         corpus = Path(name)
         for place, sample in enumerate(fuzz_tensors.samples()):
             (corpus / f"sample-{place}").write_bytes(sample)
-        limits = [f"-max_total_time={seconds}", f"-timeout={HANG_S}", f"-rss_limit_mb={MOST_MB}"]
+        limits = [f"-max_total_time={seconds}", f"-timeout={HANG_S}", f"-rss_limit_mb={MAX_MB}"]
         flags = [*limits, f"-max_len={INPUT_BYTES}", f"-artifact_prefix={SEEDS}/", "-print_final_stats=1"]
-        begun = [str(python), "-c", FUZZED, *flags, str(corpus), str(SEEDS)]
-        done = subprocess.run(
-            begun, capture_output=True, text=True, check=False, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        command_line = [str(python), "-c", FUZZ_PROGRAM, *flags, str(corpus), str(SEEDS)]
+        completed = subprocess.run(
+            command_line,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         kept = len(list(corpus.iterdir()))
-    told = done.stdout + done.stderr
-    memory = [int(mb) for mb in re.findall(r"rss: (\d+)Mb", told)]
-    runs = re.findall(r"number_of_executed_units: (\d+)", told)
-    features = re.findall(r"ft: (\d+)", told)
+    output = completed.stdout + completed.stderr
+    memory = [int(mb) for mb in re.findall(r"rss: (\d+)Mb", output)]
+    runs = re.findall(r"number_of_executed_units: (\d+)", output)
+    features = re.findall(r"ft: (\d+)", output)
     if not (runs and memory and features):
-        raise Failed(f"atheris did not run: {told[-1_000:]}")
+        raise BenchmarkError(f"atheris did not run: {output[-1_000:]}")
     figures: dict[str, str | int | float] = {
         "inputs tried": int(runs[0]),
         "features covered": int(features[-1]),
@@ -131,46 +139,46 @@ def fuzz_tensors_for(seconds: int) -> Outcome:
         "memory half way, MB": memory[len(memory) // 2],
         "memory at the end, MB": memory[-1],
     }
-    found = [told[-3_000:]] if done.returncode else []
-    if memory[-1] - memory[len(memory) // 2] > GROWN_MB:
-        found.append(f"memory grew by {memory[-1] - memory[len(memory) // 2]} MB in the second half")
-    return Outcome(figures, found)
+    findings = [output[-3_000:]] if completed.returncode else []
+    if memory[-1] - memory[len(memory) // 2] > MAX_GROWTH_MB:
+        findings.append(f"memory grew by {memory[-1] - memory[len(memory) // 2]} MB in the second half")
+    return Outcome(figures, findings)
 
 
 # api
 
 
 @dataclass(slots=True)
-class Watched:
-    """A process's resident memory in MB, and how long it took to say that it lives, as time went by."""
+class ProcessSamples:
+    """The resident memory of a process over time, in MB, and its slowest health check."""
 
     memory: list[float] = field(default_factory=list)
     slowest_s: float = 0.0
 
-    def grown(self) -> float:
+    def growth_mb(self) -> float:
         half = self.memory[len(self.memory) // 2 :]
         return half[-1] - half[0] if half else 0.0
 
 
 @contextmanager
-def watching(pid: int, url: str) -> Iterator[Watched]:
-    watched, over = Watched(), threading.Event()
+def watch_process(pid: int, url: str) -> Iterator[ProcessSamples]:
+    samples, stop = ProcessSamples(), threading.Event()
 
     def watch() -> None:
         with httpx.Client(base_url=url, timeout=6 * HANG_S) as http:
-            while not over.wait(SAMPLE_EVERY_S):
-                asked_at = time.monotonic()
-                with suppress(httpx.HTTPError):  # the time it took says enough
+            while not stop.wait(SAMPLE_EVERY_S):
+                sent_at = time.monotonic()
+                with suppress(httpx.HTTPError):  # the elapsed time is recorded all the same
                     http.get("/healthz")
-                watched.slowest_s = max(watched.slowest_s, time.monotonic() - asked_at)
-                watched.memory.append(resident_mb(pid))
+                samples.slowest_s = max(samples.slowest_s, time.monotonic() - sent_at)
+                samples.memory.append(resident_mb(pid))
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield watched
+        yield samples
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
@@ -182,10 +190,10 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def described(document: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI document, with the names of models that there are, and with the routes that it leaves to other protocols.
+def prepare_document(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the OpenAPI document with the names of existing models and the routes of other protocols.
 
-    A stream of events has no end, and is left out; who asks to wait for an offset, which may be never, asks so for a second.
+    Event streams are left out because they do not end. The timeout for an offset is at most a second.
     """
     paths: dict[str, Any] = {path: each for path, each in document["paths"].items() if not path.endswith("/events")}
     for each in paths.values():
@@ -194,17 +202,17 @@ def described(document: dict[str, Any]) -> dict[str, Any]:
                 if parameter["name"] == "model" and parameter["in"] == "path":
                     parameter["schema"] = {"type": "string", "enum": NAMES}
                 if parameter["name"] == "timeout_ms":
-                    parameter["schema"] |= WAITS
+                    parameter["schema"] |= MAX_TIMEOUT
     schemas = document["components"]["schemas"]
-    schemas["PredictRequest"]["properties"]["timeout_ms"] |= WAITS
+    schemas["PredictRequest"]["properties"]["timeout_ms"] |= MAX_TIMEOUT
     schemas["PredictRequest"]["properties"]["instances"]["items"] = INSTANCE
     schemas["FeedbackItem"]["properties"]["input"] = INSTANCE
-    paths |= {path: {"get": operation(path)} for path in READ}
-    paths |= {path: {"post": {**operation(path), "requestBody": body(schema)}} for path, schema in BODIES.items()}
+    paths |= {path: {"get": operation(path)} for path in GET_PATHS}
+    paths |= {path: {"post": {**operation(path), "requestBody": body(schema)}} for path, schema in POST_BODIES.items()}
     return {**document, "paths": paths}
 
 
-WAITS = {"maximum": 1_000}
+MAX_TIMEOUT = {"maximum": 1_000}
 NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 INSTANCE: dict[str, Any] = {"anyOf": [{"type": "string"}, NUMBERS, {"type": "object"}, {}]}
 TENSOR = {
@@ -237,7 +245,7 @@ ROWS = {
         "context": {"type": "object"},
     },
 }
-BODIES: dict[str, dict[str, Any]] = {
+POST_BODIES: dict[str, dict[str, Any]] = {
     "/v2/models/{model}/infer": INFER,
     "/v2/models/{model}/versions/{version}/infer": INFER,
     "/v2/repository/index": {"type": "object"},
@@ -248,7 +256,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/models/{model}/versions/{version}:classify": ROWS,
     "/v1/models/{model}/labels/{label}:regress": ROWS,
 }
-READ = (
+GET_PATHS = (
     "/v2",
     "/v2/models",
     "/v2/models/{model}",
@@ -270,38 +278,38 @@ def operation(path: str) -> dict[str, Any]:
         {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string"})}
         for name in re.findall(r"{(\w+)}", path)
     ]
-    return {"parameters": parameters, "responses": {"default": {"description": "whatever it says"}}}
+    return {"parameters": parameters, "responses": {"default": {"description": "any response"}}}
 
 
 def fuzz_api_for(seconds: int) -> Outcome:
-    schemathesis = environment("schemathesis", SCHEMATHESIS, sees_ours=False) / "schemathesis"
-    with tempfile.TemporaryDirectory(prefix="online-fuzz-") as name, running(MODELS) as service:
+    schemathesis = environment("schemathesis", SCHEMATHESIS, shares_packages=False) / "schemathesis"
+    with tempfile.TemporaryDirectory(prefix="online-fuzz-") as name, running_service(MODELS) as service:
         folder, url = Path(name), f"http://{service.host}:{service.port}"
         document = folder / "openapi.json"
-        document.write_text(json.dumps(described(httpx.get(f"{url}/openapi.json").json())))
+        document.write_text(json.dumps(prepare_document(httpx.get(f"{url}/openapi.json").json())))
         (folder / "schemathesis.toml").write_text(CHECKS)
         flags = ["--url", url, "--checks", "not_a_server_error", f"--request-timeout={HANG_S}", "--continue-on-failure"]
         flags += [f"--max-time={seconds}", "--suppress-health-check=all", "--warnings=off", "--no-color"]
-        with watching(service.pid, url) as watched:
-            begun = [str(schemathesis), "run", str(document), *flags]
-            done = subprocess.run(begun, capture_output=True, text=True, check=False, cwd=folder)
+        with watch_process(service.pid, url) as samples:
+            command_line = [str(schemathesis), "run", str(document), *flags]
+            completed = subprocess.run(command_line, capture_output=True, text=True, check=False, cwd=folder)
         log = service.log.read_text()
-    cases = re.findall(r"([\d,]+) generated", done.stdout)
-    if not (cases and watched.memory):
-        raise Failed(f"schemathesis did not run: {done.stdout[-1_000:]}{done.stderr[-1_000:]}")
+    cases = re.findall(r"([\d,]+) generated", completed.stdout)
+    if not (cases and samples.memory):
+        raise BenchmarkError(f"schemathesis did not run: {completed.stdout[-1_000:]}{completed.stderr[-1_000:]}")
     figures: dict[str, str | int | float] = {
         "requests": int(cases[-1].replace(",", "")),
-        "slowest sign of life, s": watched.slowest_s,
-        "memory half way, MB": watched.memory[len(watched.memory) // 2],
-        "memory at the end, MB": watched.memory[-1],
+        "slowest health check, s": samples.slowest_s,
+        "memory half way, MB": samples.memory[len(samples.memory) // 2],
+        "memory at the end, MB": samples.memory[-1],
     }
-    found = [done.stdout[-6_000:]] if done.returncode else []
-    found += re.findall(r"(?m)^Traceback.*(?:\n.+)*", log)[:10]
-    if watched.slowest_s > HANG_S:
-        found.append(f"a request to /healthz took {watched.slowest_s:.1f} s")
-    if watched.grown() > GROWN_MB:
-        found.append(f"memory grew by {watched.grown():.0f} MB in the second half")
-    return Outcome(figures, found)
+    findings = [completed.stdout[-6_000:]] if completed.returncode else []
+    findings += re.findall(r"(?m)^Traceback.*(?:\n.+)*", log)[:10]
+    if samples.slowest_s > HANG_S:
+        findings.append(f"a request to /healthz took {samples.slowest_s:.1f} s")
+    if samples.growth_mb() > MAX_GROWTH_MB:
+        findings.append(f"memory grew by {samples.growth_mb():.0f} MB in the second half")
+    return Outcome(figures, findings)
 
 
 FUZZERS = {"api": fuzz_api_for, "tensors": fuzz_tensors_for}
@@ -315,16 +323,16 @@ def run(arguments: Namespace) -> int:
     for name, outcome in outcomes.items():
         if not arguments.json:
             table(name, ["", ""], list(outcome.figures.items()))
-        for each in outcome.found:
+        for each in outcome.findings:
             say(each)
-    return 1 if any(outcome.found for outcome in outcomes.values()) else 0
+    return 1 if any(outcome.findings for outcome in outcomes.values()) else 0
 
 
 def main() -> int:
-    made = parser(__doc__ or "")
-    made.add_argument("--minutes", type=float, default=10.0, help="for each of the two")
-    made.add_argument("--only", choices=sorted(FUZZERS), help="one of the two")
-    return run(made.parse_args())
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--minutes", type=float, default=10.0, help="minutes for each fuzzer")
+    parser.add_argument("--only", choices=sorted(FUZZERS), help="run only this fuzzer")
+    return run(parser.parse_args())
 
 
 if __name__ == "__main__":

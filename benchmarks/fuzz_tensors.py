@@ -1,9 +1,10 @@
-"""What a fuzzer throws at the decoders of tensors: bytes -> one of the doors' own decoders -> instances -> features.
+"""Fuzz target for the decoders of requests: bytes -> one of the decoders -> instances -> features.
 
-    first byte: which door      the rest: a message, a body, or a tensor's type, shape and content
+    first byte: the decoder      the rest: a message, a body, or a tensor's type, shape and content
 
-Whatever comes, a decoder gives instances or raises an OnlineError; `try_one` lets everything else through, which is a find.
-Run by `python -m benchmarks.fuzz --only tensors` under atheris, and without it by tests/fuzz/test_seeds.py.
+For any input, a decoder returns instances or raises an OnlineError. `try_one` does not catch other
+exceptions, so each of them is a finding. Run by `python -m benchmarks.fuzz --only tensors` under
+atheris, and without it by tests/fuzz/test_seeds.py.
 """
 
 import json
@@ -15,18 +16,27 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from pydantic import ValidationError
 
+from online.api.bodies import check_depth, measure_depth
+from online.api.grpc.feedback import parse_item
+from online.api.open_inference.infer_request import (
+    DTYPES,
+    parse_infer_request,
+    parse_object,
+    parse_raw_request,
+    read_raw,
+)
+from online.api.open_inference.rpc import parse_requested_output, read_inputs
+from online.api.protos import inference_pb2 as oip
+from online.api.protos import online_pb2 as ours
+from online.api.protos import tensorflow_pb2 as tf
+from online.api.protos import tensorflow_serving_pb2 as tfs
+from online.api.signatures import Tensors, instances_from_tensors
+from online.api.tensorflow import request_bodies
+from online.api.tensorflow.messages import array_from_proto, proto_from_array
+from online.api.tensorflow.rest import parse_predict
+from online.api.tensors import parse_example, read_features
 from online.errors import OnlineError
-from online.models.encoder import TableEncoder, VectorEncoder
-from online.serving import inference, tensorflow
-from online.serving.bodies import checked_depth, depth_of
-from online.serving.feedback_rpc import item_of
-from online.serving.inference_rpc import inputs_of, wanted_of
-from online.serving.protos import inference_pb2 as oip
-from online.serving.protos import online_pb2 as ours
-from online.serving.protos import tensorflow_pb2 as tf
-from online.serving.protos import tensorflow_serving_pb2 as tfs
-from online.serving.tensorflow_protos import array_of, example_of, features_of, proto_of
-from online.serving.tensorflow_rest import ours as own_body
+from online.models.encoders.rows import TableEncoder, VectorEncoder
 from online.settings import ModelSettings, Settings
 
 SETTINGS = Settings(max_tensor_elements=100_000)
@@ -36,35 +46,35 @@ SPECS = (
     ModelSettings(name="tab", kind="classifier", options={"input": "table"}),
     ModelSettings(name="num", kind="regressor", options={"input": "vector", "size": 2}),
 )
-MOST = SETTINGS.max_tensor_elements
+MAX_ELEMENTS = SETTINGS.max_tensor_elements
 
 
-def answered(instances: Sequence[Any], spec: ModelSettings) -> None:
-    """As far as the features. Texts have no more to go through than that they are texts."""
+def check_instances(instances: Sequence[Any], spec: ModelSettings) -> None:
+    """Encode decoded instances as features. Texts are not encoded."""
     if spec.name == "tab":
         TableEncoder().encode(instances)
     elif spec.name != "chat":
         VectorEncoder(2).encode(instances)
-    json.dumps(instances)  # as it is recorded
+    json.dumps(instances)  # the predictor records them as JSON
 
 
-def by_name(arrays: tensorflow.Outputs) -> None:
+def check_arrays(arrays: Tensors) -> None:
     for spec in SPECS:
         try:
-            answered(tensorflow.instances_of(spec, arrays, SETTINGS.max_instances), spec)
-        except ValueError:  # the caller's fault, as the predictor takes it
+            check_instances(instances_from_tensors(spec, arrays, SETTINGS.max_instances), spec)
+        except ValueError:  # an invalid request: the predictor answers it with an error
             continue
 
 
 def tensor(data: bytes) -> None:
     proto = tf.TensorProto.FromString(data)
-    array = array_of(proto, MOST)
-    assert array.size <= MOST
-    by_name({"x": array})
+    array = array_from_proto(proto, MAX_ELEMENTS)
+    assert array.size <= MAX_ELEMENTS
+    check_arrays({"x": array})
 
 
-def shaped(data: bytes) -> None:
-    """A tensor that a fuzzer need not spell: type, number of dimensions, dimensions, content."""
+def shaped_tensor(data: bytes) -> None:
+    """Build a tensor from bytes: type, number of dimensions, dimensions, content."""
     dtype, rank, *rest = [*data[:2], *data[2:]]
     dims = [each - 2 for each in rest[: rank % 5]]
     content = bytes(rest[rank % 5 :])
@@ -76,27 +86,27 @@ def shaped(data: bytes) -> None:
         proto = tf.TensorProto(dtype=dtype // 2 % 24, tensor_shape=shape, int_val=values, half_val=values)  # type: ignore[arg-type]
         proto.string_val.extend(content[at : at + 3] for at in range(0, len(content), 3))
         proto.float_val.extend(values)
-    array = array_of(proto, MOST)
+    array = array_from_proto(proto, MAX_ELEMENTS)
     if array.dtype in (np.dtype(np.float32), np.dtype(object)) and not array.dtype.hasobject:
-        assert np.array_equal(array_of(proto_of(array), MOST), array, equal_nan=True)
-    by_name({"x": array})
+        assert np.array_equal(array_from_proto(proto_from_array(array), MAX_ELEMENTS), array, equal_nan=True)
+    check_arrays({"x": array})
 
 
 def predict(data: bytes) -> None:
     request = tfs.PredictRequest.FromString(data)
-    left = MOST
+    left = MAX_ELEMENTS
     arrays = {}
     for name, proto in request.inputs.items():
-        arrays[name] = array_of(proto, left)
+        arrays[name] = array_from_proto(proto, left)
         left -= arrays[name].size
-    by_name(arrays)
+    check_arrays(arrays)
 
 
 def example(data: bytes) -> None:
-    features = features_of(example_of(data))
+    features = read_features(parse_example(data))
     for spec in SPECS:
         try:
-            answered(tensorflow.of_examples(spec, [features], {}), spec)
+            check_instances(request_bodies.merge_examples(spec, [features], {}), spec)
         except ValueError:
             continue
 
@@ -104,69 +114,69 @@ def example(data: bytes) -> None:
 def infer_rpc(data: bytes) -> None:
     request = oip.ModelInferRequest.FromString(data)
     for output in request.outputs:
-        wanted_of(output)
-    by_name(inputs_of(request, MOST))
+        parse_requested_output(output)
+    check_arrays(read_inputs(request, MAX_ELEMENTS))
 
 
 def infer_rest(data: bytes) -> None:
     length = min(int.from_bytes(data[:2], "little"), len(data) - 2)
-    header, behind = data[2 : 2 + length], data[2 + length :]
-    asked = inference.asked_of(tensorflow.parsed(checked_depth(header, SETTINGS)), behind, MOST)
-    by_name(asked.inputs)
+    header, content = data[2 : 2 + length], data[2 + length :]
+    request = parse_infer_request(parse_object(check_depth(header, SETTINGS)), content, MAX_ELEMENTS)
+    check_arrays(request.inputs)
 
 
 def infer_typed(data: bytes) -> None:
-    """A tensor of the Open Inference Protocol that a fuzzer need not spell, as bytes."""
-    datatypes = [*inference.DTYPES, "BF16"]
+    """Build a tensor of the Open Inference Protocol from bytes: datatype, number of dimensions, dimensions, content."""
+    datatypes = [*DTYPES, "BF16"]
     datatype, rank, *rest = [*data[:2], *data[2:]]
     dims = [each - 2 for each in rest[: rank % 5]]
     content = bytes(rest[rank % 5 :])
-    by_name({"x": inference.of_raw(datatypes[datatype % len(datatypes)], dims, content, MOST)})
+    check_arrays({"x": read_raw(datatypes[datatype % len(datatypes)], dims, content, MAX_ELEMENTS)})
 
 
 def infer_raw(data: bytes) -> None:
     for spec in SPECS:
         try:
-            by_name(inference.raw_body(spec, data, MOST).inputs)
+            check_arrays(parse_raw_request(spec, data, MAX_ELEMENTS).inputs)
         except OnlineError:
             continue
 
 
 def predict_rest(data: bytes) -> None:
-    own_body(checked_depth(data, SETTINGS))
-    document = tensorflow.parsed(data)
+    parse_predict(check_depth(data, SETTINGS))
+    document = request_bodies.parse_object(data)
     for spec in SPECS:
-        for read in (tensorflow.predict_body, tensorflow.examples_body):
+        for read in (request_bodies.read_instances, request_bodies.read_examples):
             try:
-                answered(read(spec, document), spec)
+                check_instances(read(spec, document), spec)
             except ValueError:
                 continue
 
 
-def give(data: bytes) -> None:
+def feedback(data: bytes) -> None:
     for item in ours.GiveRequest.FromString(data).feedback:
-        item_of(item, SETTINGS.max_json_depth)
+        parse_item(item, SETTINGS.max_json_depth)
 
 
 def depth(data: bytes) -> None:
-    """Counted without a parser, it is what the parser finds."""
+    """Check that the depth counted without a parser is the depth that the parser finds."""
     try:
         document = json.loads(
             data, object_pairs_hook=lambda pairs: [value for _, value in pairs]
-        )  # one name twice: both
+        )  # keeps both values of a repeated name
     except (ValueError, RecursionError):
-        depth_of(data)
+        measure_depth(data)
         return
-    assert depth_of(data) == levels(document), data
+    assert measure_depth(data) == levels(document), data
 
 
 def levels(value: Any) -> int:
     return 1 + max(map(levels, value), default=0) if isinstance(value, list) else 0
 
 
-DOORS: tuple[Callable[[bytes], None], ...] = (
+DECODERS: tuple[Callable[[bytes], None], ...] = (
     tensor,
-    shaped,
+    shaped_tensor,
     predict,
     example,
     infer_rpc,
@@ -174,7 +184,7 @@ DOORS: tuple[Callable[[bytes], None], ...] = (
     infer_typed,
     infer_raw,
     predict_rest,
-    give,
+    feedback,
     depth,
 )
 
@@ -183,13 +193,13 @@ def try_one(data: bytes) -> None:
     if len(data) < 4:
         return
     try:
-        DOORS[data[0] % len(DOORS)](data[1:])
-    except (OnlineError, DecodeError, ValidationError):  # each is an answer with its status
+        DECODERS[data[0] % len(DECODERS)](data[1:])
+    except (OnlineError, DecodeError, ValidationError):  # the service answers each of them with a status
         return
 
 
 def samples() -> list[bytes]:
-    """Something sound for every door, to begin with."""
+    """Return valid inputs for every decoder, from which a fuzzer starts."""
     shape = tf.TensorShapeProto(dim=[tf.TensorShapeProto.Dim(size=1), tf.TensorShapeProto.Dim(size=2)])
     floats = struct.pack("<2f", 1, 2)
     proto = tf.TensorProto(dtype=tf.DT_FLOAT, tensor_shape=shape, tensor_content=floats)
@@ -200,9 +210,11 @@ def samples() -> list[bytes]:
     request.outputs.add(name="scores").parameters["classification"].int64_param = 2
     typed = oip.ModelInferRequest(model_name="vec")
     typed.inputs.add(name="x", datatype="FP32", shape=[1, 2]).contents.fp32_contents.extend([1, 2])
-    told = {"name": "x", "datatype": "FP32", "shape": [1, 2]}
-    header = json.dumps({"inputs": [{**told, "parameters": {"binary_data_size": 8}}]}).encode()
-    plain = json.dumps({"id": "a", "inputs": [{**told, "data": [[1, 2]]}], "outputs": [{"name": "scores"}]}).encode()
+    declared = {"name": "x", "datatype": "FP32", "shape": [1, 2]}
+    header = json.dumps({"inputs": [{**declared, "parameters": {"binary_data_size": 8}}]}).encode()
+    plain = json.dumps(
+        {"id": "a", "inputs": [{**declared, "data": [[1, 2]]}], "outputs": [{"name": "scores"}]}
+    ).encode()
     value = b'{"feedback": [{"input": [[1, {"a": 1}]], "label": "a"}]}'
     item = ours.Item(label="a", user="b")
     item.input.list_value.values.add(number_value=1)

@@ -1,11 +1,12 @@
-"""What lies do to a model that learns, and how soon the guard sees them: the same attack on it with the guard and without.
+"""Measures the effect of wrong labels on a model, with and without the guard, and how soon the guard acts.
 
-    truth, as fast as it is answered | --seconds of --rate labels a second, --lies of them wrong | a person drops what was
-                                                                                                   set apart | truth again
+    true labels | --seconds of labels, --wrong-ratio of them wrong | an operator drops the quarantined events
+                | true labels again
 
-scikit-learn's digits: 1,297 rows are asked and labelled, 500 others are what accuracy is measured on, unrecorded. `detectable` is
-when the best test there could be (a CUSUM that knows the error rates before and during the attack, at ADWIN's chance of a false
-alarm) would have seen it; seen: when the quarantine stands and the older version answers.
+Data: scikit-learn's digits. 1,297 rows are predicted and labelled; accuracy is measured on 500 others,
+unrecorded. `detectable` is when the best possible test (a CUSUM that knows the error rates before and
+during the attack, at ADWIN's false alarm rate) would have detected it; `rolled back` is when the
+quarantine is in place and the older version answers.
 """
 
 import math
@@ -21,14 +22,14 @@ import httpx
 import numpy as np
 from sklearn.datasets import load_digits
 
-from benchmarks.report import command, parser, print_json, say, table, verdict
-from benchmarks.service import Service, running
+from benchmarks.report import command, create_parser, print_json, say, table, verdict
+from benchmarks.service import Service, running_service
 from online.client import Client
 
 KINDS = ("classifier", "knn")
-TRUTH, AFTERWARDS, TESTED = 1_000, 300, 500
+LABELS_BEFORE, LABELS_AFTER, TESTED = 1_000, 300, 500
 FALSE_ALARMS = 0.002
-SEEN_TARGET_S, LOST_TARGET = 5.0, 2.0
+DELAY_TARGET_S, LOST_TARGET = 5.0, 2.0
 
 
 def url_of(service: Service) -> str:
@@ -48,7 +49,7 @@ options = {{ input = "vector", size = 64{scale} }}
 
 @dataclass(slots=True)
 class Run:
-    """Accuracies in %. Seconds are since the first lie; None: it never came to it."""
+    """The accuracies of one attack in %. Times are seconds since the first wrong label; None: it did not happen."""
 
     kind: str
     guard: bool
@@ -57,9 +58,9 @@ class Run:
     end: float = 0.0
     after: float = 0.0
     detectable_s: float | None = None
-    seen_s: float | None = None
+    rolled_back_s: float | None = None
     since: int = 0
-    first_lie: int = 0
+    first_wrong_offset: int = 0
     released_s: float | None = None
     reason: str = ""
     wrong: list[tuple[float, bool]] = field(default_factory=list)
@@ -78,64 +79,65 @@ class Attack:
     def accuracy(self) -> float:
         right = 0
         for start in range(0, TESTED, 100):
-            asked, truth = self.rows[start : min(start + 100, TESTED)], self.digits[start : min(start + 100, TESTED)]
-            answer = self.client.predict(asked.tolist(), record=False)
-            right += sum(told["label"] == label for told, label in zip(answer["predictions"], truth, strict=True))
+            rows, truth = self.rows[start : min(start + 100, TESTED)], self.digits[start : min(start + 100, TESTED)]
+            answer = self.client.predict(rows.tolist(), record=False)
+            right += sum(given["label"] == label for given, label in zip(answer["predictions"], truth, strict=True))
         return 100 * right / TESTED
 
-    def ask_and_tell(self, lies: float = 0.0) -> tuple[bool, int]:
-        """Whether what was answered was called wrong, and the offset of that."""
+    def predict_and_label(self, wrong_ratio: float = 0.0) -> tuple[bool, int]:
+        """Predict and send a label. Return whether the answer differs from the label, and the offset of the label."""
         row = TESTED + self.place % (len(self.rows) - TESTED)
         self.place += 1
-        asked = self.client.predict([self.rows[row].tolist()])
+        response = self.client.predict([self.rows[row].tolist()])
         label = self.digits[row]
-        if self.draw.random() < lies:
+        if self.draw.random() < wrong_ratio:
             label = str((int(label) + 1 + self.draw.integers(9)) % 10)
-        receipt = self.client.label(asked["prediction_ids"][0], label)
-        return asked["predictions"][0]["label"] != label, receipt["offset"]
+        receipt = self.client.label(response["prediction_ids"][0], label)
+        return response["predictions"][0]["label"] != label, receipt["offset"]
 
-    def whole(self) -> None:
+    def execute(self) -> None:
         run, args = self.run, self.args
-        self.client.predict([self.rows[0].tolist()], min_offset=self.ask_and_tell()[1], timeout_ms=60_000)
-        said = [self.ask_and_tell() for _ in range(TRUTH)]
-        self.client.predict([self.rows[0].tolist()], min_offset=said[-1][1], timeout_ms=60_000)
-        run.before, run.first_lie = self.accuracy(), said[-1][1] + 1
-        usual = max(sum(wrong for wrong, _ in said[TRUTH // 2 :]) / (TRUTH / 2), 0.005)
-        with looking(self.quarantine, run):
-            self._lie(time.monotonic())
-        run.detectable_s = detectable(run.wrong, usual, args.lies)
+        self.client.predict([self.rows[0].tolist()], min_offset=self.predict_and_label()[1], timeout_ms=60_000)
+        labelled = [self.predict_and_label() for _ in range(LABELS_BEFORE)]
+        self.client.predict([self.rows[0].tolist()], min_offset=labelled[-1][1], timeout_ms=60_000)
+        run.before, run.first_wrong_offset = self.accuracy(), labelled[-1][1] + 1
+        error_rate = max(sum(wrong for wrong, _ in labelled[LABELS_BEFORE // 2 :]) / (LABELS_BEFORE / 2), 0.005)
+        with watch_quarantine(self.quarantine, run):
+            self._send_wrong_labels(time.monotonic())
+        run.detectable_s = detectable(run.wrong, error_rate, args.wrong_ratio)
         run.end = self.accuracy()
-        if run.seen_s is not None:
-            began = time.monotonic()
+        if run.rolled_back_s is not None:
+            started = time.monotonic()
             httpx.post(f"{self.quarantine}:end", json={"outcome": "dropped"}, timeout=60).raise_for_status()
-            offset = self.ask_and_tell()[1]
+            offset = self.predict_and_label()[1]
             self.client.predict([self.rows[0].tolist()], min_offset=offset, timeout_ms=60_000)
-            run.released_s = time.monotonic() - began
-        for _ in range(AFTERWARDS):
-            self.ask_and_tell()
+            run.released_s = time.monotonic() - started
+        for _ in range(LABELS_AFTER):
+            self.predict_and_label()
         run.after = self.accuracy()
 
-    def _lie(self, began: float) -> None:
+    def _send_wrong_labels(self, started: float) -> None:
         for turn in range(int(self.args.seconds * self.args.rate)):
-            time.sleep(max(0.0, began + turn / self.args.rate - time.monotonic()))
-            wrong, _ = self.ask_and_tell(self.args.lies)
-            self.run.wrong.append((time.monotonic() - began, wrong))
+            time.sleep(max(0.0, started + turn / self.args.rate - time.monotonic()))
+            wrong, _ = self.predict_and_label(self.args.wrong_ratio)
+            self.run.wrong.append((time.monotonic() - started, wrong))
             if turn % (5 * int(self.args.rate)) == 0:
                 self.run.lowest = min(self.run.lowest, self.accuracy())
 
 
 @contextmanager
-def looking(quarantine: str, run: Run) -> Iterator[None]:
-    """Note when the guard has acted, as anybody sees it from outside."""
-    began, stop = time.monotonic(), threading.Event()
+def watch_quarantine(quarantine: str, run: Run) -> Iterator[None]:
+    """Record when the API first reports a quarantine."""
+    started, stop = time.monotonic(), threading.Event()
 
-    def look() -> None:
+    def poll() -> None:
         while not stop.wait(0.05):
             found: list[dict[str, Any]] = httpx.get(quarantine, timeout=30).json()["quarantines"]
-            if found and run.seen_s is None:
-                run.seen_s, run.since, run.reason = time.monotonic() - began, found[0]["since"], found[0]["reason"]
+            if found and run.rolled_back_s is None:
+                run.rolled_back_s = time.monotonic() - started
+                run.since, run.reason = found[0]["since"], found[0]["reason"]
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=poll)
     thread.start()
     try:
         yield
@@ -144,72 +146,75 @@ def looking(quarantine: str, run: Run) -> Iterator[None]:
         thread.join()
 
 
-def detectable(wrong: Sequence[tuple[float, bool]], usual: float, lies: float) -> float | None:
-    """When a CUSUM that knows both rates has seen enough."""
-    during = lies + (1 - lies) * usual
-    gains = {True: math.log(during / usual), False: math.log((1 - during) / (1 - usual))}
-    sum_ = 0.0
+def detectable(wrong: Sequence[tuple[float, bool]], error_rate: float, wrong_ratio: float) -> float | None:
+    """Return when a CUSUM that knows both error rates would raise an alarm."""
+    during = wrong_ratio + (1 - wrong_ratio) * error_rate
+    gains = {True: math.log(during / error_rate), False: math.log((1 - during) / (1 - error_rate))}
+    evidence = 0.0
     for at, was_wrong in wrong:
-        sum_ = max(0.0, sum_ + gains[was_wrong])
-        if sum_ >= math.log(1 / FALSE_ALARMS):
+        evidence = max(0.0, evidence + gains[was_wrong])
+        if evidence >= math.log(1 / FALSE_ALARMS):
             return at
     return None
 
 
-def attacked(args: Namespace, kind: str, guard: bool) -> Run:
+def run_attack(args: Namespace, kind: str, guard: bool) -> Run:
     run = Run(kind, guard)
-    with running(config(kind, guard)) as service, Client(url_of(service), "digits") as client:
-        say(f"{kind}, {'with' if guard else 'without'} the guard: truth, then {args.seconds:g} s of lies")
-        Attack(service, client, args, run).whole()
+    with running_service(config(kind, guard)) as service, Client(url_of(service), "digits") as client:
+        say(f"{kind}, {'with' if guard else 'without'} the guard: true labels, then {args.seconds:g} s of wrong ones")
+        Attack(service, client, args, run).execute()
     return run
 
 
-def broken(run: Run) -> list[str]:
-    """Promises, not targets: the guard acted, said why, set apart from about the first lie on, and learning went on."""
+def violations(run: Run) -> list[str]:
+    """Return the violated guarantees: the guard acted, and quarantined from about the first wrong label on."""
     if not run.guard:
         return []
-    if run.seen_s is None:
+    if run.rolled_back_s is None:
         return [f"{run.kind}: the guard did not act"]
-    far = run.first_lie - run.since
-    return [f"{run.kind}: set apart from {far} events before the first lie"] if far > TRUTH // 2 else []
+    distance = run.first_wrong_offset - run.since
+    if distance > LABELS_BEFORE // 2:
+        return [f"{run.kind}: quarantined from {distance} events before the first wrong label"]
+    return []
 
 
 def row_of(run: Run) -> list[object]:
-    def told(seconds: float | None) -> object:
+    def format_seconds(seconds: float | None) -> object:
         return "-" if seconds is None else seconds
 
-    lag = None if run.seen_s is None or run.detectable_s is None else run.seen_s - run.detectable_s
+    delay = None if run.rolled_back_s is None or run.detectable_s is None else run.rolled_back_s - run.detectable_s
     name = f"{run.kind}, {'guard' if run.guard else 'no guard'}"
     figures = [run.before, run.lowest, run.end, run.after]
-    return [name, *figures, *map(told, (run.detectable_s, run.seen_s, lag, run.released_s))]
+    return [name, *figures, *map(format_seconds, (run.detectable_s, run.rolled_back_s, delay, run.released_s))]
 
 
 def main() -> int:
-    made = parser(__doc__ or "")
-    made.add_argument("--kind", choices=KINDS, action="append", help="what learns (default: each of them)")
-    made.add_argument("--seconds", type=float, default=60.0, help="of lies (default: 60)")
-    made.add_argument("--rate", type=float, default=25.0, help="labels a second meanwhile (default: 25)")
-    made.add_argument("--lies", type=float, default=0.3, help="share of them that is wrong (default: 0.3)")
-    made.add_argument("--seed", type=int, default=1)
-    args = made.parse_args()
-    runs = [attacked(args, kind, guard) for kind in args.kind or KINDS for guard in (False, True)]
-    failures = [failure for run in runs for failure in broken(run)]
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="kind of model (default: all)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of wrong labels (default: 60)")
+    parser.add_argument("--rate", type=float, default=25.0, help="labels per second during the attack (default: 25)")
+    parser.add_argument("--wrong-ratio", type=float, default=0.3, help="share of wrong labels (default: 0.3)")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    runs = [run_attack(args, kind, guard) for kind in args.kind or KINDS for guard in (False, True)]
+    failures = [failure for run in runs for failure in violations(run)]
     if args.json:
-        print_json({"runs": [{**asdict(run), "wrong": None} for run in runs], "broken": failures})
+        print_json({"runs": [{**asdict(run), "wrong": None} for run in runs], "violations": failures})
         return int(bool(failures))
-    columns = ["", "before", "lowest", "end", "after", "detectable s", "seen s", "later by s", "released s"]
-    title = f"{100 * args.lies:g} % wrong labels for {args.seconds:g} s: accuracy in %, seconds since the first lie"
+    columns = ["", "before", "lowest", "end", "after", "detectable s", "rolled back s", "delay s", "released s"]
+    wrong = f"{100 * args.wrong_ratio:g} % wrong labels for {args.seconds:g} s"
+    title = f"{wrong}: accuracy in %, seconds since the first wrong label"
     table(title, columns, map(row_of, runs))
     for run in runs:
-        if run.seen_s is not None:
-            late = float("nan") if run.detectable_s is None else run.seen_s - run.detectable_s
-            print(f"{run.kind}: seen within {SEEN_TARGET_S:g} s: {verdict(late, SEEN_TARGET_S, ' s')}; ", end="")
+        if run.rolled_back_s is not None:
+            delay = float("nan") if run.detectable_s is None else run.rolled_back_s - run.detectable_s
+            print(f"{run.kind}: delay at most {DELAY_TARGET_S:g} s: {verdict(delay, DELAY_TARGET_S, ' s')}; ", end="")
             print(
                 f"accuracy within {LOST_TARGET:g} points: {verdict(run.before - run.end, LOST_TARGET)} then, ", end=""
             )
             print(f"{verdict(run.before - run.after, LOST_TARGET)} after the release. {run.reason}")
     for failure in failures:
-        print(f"BROKEN: {failure}")
+        print(f"VIOLATED: {failure}")
     return int(bool(failures))
 
 

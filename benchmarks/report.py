@@ -1,4 +1,4 @@
-"""Figures as one page: percentiles, a verdict beside every target, a table for people or one JSON object."""
+"""What the benchmarks share: flags, progress, percentiles, verdicts on targets, and tables or JSON."""
 
 import signal
 import sys
@@ -12,38 +12,38 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.service import Failed
+from benchmarks.service import BenchmarkError
 
 T = TypeVar("T")
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """NaN when there is nothing to take it of."""
+    """Return a percentile; NaN if there are no values."""
     return float(np.percentile(values, percent)) if len(values) else float("nan")
 
 
 def verdict(value: float, target: float, unit: str = "", at_least: bool = False) -> str:
-    """`met`, or by how much it was missed."""
+    """Return `met`, or by how much the target was missed."""
     short = target - value if at_least else value - target
     if short <= 0:
         return "met"
     return f"missed by {short:.2f}{unit}" if short > 0 else "not measured"
 
 
-def parser(description: str) -> ArgumentParser:
-    """A command's flags; every benchmark has --json."""
-    made = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
-    made.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    return made
+def create_parser(description: str) -> ArgumentParser:
+    """Return a command's argument parser; every benchmark has --json."""
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    return parser
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    drawn = Table(title=title, title_justify="left")
+    rendered = Table(title=title, title_justify="left")
     for place, column in enumerate(columns):
-        drawn.add_column(column, justify="right" if place else "left", no_wrap=not place)
+        rendered.add_column(column, justify="right" if place else "left", no_wrap=not place)
     for row in rows:
-        drawn.add_row(*(f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row))
-    Console(width=None if sys.stdout.isatty() else 150).print(drawn)
+        rendered.add_row(*(f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row))
+    Console(width=None if sys.stdout.isatty() else 150).print(rendered)
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -51,22 +51,22 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 
 def say(text: str) -> None:
-    """Progress, on standard error."""
+    """Print progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def progress(items: Sequence[T], what: str) -> Iterable[T]:
-    """The items, with a bar on standard error while there are more to come."""
+    """Yield the items, with a progress bar on standard error."""
     return track(items, what, console=Console(stderr=True), transient=True)
 
 
 def command(run: Callable[[], int]) -> None:
-    """Run a benchmark to its exit status: 0, 1 a promise was broken, 2 it cannot be run, 130 Ctrl-C."""
+    """Run a benchmark and exit with 0, with 1 if a guarantee does not hold, 2 if it cannot run, 130 after Ctrl-C."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
         raise SystemExit(run())
-    except Failed as error:
+    except BenchmarkError as error:
         say(f"benchmark: {error}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:

@@ -1,7 +1,8 @@
-"""What do river's classifiers cost under our contract? One stream, each by its short name: predict, score, learn.
+"""Measures the cost of river's classifiers as models of this service: on one stream, predict, score, learn.
 
-Every publication pickles the whole estimator, signs it and hashes what it learned; a server loads it again. That is
-free for a linear model and not for a forest: the last column is the shortest sensible `publish_every_ms`.
+Every publication pickles the whole estimator, signs it and hashes its learned state, and a server
+loads it. That is cheap for a linear model but not for a forest: the last column is the shortest
+sensible `publish_every_ms`.
 """
 
 import statistics
@@ -10,42 +11,46 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from benchmarks.report import command, parser, print_json, say, table
-from online.evaluation.formats import dataset
+from benchmarks.report import command, create_parser, print_json, say, table
+from online.evaluation.sources.datasets import open_dataset
 from online.models import Example
-from online.models.encoder import TableEncoder
+from online.models.encoders.rows import TableEncoder
 from online.models.river import NAMED, River
 
-ROUNDS = 5  # a publication's times are their medians
+ROUNDS = 5  # of each step of a publication; medians are reported
 
 
-def timed(work: Callable[..., Any], *given: Any) -> tuple[Any, float]:
-    """What it returned, and how many ms it took."""
+def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Return a call's result, and its duration in ms."""
     started = time.perf_counter()
-    return work(*given), 1000 * (time.perf_counter() - started)
+    return function(*arguments), 1000 * (time.perf_counter() - started)
 
 
-def median_ms(work: Callable[..., Any], *given: Any) -> float:
-    return statistics.median(timed(work, *given)[1] for _ in range(ROUNDS))
+def median_ms(function: Callable[..., Any], *arguments: Any) -> float:
+    return statistics.median(timed(function, *arguments)[1] for _ in range(ROUNDS))
 
 
 def examples(stream: str, count: int) -> list[Example]:
     encoder = TableEncoder()
     return [
         Example(offset, "label", encoder.encode([instance])[0], str(label))
-        for offset, (instance, label) in enumerate(islice(dataset(f"river:{stream}"), count), 1)
+        for offset, (instance, label) in enumerate(islice(open_dataset(f"river:{stream}"), count), 1)
     ]
 
 
-def measured(name: str, log: list[Example]) -> dict[str, Any]:
+def measure(name: str, log: list[Example]) -> dict[str, Any]:
     model, right, predict_ms, learn_ms = River({"estimator": name}), 0, list[float](), list[float]()
     for example in log:
         answers, took = timed(model.predict, [example.features])
         predict_ms.append(took)
         learn_ms.append(timed(model.learn, [example])[1])
         right += answers[0].choice == example.label
-    state, again = model.state(), River({"estimator": name})
-    pickle_ms, hash_ms, load_ms = median_ms(model.state), median_ms(model.fingerprint), median_ms(again.restore, state)
+    state, restored = model.state(), River({"estimator": name})
+    pickle_ms, hash_ms, load_ms = (
+        median_ms(model.state),
+        median_ms(model.fingerprint),
+        median_ms(restored.restore, state),
+    )
     return {
         "estimator": name,
         "accuracy %": 100 * right / len(log),
@@ -60,18 +65,18 @@ def measured(name: str, log: list[Example]) -> dict[str, Any]:
 
 
 def run() -> int:
-    flags = parser(__doc__ or "")
-    flags.add_argument("--stream", default="ImageSegments", help="a classification dataset inside river")
-    flags.add_argument("--count", type=int, default=1_000, help="examples")
-    arguments = flags.parse_args()
-    log, rows = examples(arguments.stream, arguments.count), []
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--stream", default="ImageSegments", help="a classification dataset inside river")
+    parser.add_argument("--count", type=int, default=1_000, help="examples")
+    flags = parser.parse_args()
+    log, rows = examples(flags.stream, flags.count), []
     for name in NAMED:
         say(name)
-        rows.append(measured(name, log))
-    if arguments.json:
-        print_json({"stream": arguments.stream, "examples": len(log), "estimators": rows})
+        rows.append(measure(name, log))
+    if flags.json:
+        print_json({"stream": flags.stream, "examples": len(log), "estimators": rows})
     else:
-        table(f"{arguments.stream}, {len(log):,} examples", list(rows[0]), [list(row.values()) for row in rows])
+        table(f"{flags.stream}, {len(log):,} examples", list(rows[0]), [list(row.values()) for row in rows])
     return 0
 
 

@@ -1,6 +1,6 @@
-"""A real service for a benchmark: its own process, its own temporary state, gone afterwards whatever happened.
+"""Runs a real service for a benchmark: a separate process with a temporary state, removed at the end.
 
-running(config) -> TOML and state in a temporary folder -> online serve --port 0 -> "is ready: http://..." -> Service
+running_service(config) -> TOML and state in a temporary folder -> online serve --port 0 -> "is ready: http://..." -> Service
 """
 
 import fcntl
@@ -40,8 +40,8 @@ kind = "ranker"
 """
 
 
-class Failed(Exception):
-    """The benchmark cannot be run; the text says why."""
+class BenchmarkError(Exception):
+    """A benchmark cannot run. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,20 @@ class Service:
     pid: int
     log: Path
 
-    def complaints(self) -> list[str]:
-        """What its log says that should not be there."""
-        words = ("Traceback", "Error", "failed", "refused", "isolating", "set aside", "waiting", "restarting")
+    def log_problems(self) -> list[str]:
+        """Return unexpected lines of the service's log."""
+        words = ("Traceback", "Error", "failed", "refused", "rejected", "isolating", "paused", "restarting")
         return [line for line in self.log.read_text().splitlines() if any(word in line for word in words)]
 
     def memory_mb(self) -> dict[str, float]:
-        """Resident memory that is no file's, of the server and of its learner."""
+        """Return the anonymous resident memory of the server and of its learner."""
         return {"server": anonymous_mb(self.pid), "learner": sum(map(anonymous_mb, self.learners()))}
 
     def learners(self) -> list[int]:
         return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
 
     def cpu_s(self) -> dict[str, float]:
-        """Processor seconds used so far by the server, its learner, this client, and everything else on the machine."""
+        """Return processor seconds used so far by the server, its learner, this client, and everything else on the machine."""
         used = os.times()
         ours = {
             "server": process_cpu_s(self.pid),
@@ -75,26 +75,26 @@ class Service:
 
 
 def process_cpu_s(pid: int) -> float:
-    """User and system seconds of one process (proc(5): fields 14 and 15 of stat)."""
+    """Return user and system seconds of one process (proc(5): fields 14 and 15 of stat)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def anonymous_mb(pid: int) -> float:
-    """proc(5): RssAnon of status, in kB."""
+    """Return anonymous resident memory (proc(5): RssAnon of status, in kB)."""
     found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) / 1024 if found else float("nan")
 
 
 def machine_cpu_s() -> float:
-    """Busy seconds of all processors, stolen ones too: a run in which others took much of them is worth repeating."""
+    """Return busy seconds of all processors, including stolen time; repeat a run in which others used much."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
-def running(config: str) -> Iterator[Service]:
-    """A service with this TOML configuration. Raises Failed, with the end of its log, when it does not start."""
+def running_service(config: str) -> Iterator[Service]:
+    """Run a service with this TOML configuration. Raises BenchmarkError, with the end of its log, if it does not start."""
     with tempfile.TemporaryDirectory(prefix="online-benchmark-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "online.toml").write_text(config)
@@ -109,14 +109,14 @@ def running(config: str) -> Iterator[Service]:
 def launch(folder: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "online", "serve", "--port", "0", "--device", "cpu"]
     command += ["--state", str(folder / "state"), "--config", str(folder / "online.toml")]
-    with open(folder / "log", "w") as log:  # its own session: a Ctrl-C is ours to pass on
+    with open(folder / "log", "w") as log:  # a session of its own, so that Ctrl-C does not reach it
         return subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
         )
 
 
 def address_of(process: "subprocess.Popen[str]", log: Path) -> tuple[str, int]:
-    """Read the service's output up to the line that says it is ready."""
+    """Read the service's output until it reports that it is ready; return its address."""
     assert process.stdout is not None
     patience = threading.Timer(START_S, process.kill)
     patience.start()
@@ -126,11 +126,13 @@ def address_of(process: "subprocess.Popen[str]", log: Path) -> tuple[str, int]:
                 return found[1], int(found[2])
     finally:
         patience.cancel()
-    raise Failed("the service did not start; its log ends with\n" + "\n".join(log.read_text().splitlines()[-15:]))
+    raise BenchmarkError(
+        "the service did not start; its log ends with\n" + "\n".join(log.read_text().splitlines()[-15:])
+    )
 
 
 def stop(process: "subprocess.Popen[str]", state: Path) -> None:
-    """End the service and return once its learner is gone too, so that the folder can go."""
+    """Stop the service; return once its learner has ended too, so that the folder can be removed."""
     process.send_signal(signal.SIGTERM)
     try:
         process.wait(STOP_S)
@@ -140,4 +142,4 @@ def stop(process: "subprocess.Popen[str]", state: Path) -> None:
     if process.stdout is not None:
         process.stdout.close()
     with suppress(FileNotFoundError), open(state / "learner.lock") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the learner holds it until its end
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held by the learner until it ends

@@ -1,15 +1,15 @@
-"""Who is right more often on a stream of tables, and who is faster: best_of beside river, VW, torch and CapyMOA.
+"""Compares accuracy and speed on streams of tables: best_of with river, VW, torch and CapyMOA.
 
-    stream -> rows x [N, D], labels y [N], the same for all
-           -> ours: predict, score, learn, one by one or in micro-batches    (this process)
-           -> each peer the same, in its library's own environment           (benchmarks/stream_peers.py)
+    stream -> rows x [N, D], classes y [N], the same for all
+           -> our models: predict, score, learn, one by one or in micro-batches    (this process)
+           -> each peer: the same, in the environment of its library               (benchmarks/stream_peers.py)
 
-Phishing, Bananas and ImageSegments come with river; digits is scikit-learn's, shuffled and presented five times; SEA,
-RBF and LED are river's generators of drift; Elec2 is found through ONLINE_SHARED_DATA. The environments are made on
-the first run, and a peer's result is kept with its version, the stream and the rows, because some take many minutes:
-the table says which were kept, --again measures them anew. Rates of kept results are those of the day they were
-measured on: compare rates of one run only. A peer too slow for all rows sees the first ones, and ours is then compared
-on those too.
+Phishing, Bananas and ImageSegments come with river; digits is scikit-learn's, shuffled and presented
+five times; SEA, RBF and LED are river's generators of drift; Elec2 is in the folder
+ONLINE_SHARED_DATA. The environments are created on the first run. Some peers take many minutes, so
+their results are cached by version, stream and rows; the table marks cached results, and --again
+measures them again. Compare only rates of one run. A peer that is too slow for all rows gets the
+first ones, and is compared with best_of on those.
 """
 
 import gzip
@@ -31,21 +31,22 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.clinc150 import split
-from benchmarks.report import command, parser, print_json, say, table, verdict
-from benchmarks.service import Failed
+from benchmarks.report import command, create_parser, print_json, say, table, verdict
+from benchmarks.service import BenchmarkError
 from online.models import Example, create
 from online.workspace import cache_folder
 
-NEAR, AHEAD = 0.5, 0.5  # points behind the best peer that are borne; the share of streams to be ahead on
-FASTER_THAN_RIVER, FASTER_THAN_VW = 20.0, 2.0
-INGEST = 100_000  # examples a second and core, at 384 numbers and 150 labels
+TOLERANCE_POINTS = 0.5  # behind the best peer
+AHEAD_RATIO_TARGET = 0.5  # share of the streams on which best_of is ahead of every peer
+RIVER_SPEED_TARGET, VW_SPEED_TARGET = 20.0, 2.0
+INGEST_TARGET = 100_000  # examples per second and core, with 384 numbers and 150 classes
 BATCH = 256
 DENSE_ROWS = 3_000
 PEERS = {
     "river": ("river==0.26.*",),
     "vw": ("numpy", "vowpalwabbit==9.11.*"),
     "torch": ("numpy", "torch>=2.9,<2.14"),
-    "capymoa": ("torch>=2.9,<2.14", "capymoa==0.15.*"),  # torch first: its own choice would bring CUDA
+    "capymoa": ("torch>=2.9,<2.14", "capymoa==0.15.*"),  # torch first, or capymoa would install it with CUDA
 }
 MODELS = {
     "river": ("lr", "softmax", "hat", "arf10", "srp10", "knn"),
@@ -53,7 +54,7 @@ MODELS = {
     "torch": ("mlp100-sgd", "mlp100-adam"),
     "capymoa": ("hat", "knn", "arf10", "srp10"),
 }
-MOST_ROWS = {("river", "srp10"): 10_000, ("river", "arf10"): 20_000, ("river", "knn"): 20_000}
+MAX_ROWS = {("river", "srp10"): 10_000, ("river", "arf10"): 20_000, ("river", "knn"): 20_000}
 OURS: dict[str, tuple[str, dict[str, Any], int]] = {  # kind, options, examples answered before they are learned
     "best_of": ("best_of", {}, 1),
     "logistic": ("logistic", {}, 1),
@@ -77,7 +78,7 @@ Rows = Iterable[tuple[dict[str, Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """x: float64 [N, D]; y: labels 0, 1, ... [N]; path: where both are kept."""
+    """x: float64 [N, D]; y: classes 0, 1, ... [N]; path: the file with both."""
 
     name: str
     x: Floats
@@ -85,7 +86,7 @@ class Stream:
     path: Path
 
 
-def of_rows(rows: Rows) -> tuple[Floats, Labels]:
+def encode_rows(rows: Rows) -> tuple[Floats, Labels]:
     listed = list(rows)
     names = list(listed[0][0])
     labels = sorted({label for _, label in listed})
@@ -96,9 +97,9 @@ def of_rows(rows: Rows) -> tuple[Floats, Labels]:
 def digits() -> tuple[Floats, Labels]:
     from sklearn.datasets import load_digits
 
-    given = load_digits()
-    order = np.random.default_rng(0).permutation(len(given.data))
-    return np.tile(given.data[order], (5, 1)), np.tile(given.target[order], 5).astype(np.int64)
+    dataset = load_digits()
+    order = np.random.default_rng(0).permutation(len(dataset.data))
+    return np.tile(dataset.data[order], (5, 1)), np.tile(dataset.target[order], 5).astype(np.int64)
 
 
 def sea() -> Rows:
@@ -111,7 +112,7 @@ def sea() -> Rows:
 def rbf() -> Rows:
     from river.datasets import synth
 
-    made = synth.RandomRBFDrift(
+    generator = synth.RandomRBFDrift(
         seed_model=42,
         seed_sample=42,
         n_classes=4,
@@ -120,7 +121,7 @@ def rbf() -> Rows:
         change_speed=0.001,
         n_drift_centroids=10,
     )
-    rows: Rows = made.take(100_000)
+    rows: Rows = generator.take(100_000)
     return rows
 
 
@@ -128,8 +129,8 @@ def led() -> Rows:
     from river.datasets import synth
 
     def part(seed: int, drifting: int) -> Rows:
-        made = synth.LEDDrift(seed=seed, noise_percentage=0.1, irrelevant_features=True, n_drift_features=drifting)
-        rows: Rows = made.take(50_000)
+        generator = synth.LEDDrift(seed=seed, noise_percentage=0.1, irrelevant_features=True, n_drift_features=drifting)
+        rows: Rows = generator.take(50_000)
         return rows
 
     return itertools.chain(part(112, 0), part(113, 4))
@@ -138,7 +139,7 @@ def led() -> Rows:
 def elec2() -> Rows:
     path = Path(os.environ.get("ONLINE_SHARED_DATA", "../shared/data")) / "elec2" / "electricity.csv.gz"
     if not path.exists():
-        raise Failed(f"there is no {path}; say where the folder is that holds elec2 with ONLINE_SHARED_DATA")
+        raise BenchmarkError(f"{path} does not exist; set ONLINE_SHARED_DATA to the folder that contains elec2")
     with gzip.open(path, "rt") as file:
         names = file.readline().strip().split(",")
         for line in file:
@@ -146,7 +147,7 @@ def elec2() -> Rows:
             yield dict(zip(names, values, strict=False)), label
 
 
-def of_river(name: str) -> Rows:
+def river_dataset(name: str) -> Rows:
     from river import datasets
 
     rows: Rows = getattr(datasets, name)()
@@ -154,41 +155,41 @@ def of_river(name: str) -> Rows:
 
 
 STREAMS: dict[str, Callable[[], tuple[Floats, Labels]]] = {
-    "phishing": lambda: of_rows(of_river("Phishing")),
-    "bananas": lambda: of_rows(of_river("Bananas")),
-    "imagesegments": lambda: of_rows(of_river("ImageSegments")),
+    "phishing": lambda: encode_rows(river_dataset("Phishing")),
+    "bananas": lambda: encode_rows(river_dataset("Bananas")),
+    "imagesegments": lambda: encode_rows(river_dataset("ImageSegments")),
     "digits5": digits,
-    "sea": lambda: of_rows(sea()),
-    "rbf": lambda: of_rows(rbf()),
-    "led": lambda: of_rows(led()),
-    "elec2": lambda: of_rows(elec2()),
+    "sea": lambda: encode_rows(sea()),
+    "rbf": lambda: encode_rows(rbf()),
+    "led": lambda: encode_rows(led()),
+    "elec2": lambda: encode_rows(elec2()),
 }
 
 
-def kept_folder() -> Path:
+def streams_folder() -> Path:
     folder = cache_folder() / "benchmarks" / "streams"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def stream_of(name: str) -> Stream:
-    path = kept_folder() / f"{name}.npz"
+    path = streams_folder() / f"{name}.npz"
     if not path.exists():
-        say(f"{name}: making the stream ...")
-        keep(path, *STREAMS[name]())
-    return kept_stream(name)
+        say(f"{name}: creating the stream ...")
+        save_stream(path, *STREAMS[name]())
+    return load_stream(name)
 
 
-def kept_stream(name: str) -> Stream:
-    path = kept_folder() / f"{name}.npz"
-    kept = np.load(path)
-    return Stream(name, kept["x"], kept["y"], path)
+def load_stream(name: str) -> Stream:
+    path = streams_folder() / f"{name}.npz"
+    cached = np.load(path)
+    return Stream(name, cached["x"], cached["y"], path)
 
 
-def keep(path: Path, x: Floats, y: Labels) -> None:
-    aside = path.with_suffix(f".{os.getpid()}.npz")
-    np.savez(aside, x=x, y=y)
-    os.replace(aside, path)
+def save_stream(path: Path, x: Floats, y: Labels) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}.npz")
+    np.savez(temporary, x=x, y=y)
+    os.replace(temporary, path)
 
 
 # runs
@@ -196,12 +197,12 @@ def keep(path: Path, x: Floats, y: Labels) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """right [rows]: for each row, whether the answer given before it was learned was right."""
+    """The result of one model. right [rows]: whether the answer to a row was right before the row was learned."""
 
-    who: str
+    name: str
     right: NDArray[np.bool_]
     seconds: float
-    kept: bool = False
+    cached: bool = False
 
     @property
     def rows(self) -> int:
@@ -215,8 +216,8 @@ class Run:
         return 100 * float(self.right[:rows].mean())
 
 
-def ours(who: str, stream: Stream, rows: int) -> Run:
-    kind, options, batch = OURS[who]
+def run_ours(name: str, stream: Stream, rows: int) -> Run:
+    kind, options, batch = OURS[name]
     model = create(kind, {"input": "vector", "size": stream.x.shape[1], **options})
     examples = [
         Example(place, "label", row.tobytes(), str(label))
@@ -228,150 +229,162 @@ def ours(who: str, stream: Stream, rows: int) -> Run:
         answers = model.predict([example.features for example in block])
         right += [answer.choice == example.label for answer, example in zip(answers, block, strict=True)]
         model.learn(block)
-    return Run(f"ours {who}", np.array(right), time.perf_counter() - started)
+    return Run(f"ours {name}", np.array(right), time.perf_counter() - started)
 
 
-def peers(stream: Stream, wanted: Sequence[str], rows: int, again: bool) -> Iterator[Run]:
+def run_peers(stream: Stream, wanted: Sequence[str], rows: int, again: bool) -> Iterator[Run]:
     for peer in wanted:
         for model in MODELS[peer]:
-            yield of_peer(peer, model, stream, min(rows, MOST_ROWS.get((peer, model), rows)), again)
+            yield run_peer(peer, model, stream, min(rows, MAX_ROWS.get((peer, model), rows)), again)
 
 
-def of_peer(peer: str, model: str, stream: Stream, rows: int, again: bool) -> Run:
-    """Its kept result for these versions, rows and this very stream, or a new one."""
+def run_peer(peer: str, model: str, stream: Stream, rows: int, again: bool) -> Run:
+    """Return a peer's cached result for these versions, rows and this stream, or a new one."""
     name = json.dumps([PEERS[peer], hashlib.sha256(stream.path.read_bytes()).hexdigest(), rows])
-    path = kept_folder() / f"{stream.name}-{peer}-{model}-{hashlib.sha256(name.encode()).hexdigest()[:12]}.json"
-    kept = path.exists() and not again
-    if not kept:
+    path = streams_folder() / f"{stream.name}-{peer}-{model}-{hashlib.sha256(name.encode()).hexdigest()[:12]}.json"
+    cached = path.exists() and not again
+    if not cached:
         say(f"{stream.name}: {peer} {model}, {rows:,} rows ...")
-        path.write_text(measured(environment(peer), peer, model, stream.path, rows))
-    told = json.loads(path.read_text())
-    bits = np.unpackbits(np.frombuffer(bytes.fromhex(told["right"]), np.uint8))[:rows]
-    return Run(f"{peer} {told['version']} {model}", bits.astype(np.bool_), told["seconds"], kept)
+        path.write_text(run_in_environment(environment(peer), peer, model, stream.path, rows))
+    summary = json.loads(path.read_text())
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(summary["right"]), np.uint8))[:rows]
+    return Run(f"{peer} {summary['version']} {model}", bits.astype(np.bool_), summary["seconds"], cached)
 
 
-def measured(python: Path, peer: str, model: str, path: Path, rows: int) -> str:
+def run_in_environment(python: Path, peer: str, model: str, path: Path, rows: int) -> str:
     script = Path(__file__).parent / "stream_peers.py"
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(python), str(script), peer, model, str(path), str(rows)],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        raise Failed(f"{peer} {model} failed on {path.name}: {done.stderr.strip()[-500:]}")
-    return done.stdout.strip().splitlines()[-1]
+    if completed.returncode:
+        raise BenchmarkError(f"{peer} {model} failed on {path.name}: {completed.stderr.strip()[-500:]}")
+    return completed.stdout.strip().splitlines()[-1]
 
 
 def environment(peer: str) -> Path:
-    """The interpreter of the peer's own environment, made where there is none yet."""
+    """Return the interpreter of the peer's environment, which is created if it is missing."""
     folder = cache_folder() / "peers" / peer
     made = folder / ".made"
     if not made.exists():
-        say(f"{peer}: making {folder} ...")
+        say(f"{peer}: creating {folder} ...")
         pip = str(folder / "bin" / "pip")
         steps = [[sys.executable, "-m", "venv", str(folder)], *([pip, "install", "-q", what] for what in PEERS[peer])]
         for step in steps:
             if subprocess.run(step, check=False).returncode:
-                raise Failed(f"{' '.join(step)} failed")
+                raise BenchmarkError(f"{' '.join(step)} failed")
         made.touch()
     return folder / "bin" / "python"
 
 
-# what it comes to
+# results
 
 
-def compared(stream: Stream, mine: Sequence[Run], others: Sequence[Run]) -> dict[str, Any]:
-    """Of best_of against every peer on the rows that peer saw; of our cheapest as good as river's best."""
-    best_of = mine[0]
-    leads = {other.who: best_of.percent(other.rows) - other.percent(other.rows) for other in others}
-    hardest = min(leads, key=leads.__getitem__, default="")
+def compare(stream: Stream, our_runs: Sequence[Run], peer_runs: Sequence[Run]) -> dict[str, Any]:
+    """Compare best_of with every peer on the rows of the peer, and our speed with that of river's best model."""
+    best_of = our_runs[0]
+    leads = {other.name: best_of.percent(other.rows) - other.percent(other.rows) for other in peer_runs}
+    strongest = min(leads, key=leads.__getitem__, default="")
     return {
         "stream": stream.name,
         "rows": best_of.rows,
         "best_of_percent": best_of.percent(best_of.rows),
-        "hardest_peer": hardest,
-        "lead_points": leads.get(hardest, float("nan")),
-        "times_river": times_river(mine[1:], [other for other in others if other.who.startswith("river")]),
+        "strongest_peer": strongest,
+        "lead_points": leads.get(strongest, float("nan")),
+        "river_speed_ratio": river_speed_ratio(
+            our_runs[1:], [other for other in peer_runs if other.name.startswith("river")]
+        ),
         "runs": [
-            {"who": r.who, "rows": r.rows, "percent": r.percent(r.rows), "per_second": r.rate, "kept": r.kept}
-            for r in (*mine, *others)
+            {"name": r.name, "rows": r.rows, "percent": r.percent(r.rows), "per_second": r.rate, "cached": r.cached}
+            for r in (*our_runs, *peer_runs)
         ],
     }
 
 
-def times_river(mine: Sequence[Run], river: Sequence[Run]) -> float:
-    """How many times faster our fastest single model is that errs no more than river's best, half a point apart."""
+def river_speed_ratio(our_runs: Sequence[Run], river: Sequence[Run]) -> float:
+    """Return how many times faster our fastest model of about the same accuracy is than river's most accurate one."""
     if not river:
         return float("nan")
     best = max(river, key=lambda run: run.percent(run.rows))
-    as_good = [run.rate for run in mine if run.percent(best.rows) >= best.percent(best.rows) - NEAR]
-    return max(as_good, default=0.0) / best.rate
+    similar_rates = [
+        run.rate for run in our_runs if run.percent(best.rows) >= best.percent(best.rows) - TOLERANCE_POINTS
+    ]
+    return max(similar_rates, default=0.0) / best.rate
 
 
-def print_stream(told: dict[str, Any]) -> None:
-    ranked = sorted(told["runs"], key=lambda run: -run["percent"])
+def print_stream(summary: dict[str, Any]) -> None:
+    ranked = sorted(summary["runs"], key=lambda run: -run["percent"])
     rows = [
-        (run["who"], run["percent"], f"{run['rows']:,}", f"{run['per_second']:,.0f}", "kept" if run["kept"] else "")
+        (
+            run["name"],
+            run["percent"],
+            f"{run['rows']:,}",
+            f"{run['per_second']:,.0f}",
+            "cached" if run["cached"] else "",
+        )
         for run in ranked
     ]
-    table(f"{told['stream']}: prequential accuracy", ("", "right %", "rows", "examples/s", ""), rows)
+    table(f"{summary['stream']}: prequential accuracy", ("", "right %", "rows", "examples/s", ""), rows)
 
 
-def print_verdicts(told: Sequence[dict[str, Any]]) -> None:
+def print_verdicts(summary: Sequence[dict[str, Any]]) -> None:
     rows = [
         (
             one["stream"],
             one["best_of_percent"],
-            one["hardest_peer"],
+            one["strongest_peer"],
             f"{one['lead_points']:+.2f}",
-            verdict(one["lead_points"], -NEAR, " points", at_least=True),
-            f"{one['times_river']:.1f}x",
+            verdict(one["lead_points"], -TOLERANCE_POINTS, " points", at_least=True),
+            f"{one['river_speed_ratio']:.1f}x",
         )
-        for one in told
+        for one in summary
     ]
-    columns = ("", "best_of %", "hardest peer", "lead", "within 0.5", "x river's best")
-    table("best_of beside the best peer of each stream", columns, rows)
-    ahead = sum(one["lead_points"] > 0 for one in told)
-    print(f"ahead on {ahead} of {len(told)} streams: {verdict(ahead, AHEAD * len(told), at_least=True)}")
-    times = float(np.median([one["times_river"] for one in told]))
-    print(f"median {times:.1f}x river's best at no more than 0.5 point less: ", end="")
-    print(verdict(times, FASTER_THAN_RIVER, "x", at_least=True))
+    columns = ("", "best_of %", "strongest peer", "lead", "within 0.5", "x river's best")
+    table("best_of and the best peer of each stream", columns, rows)
+    ahead = sum(one["lead_points"] > 0 for one in summary)
+    print(
+        f"ahead on {ahead} of {len(summary)} streams: {verdict(ahead, AHEAD_RATIO_TARGET * len(summary), at_least=True)}"
+    )
+    times = float(np.median([one["river_speed_ratio"] for one in summary]))
+    print(f"median {times:.1f}x the speed of river's best, at most 0.5 points less accurate: ", end="")
+    print(verdict(times, RIVER_SPEED_TARGET, "x", at_least=True))
 
 
 # dense inputs
 
 
 def dense(wanted: Sequence[str], again: bool) -> dict[str, float]:
-    """CLINC150's int8 features: 384 numbers, 150 labels. Ours in micro-batches, as the learner does; VW one by one."""
+    """Measure CLINC150's int8 features: 384 numbers, 150 classes. Ours learns micro-batches, as the learner does; VW one by one."""
     train = split("train")
     examples = [
         Example(place, "label", row.tobytes(), label)
         for place, (row, label) in enumerate(zip(train.features, train.labels, strict=True), 1)
     ]
-    ingest = float(np.median([ingested(examples) for _ in range(5)]))
-    answered = learned_and_answered(examples)
-    told = {"ingest_per_second": ingest, "ours_per_second": answered}
+    ingest = float(np.median([ingest_rate(examples) for _ in range(5)]))
+    answered = predict_and_learn_rate(examples)
+    summary = {"ingest_per_second": ingest, "ours_per_second": answered}
     if "vw" in wanted:
         order = np.random.default_rng(0).permutation(len(examples))[:DENSE_ROWS]
         index = {label: place for place, label in enumerate(sorted(set(train.labels)))}
-        path = kept_folder() / "clinc150.npz"
-        keep(path, train.features[order].astype(np.float64), np.array([index[train.labels[at]] for at in order]))
-        told["vw_per_second"] = of_peer("vw", "text", kept_stream("clinc150"), DENSE_ROWS, again).rate
-    return told
+        path = streams_folder() / "clinc150.npz"
+        save_stream(path, train.features[order].astype(np.float64), np.array([index[train.labels[at]] for at in order]))
+        summary["vw_per_second"] = run_peer("vw", "text", load_stream("clinc150"), DENSE_ROWS, again).rate
+    return summary
 
 
-def ingested(examples: Sequence[Example]) -> float:
-    """Examples a second into the sums alone."""
+def ingest_rate(examples: Sequence[Example]) -> float:
+    """Return examples per second, adding them to the sums only."""
     model, started = create("classifier", {"input": "text"}), time.perf_counter()
     for start in range(0, len(examples), BATCH):
         model.learn(examples[start : start + BATCH])
     return len(examples) / (time.perf_counter() - started)
 
 
-def learned_and_answered(examples: Sequence[Example]) -> float:
-    """Examples a second where each micro-batch is answered, by weights solved anew, before it is learned."""
+def predict_and_learn_rate(examples: Sequence[Example]) -> float:
+    """Return examples per second, answering each micro-batch with newly solved weights before it is learned."""
     model, started = create("classifier", {"input": "text"}), time.perf_counter()
     for start in range(0, len(examples), BATCH):
         model.predict([example.features for example in examples[start : start + BATCH]])
@@ -379,48 +392,48 @@ def learned_and_answered(examples: Sequence[Example]) -> float:
     return len(examples) / (time.perf_counter() - started)
 
 
-def print_dense(told: dict[str, float]) -> None:
-    ingest, ours_rate, vw_rate = told["ingest_per_second"], told["ours_per_second"], told.get("vw_per_second")
-    print(f"384 numbers, 150 labels, one core: exact ingest {ingest:,.0f} examples/s: ", end="")
-    print(verdict(ingest, INGEST, at_least=True))
+def print_dense(summary: dict[str, float]) -> None:
+    ingest, ours_rate, vw_rate = summary["ingest_per_second"], summary["ours_per_second"], summary.get("vw_per_second")
+    print(f"384 numbers, 150 classes, one core: exact ingest {ingest:,.0f} examples/s: ", end="")
+    print(verdict(ingest, INGEST_TARGET, at_least=True))
     if vw_rate:
         print(f"  answered and learned {ours_rate:,.0f}/s, VW {vw_rate:,.0f}/s, {ours_rate / vw_rate:.1f}x: ", end="")
-        print(verdict(ours_rate / vw_rate, FASTER_THAN_VW, "x", at_least=True))
+        print(verdict(ours_rate / vw_rate, VW_SPEED_TARGET, "x", at_least=True))
 
 
-def flags_given() -> Namespace:
-    made = parser(__doc__ or "")
-    made.add_argument("--streams", default=",".join(STREAMS), help="which, with commas between")
-    made.add_argument("--peers", default=",".join(PEERS), help="which, with commas between; '' for none")
-    made.add_argument("--ours", default=",".join(OURS), help="which of ours beside best_of, with commas between")
-    made.add_argument("--rows", type=int, default=0, help="only so many of each stream")
-    made.add_argument("--again", action="store_true", help="measure peers anew, whatever was kept")
-    return made.parse_args()
+def parse_flags() -> Namespace:
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--streams", default=",".join(STREAMS), help="streams, separated by commas")
+    parser.add_argument("--peers", default=",".join(PEERS), help="peers, separated by commas; '' for none")
+    parser.add_argument("--ours", default=",".join(OURS), help="our models in addition to best_of, separated by commas")
+    parser.add_argument("--rows", type=int, default=0, help="at most this many rows of each stream")
+    parser.add_argument("--again", action="store_true", help="measure the peers again instead of using cached results")
+    return parser.parse_args()
 
 
 def main() -> int:
-    flags = flags_given()
+    flags = parse_flags()
     torch.set_num_threads(1)
     wanted = [peer for peer in flags.peers.split(",") if peer]
     unknown = sorted({*flags.streams.split(","), *wanted} - STREAMS.keys() - PEERS.keys())
     if unknown:
-        raise Failed(f"there is no {unknown[0]}; streams are {', '.join(STREAMS)}, peers {', '.join(PEERS)}")
-    told = []
+        raise BenchmarkError(f"there is no {unknown[0]}; streams are {', '.join(STREAMS)}, peers {', '.join(PEERS)}")
+    summary = []
     for name in flags.streams.split(","):
         stream = stream_of(name)
         rows = min(flags.rows or len(stream.y), len(stream.y))
         say(f"{name}: ours, {rows:,} rows ...")
-        mine = [ours(who, stream, rows) for who in OURS if who == "best_of" or who in flags.ours.split(",")]
-        told.append(compared(stream, mine, list(peers(stream, wanted, rows, flags.again))))
+        our_runs = [run_ours(name, stream, rows) for name in OURS if name == "best_of" or name in flags.ours.split(",")]
+        summary.append(compare(stream, our_runs, list(run_peers(stream, wanted, rows, flags.again))))
         if not flags.json:
-            print_stream(told[-1])
+            print_stream(summary[-1])
     speed = dense(wanted, flags.again)
     if flags.json:
-        print_json({"benchmark": "streams", "streams": told, "dense": speed})
+        print_json({"benchmark": "streams", "streams": summary, "dense": speed})
     else:
-        print_verdicts(told)
+        print_verdicts(summary)
         print_dense(speed)
-    return int(any(one["lead_points"] < -NEAR for one in told))
+    return int(any(one["lead_points"] < -TOLERANCE_POINTS for one in summary))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A client that costs little: requests are bytes made before the clock starts, answers are read after it stopped.
+"""An HTTP client with little overhead: requests are built before the clock starts, responses parsed after it stops.
 
-    closed loop   ask, wait for the answer, ask again           one connection
-    open loop     ask at fixed times whatever the answers do    a pool of connections; waiting for one counts
+    closed loop   send, wait for the response, send again         one connection
+    open loop     send at fixed times, independent of responses   a pool of connections; waiting for one counts
 
-Requests a second are never limited by this client, which shares two cores with the service it measures.
+This client shares two cores with the service that it measures, so it must not limit the rate.
 """
 
 import asyncio
@@ -15,23 +15,23 @@ from typing import Any
 
 import orjson
 
-from benchmarks.service import Failed, Service
+from benchmarks.service import BenchmarkError, Service
 
-LOST = 0  # the status of a request whose connection broke
+LOST = 0  # the status if the connection broke
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """One answered request; instants in seconds of time.perf_counter."""
+class Response:
+    """The response to one request. Instants are seconds of time.perf_counter."""
 
     status: int
     body: bytes
-    asked_at: float
+    sent_at: float
     answered_at: float
 
     @property
     def elapsed_ms(self) -> float:
-        return 1000 * (self.answered_at - self.asked_at)
+        return 1000 * (self.answered_at - self.sent_at)
 
     @property
     def ok(self) -> bool:
@@ -60,24 +60,27 @@ def label(model: str, instance: object, label: str) -> bytes:
 
 
 class Connection:
-    """One keep-alive HTTP/1.1 connection, one request at a time. Opened again after it broke."""
+    """One keep-alive HTTP/1.1 connection, one request at a time; reopened if it breaks."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
         self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, request: bytes, asked_at: float | None = None) -> Reply:
-        """The answer; status LOST when the connection broke. asked_at: since when the caller has been waiting."""
-        started = time.perf_counter() if asked_at is None else asked_at
+    async def send(self, request: bytes, sent_at: float | None = None) -> Response:
+        """Send a request and return its response, with the status LOST if the connection broke.
+
+        sent_at: when the caller began to wait, by default now.
+        """
+        started = time.perf_counter() if sent_at is None else sent_at
         try:
             status, body = await self._exchange(request)
         except (OSError, EOFError):
             self.close()
             status, body = LOST, b""
-        return Reply(status, body, started, time.perf_counter())
+        return Response(status, body, started, time.perf_counter())
 
     async def _exchange(self, request: bytes) -> tuple[int, bytes]:
-        if self._ends is not None and self._ends[0].at_eof():  # the server ends what was idle for long, as it may
+        if self._ends is not None and self._ends[0].at_eof():  # the server closes idle connections
             self.close()
         if self._ends is None:
             self._ends = await asyncio.open_connection(self.host, self.port)
@@ -105,7 +108,7 @@ class Pool:
     async def __aenter__(self) -> "Pool":
         for _ in range(self.size):
             connection = Connection(self.service.host, self.service.port)
-            await connection.ask(get("/healthz"))
+            await connection.send(get("/healthz"))
             self.all.append(connection)
             self.free.put_nowait(connection)
         return self
@@ -116,17 +119,17 @@ class Pool:
         for connection in self.all:
             connection.close()
 
-    async def ask(self, request: bytes) -> Reply:
-        """Waits for a free connection; the waiting counts."""
-        asked_at = time.perf_counter()
+    async def send(self, request: bytes) -> Response:
+        """Send a request on the next free connection. The wait for one counts."""
+        sent_at = time.perf_counter()
         connection = await self.free.get()
         try:
-            return await connection.ask(request, asked_at)
+            return await connection.send(request, sent_at)
         finally:
             self.free.put_nowait(connection)
 
 
-async def at(instant: float) -> None:
+async def sleep_until(instant: float) -> None:
     """Return at an instant of time.perf_counter."""
     loop = asyncio.get_running_loop()
     due: asyncio.Future[None] = loop.create_future()
@@ -137,29 +140,31 @@ async def at(instant: float) -> None:
         timer.cancel()
 
 
-async def open_loop(ask: Callable[[bytes], Awaitable[Reply]], requests: Sequence[bytes], rate: float) -> list[Reply]:
-    """Ask `rate` requests a second, on time, whatever the answers do. Replies in the order of the requests."""
+async def open_loop(
+    send: Callable[[bytes], Awaitable[Response]], requests: Sequence[bytes], rate: float
+) -> list[Response]:
+    """Send `rate` requests per second at fixed times. Return the responses in the order of the requests."""
     start, tasks = time.perf_counter(), []
     try:
         for place, request in enumerate(requests):
-            await at(start + place / rate)
-            tasks.append(asyncio.ensure_future(ask(request)))
+            await sleep_until(start + place / rate)
+            tasks.append(asyncio.ensure_future(send(request)))
         return list(await asyncio.gather(*tasks))
     finally:
         for task in tasks:
             task.cancel()
 
 
-async def must(connection: Connection, request: bytes) -> Any:
-    """The answer's JSON. Raises Failed when it is an error: for what a benchmark needs before it can measure."""
-    reply = await connection.ask(request)
-    if not reply.ok:
-        raise Failed(f"the service answered {reply.status}: {reply.body.decode(errors='replace')[:300]}")
-    return reply.json()
+async def fetch_json(connection: Connection, request: bytes) -> Any:
+    """Send a request and return the JSON of its response. Raises BenchmarkError if it is an error."""
+    response = await connection.send(request)
+    if not response.ok:
+        raise BenchmarkError(f"the service answered {response.status}: {response.body.decode(errors='replace')[:300]}")
+    return response.json()
 
 
-async def learned(connection: Connection, model: str, probe: object) -> int:
-    """Return once everything sent so far is learned and served: the offset. Starts of the learner are waited for."""
-    head: int = (await must(connection, get(f"/v1/models/{model}")))["head"]
-    await must(connection, predict(model, probe, min_offset=head, timeout_ms=60_000, record=False))
+async def wait_until_learned(connection: Connection, model: str, probe: object) -> int:
+    """Wait until all feedback sent so far is learned and served; return its offset. Includes the start of the learner."""
+    head: int = (await fetch_json(connection, get(f"/v1/models/{model}")))["head"]
+    await fetch_json(connection, predict(model, probe, min_offset=head, timeout_ms=60_000, record=False))
     return head

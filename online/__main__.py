@@ -1,6 +1,6 @@
 """`python -m online` is the `online` command."""
 
-from online.cli import main
+from online.cli.app import main
 
 if __name__ == "__main__":
     main()

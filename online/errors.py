@@ -1,86 +1,107 @@
-"""Everything that can go wrong and whose fault it is: one tree, each class with its HTTP status.
+"""The tree of errors. Each class has the HTTP status that the API answers with.
 
-A message says what happened, what was given and what to do. It never carries a path, a traceback or a secret.
+A message says what is invalid, the value, and the remedy. It never carries a traceback or a secret.
 """
+
+from collections.abc import Iterable
 
 
 class OnlineError(Exception):
-    """The root. `status` is the HTTP status an API answers with."""
+    """The root of the tree. `status` is the HTTP status of the answer."""
 
     status = 500
 
 
 class BadInput(OnlineError, ValueError):
-    """The caller sent something that cannot be meant."""
+    """The request is invalid."""
 
     status = 400
 
 
 class TooLarge(BadInput):
-    """The caller sent more than a limit allows; the limit is a setting."""
+    """The request is larger than a limit allows. The limit is a setting."""
 
     status = 413
 
 
 class PreconditionFailed(BadInput):
-    """It can be meant, but not of what there is now."""
+    """The request is valid, but not in the present state."""
 
 
 class Unauthorized(OnlineError):
-    """The caller did not say who it is, or not rightly."""
+    """The request has no credentials, or wrong ones."""
 
     status = 401
 
 
 class Forbidden(OnlineError):
-    """The caller shows nothing, or nothing valid, that would let it do this."""
+    """The caller is not allowed to do this."""
 
     status = 403
 
 
 class NotFound(OnlineError, LookupError):
-    """No such model, prediction, feedback, reply, label or version."""
+    """There is no such model, prediction, feedback, reply, class, label or version."""
 
     status = 404
 
 
+class UnknownVersion(NotFound):
+    """A model has no such version that can be requested.
+
+    Protocols with a sentence of their own read the attributes.
+    """
+
+    def __init__(self, model: str, version: int) -> None:
+        super().__init__(f"version {version} of {model} cannot be requested; label a version to keep it available")
+        self.model, self.version = model, version
+
+
+class UnknownVersionLabel(BadInput):
+    """No version of a model has this label. Protocols with a sentence of their own read the attribute."""
+
+    def __init__(self, model: str, label: str, known: Iterable[str]) -> None:
+        super().__init__(f"Unrecognized version label {label[:80]!r}; {model} has {', '.join(known)}")
+        self.label = label
+
+
 class Conflict(OnlineError):
-    """The same id was used before for something else."""
+    """The id was used before with other content."""
 
     status = 409
 
 
 class Overloaded(OnlineError):
-    """More wait to be answered than may; nothing was done. Try again a little later."""
+    """Too many requests are waiting. Nothing was done; the caller may try again later."""
 
     status = 429
 
 
 class DeadlineExceeded(OnlineError):
-    """The time that the caller gave was over before its turn came; nothing was done."""
+    """The caller's deadline passed before the request was processed. Nothing was done."""
 
     status = 504
 
 
 class NotLearnedYet(OnlineError):
-    """The caller asked to read its own write and the time it gave was too short."""
+    """The offset that the caller asked for was not learned within the time it gave."""
 
     status = 504
 
 
 class Unavailable(OnlineError):
-    """The store, the stream or a model cannot be reached now; nothing was changed."""
+    """The store, the stream or a model cannot be reached. Nothing was changed."""
 
     status = 503
 
 
 class EncoderMoved(Unavailable):
-    """Features were made by another encoder than those in the store; nothing was changed: make them again."""
+    """The encoder has changed since the features were computed: compute them again."""
 
 
 class CorruptSnapshot(OnlineError):
-    """A snapshot's files do not match its manifest. It never goes live."""
+    """The files of a snapshot do not match its manifest. It never becomes live."""
 
 
 class SetupError(OnlineError):
-    """The service cannot start as it is configured. The command line prints the message and exits with 2."""
+    """The service cannot start with this configuration. The command line exits with status 2."""

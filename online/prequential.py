@@ -1,36 +1,43 @@
-"""How answers are counted against what came back, in the order it happened; a replay and a server count alike.
+"""How answers are scored by the feedback that follows them, in order; a replay and a server count alike.
 
-    event + what was answered --> judged --> Curve    of any length in bounded memory: sums over stretches that double
-    event that says what is right --> Baselines       in width when there are too many
+    event + answers ------------> judge_answers --> Curve   any number of examples in bounded memory
+    event with the right answer -------------> Baselines
 
-A label or a correction judges everybody; a 👍 says that what was answered is right, so that everybody is judged as well; a
-👎 judges those who would have answered the same, and is silent about the others.
+A label or a correction judges every answer. A positive reward says that what was answered is right, and so judges
+every answer as well; a negative one judges only answers that are the same, and says nothing about the others.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from online.schemas import Event
+from online.schemas.events import Event, is_positive
 
-MOST = 512  # stretches; there are never fewer than half as many once there were
-
-
-def tells_what_is_right(event: Event) -> bool:
-    """A label, a correction, or a reward for what was right."""
-    return event.kind in ("label", "correction") or (event.kind == "reward" and event.reward >= 0.5)
+MAX_SEGMENTS = 512  # of a curve; it keeps at least half as many once it has reached them
 
 
-def judged(event: Event, answers: Mapping[str, str | None]) -> dict[str, float]:
-    """1 where an answer is right by this event, 0 where it is wrong; without those it is silent about."""
-    up = tells_what_is_right(event)
+def names_right_answer(event: Event) -> bool:
+    """Whether an event gives the right answer: a label, a correction, or a positive reward."""
+    return event.kind in ("label", "correction") or (event.kind == "reward" and is_positive(event.reward))
+
+
+def judge_answers(event: Event, answers: Mapping[str, str | None]) -> dict[str, float]:
+    """Return 1 for each answer that is right by this event and 0 for each wrong one.
+
+    answers: by predictor. Answers that the event says nothing about are left out.
+    """
+    names_right = names_right_answer(event)
     return {
-        name: float(up and choice == event.label) for name, choice in answers.items() if up or choice == event.label
+        name: float(names_right and choice == event.label)
+        for name, choice in answers.items()
+        if names_right or choice == event.label
     }
 
 
 @dataclass(slots=True)
 class Hits:
+    """How many answers were judged, and how many of those were right."""
+
     judged: int = 0
     right: int = 0
 
@@ -45,13 +52,16 @@ class Hits:
 
 @dataclass(slots=True)
 class Baselines:
-    """Who knows labels alone: no-change, the last; majority, the most frequent so far, of equals the first to be so."""
+    """Predictors that know the labels so far and no input.
+
+    no_change: the last label. majority: the most frequent one; of equally frequent ones, the first to become so.
+    """
 
     seen: Counter[str] = field(default_factory=Counter)
     last: str | None = None
     most: str | None = None
 
-    def saw(self, label: str) -> None:
+    def observe(self, label: str) -> None:
         self.seen[label] += 1
         if self.most is None or self.seen[label] > self.seen[self.most]:
             self.most = label
@@ -63,13 +73,13 @@ class Baselines:
 
 @dataclass(slots=True)
 class NumberBaselines:
-    """The same for numbers: no-change, the last; and their mean."""
+    """Predictors that know the numbers so far and no input: the last number, and their mean."""
 
     count: int = 0
     last: float = 0.0
     mean: float = 0.0
 
-    def saw(self, number: float) -> None:
+    def observe(self, number: float) -> None:
         self.last = number
         self.count += 1
         self.mean += (number - self.mean) / self.count
@@ -79,11 +89,11 @@ class NumberBaselines:
 
 
 @dataclass(slots=True)
-class Stretch:
-    """until: the number of its last example. counts and sums by predictor: of what was judged, of what it scored.
+class CurveSegment:
+    """Consecutive examples of a curve.
 
-    offset: of the event that told its last example. began, ended: the times of the first and the last, as the log has
-    them.
+    until: the number of the last example. counts, sums: by predictor, the judged examples and the sum of their scores.
+    offset: of the event that judged the last example. began, ended: times of the first and the last, as in the log.
     """
 
     until: int
@@ -99,12 +109,13 @@ class Stretch:
             self.counts[name] = self.counts.get(name, 0) + 1
             self.sums[name] = self.sums.get(name, 0.0) + value
 
-    def joined(self, later: "Stretch") -> "Stretch":
+    def merge(self, later: "CurveSegment") -> "CurveSegment":
+        """Return the segment of both."""
         names = self.counts.keys() | later.counts.keys()
         counts = {name: self.counts.get(name, 0) + later.counts.get(name, 0) for name in names}
         sums = {name: self.sums.get(name, 0.0) + later.sums.get(name, 0.0) for name in names}
         began, ended = self.began or later.began, later.ended or self.ended
-        return Stretch(later.until, counts, sums, later.offset, began, ended)
+        return CurveSegment(later.until, counts, sums, later.offset, began, ended)
 
     def mean(self, name: str) -> float | None:
         return self.sums[name] / self.counts[name] if self.counts.get(name) else None
@@ -112,27 +123,33 @@ class Stretch:
 
 @dataclass(slots=True)
 class Curve:
+    """Scores along the examples, as sums over segments of equal width.
+
+    width: examples in a segment; it doubles when there are too many segments. number: examples so far.
+    whole: complete segments; last: the one that is being filled.
+    """
+
     width: int = 1
     number: int = 0
-    whole: list[Stretch] = field(default_factory=list)
-    last: Stretch = field(default_factory=lambda: Stretch(0))
+    whole: list[CurveSegment] = field(default_factory=list)
+    last: CurveSegment = field(default_factory=lambda: CurveSegment(0))
 
     def add(self, scores: Mapping[str, float], offset: int = 0, at: str | None = None) -> None:
-        """scores: of each predictor that could be judged by this example."""
+        """scores: of each predictor that this example judges."""
         self.number += 1
         self.last.until = self.number
         self.last.add(scores, offset, at)
         if self.number % self.width == 0:
             self.whole.append(self.last)
-            self.last = Stretch(self.number)
-            if len(self.whole) == MOST:
-                self.whole = [a.joined(b) for a, b in zip(self.whole[::2], self.whole[1::2], strict=True)]
+            self.last = CurveSegment(self.number)
+            if len(self.whole) == MAX_SEGMENTS:
+                self.whole = [a.merge(b) for a, b in zip(self.whole[::2], self.whole[1::2], strict=True)]
                 self.width *= 2
 
-    def stretches(self, most: int = MOST) -> Sequence[Stretch]:
-        """All of it, in at most `most` stretches of equal width but for the last."""
+    def segments(self, most: int = MAX_SEGMENTS) -> Sequence[CurveSegment]:
+        """Return the whole curve in at most `most` segments; all but the last are of equal width."""
         found = [*self.whole, *([self.last] if self.last.counts else [])]
         while len(found) > most:
             pairs = [found[place : place + 2] for place in range(0, len(found), 2)]
-            found = [pair[0].joined(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+            found = [pair[0].merge(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
         return found

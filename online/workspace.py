@@ -1,37 +1,44 @@
-"""The state folder: where each thing lies, and how it is opened. Serving and learning open the same one.
+"""The state folder: what it holds, and how each part is opened. Serving and learning open the same one.
 
 <state>/online.db                  the store (unless a URL says otherwise)
 <state>/snapshots/<model>/         versions and LIVE
-<state>/bells/{events,snapshots}-<model>/
-<state>/encoders/                  text encoders that were tuned, each named by its sha256
-<state>/secret                     signs what may not come from elsewhere
-<state>/encoders/<model>.next      names the one that is about to be taken up
-<state>/reports/<model>/           pages of its log: <offset they tell up to>.html
-<state>/replays/<id>/              a log that was sent to be replayed, until that is done; then its report
-<state>/jobs/<id>.json             a batch prediction job that was asked for, and what became of it
+<state>/bells/{events,snapshots}-<model>/   wake-ups between processes
+<state>/encoders/                  tuned text encoders, each named by its sha256
+<state>/secret                     signs snapshots and links
+<state>/encoders/<model>.next      names the encoder that is about to be adopted
+<state>/reports/<model>/           reports on its log: <last offset>.html
+<state>/replays/<id>/              an uploaded log until its replay is done; then the report
+<state>/jobs/<id>.json             a batch prediction job and its state
 <state>/learner.lock               one learner at a time
-<state>/adapt.lock                 one who tunes encoders at a time
+<state>/adapt.lock                 one encoder tuning at a time
 """
 
 import fcntl
 import os
 import re
 import secrets
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from online.doorbell import Doorbell
 from online.errors import SetupError
-from online.models import challenger_of, signed
-from online.models.encoder import with_encoder
+from online.io.atomic import replace_file, write_file
+from online.io.wakeup import Wakeup
+from online.models import KINDS, challenger_of, recipe, state_is_signed
+from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
-from online.snapshots import Snapshots, write
-from online.store import Store, check_encoder, encoder_of
-from online.stream import RedisStream, SqlStream, Stream
+from online.snapshots import Snapshots
+from online.store import Store
+from online.store.database.meta import load_kind, save_kind
+from online.store.encoder_moves import check_encoder, encoder_of
+from online.store.events import head_of
+from online.stream.contract import Stream
+from online.stream.redis import RedisStream
+from online.stream.sql import SqlStream
 
 
 class Workspace:
-    """Raises SetupError when the folder cannot be used."""
+    """Opens the state folder and the store. Raises SetupError if either cannot be used."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -49,10 +56,10 @@ class Workspace:
         path = self.state / "secret"
         if not path.exists():
             aside = self.state / f".secret.{os.getpid()}"
-            write(aside, secrets.token_hex(32).encode(), durable=True)
+            write_file(aside, secrets.token_hex(32).encode(), durable=True)
             aside.chmod(0o600)
             try:
-                os.link(aside, path)  # the first of two starters wins
+                os.link(aside, path)  # the first of two processes that start at once wins
             except FileExistsError:
                 pass
             finally:
@@ -62,33 +69,67 @@ class Workspace:
         probe.unlink()
         secret = path.read_text().strip()
         if not re.fullmatch("[0-9a-f]{64}", secret):
-            raise SetupError(f"the file {self.settings.state}/secret is damaged; without it river models learn anew")
+            raise SetupError(
+                f"the file {self.settings.state}/secret is damaged; restore it from a backup, or delete it: river models then learn again from the log"
+            )
         return secret
 
     def options(self, model: ModelSettings) -> dict[str, Any]:
-        """The model's options, with the secret for those that sign their state, and the encoder that was tuned."""
-        if signed(model.kind):
+        """Return the model's options, with the secret if its state is signed, and its tuned encoder."""
+        if state_is_signed(model.kind):
             return {**model.options, "key": self.secret}
-        key = {"key": self.secret} if signed(challenger_of(model.kind, model.options)) else {}
+        key = {"key": self.secret} if state_is_signed(challenger_of(model.kind, model.options)) else {}
         if "encoder" in model.options:
             raise SetupError(f"model {model.name!r}: the option 'encoder' is set by `online adapt`, not in a file")
         tuned = self.store.read(lambda connection: encoder_of(connection, model.name))
         return with_encoder(model.options, tuned) | key
+
+    def check_kinds(self) -> None:
+        """Raises SetupError if a model has a history in this state that another kind has learned.
+
+        Options may change: then all is learned again. Another kind cannot learn the same events.
+        """
+        for model in self.settings.models:
+            before = self._kind_before(model)
+            if before not in (None, model.kind):
+                raise SetupError(
+                    f"model {model.name!r} is configured as a {model.kind}, but the state folder {self.settings.state} "
+                    f'holds its history as a {before}; set kind = "{before}" again, or give the new model another '
+                    "name, or choose another folder with --state"
+                )
+            if before is None:
+                self.store.submit(partial(save_kind, model=model.name, kind=model.kind)).result()
+
+    def _kind_before(self, model: ModelSettings) -> str | None:
+        """The kind that the history of a model was learned as; None if it has no history, or it is unknown."""
+        saved: str | None = self.store.read(lambda connection: load_kind(connection, model.name))
+        head = self.store.read(lambda connection: head_of(connection, model.name))
+        snapshots = self.snapshots(model.name)
+        if not head and not snapshots.versions():
+            return model.kind if saved == model.kind else None
+        return saved or self._infer_kind(model, {manifest.recipe for manifest in snapshots.manifests()})
+
+    def _infer_kind(self, model: ModelSettings, recipes: set[str]) -> str | None:
+        """The kind whose recipe with the present options is among those of the snapshots.
+
+        A state folder of release 0.1 does not name the kinds.
+        """
+        options = self.options(model)
+        kinds = (model.kind, *KINDS)
+        return next((kind for kind in kinds if recipe(kind, options) in recipes), None)
 
     @property
     def encoders(self) -> Path:
         return self.state / "encoders"
 
     def tuned(self, encoder: str) -> Path | None:
-        """The file of a tuned encoder, by its name; None for the frozen one."""
+        """The file of a tuned encoder; None for the frozen one (an empty name)."""
         return self.encoders / f"{encoder}.safetensors" if encoder else None
 
     def announce_encoder(self, model: str, encoder: str) -> None:
-        """Tell servers to have it at hand; it is the store that says when it is in use."""
+        """Let servers load an encoder in advance; the store decides when it is in use."""
         self.encoders.mkdir(exist_ok=True)
-        aside = self.encoders / f".{model}.next"
-        write(aside, encoder.encode(), durable=False)
-        aside.replace(self.encoders / f"{model}.next")
+        replace_file(self.encoders / f"{model}.next", encoder.encode(), durable=False)
 
     def announced_encoder(self, model: str) -> str | None:
         try:
@@ -107,21 +148,21 @@ class Workspace:
     def jobs(self) -> Path:
         return self.state / "jobs"
 
-    def event_bell(self, model: str) -> Doorbell:
-        return Doorbell(self.state / "bells" / f"events-{model}")
+    def event_wakeup(self, model: str) -> Wakeup:
+        return Wakeup(self.state / "bells" / f"events-{model}")
 
     def snapshots(self, model: str) -> Snapshots:
         return snapshots_in(self.settings, model)
 
     def sql_stream(self, model: str, encoder: str | None = None) -> SqlStream:
-        """encoder: a read raises EncoderMoved where the features are not of this one."""
-        ends = self.store.durable_writer, self.store.reader, model, self.event_bell(model)
+        """encoder: if given, a read raises EncoderMoved if another encoder computed the features."""
+        ends = self.store.durable_writer, self.store.reader, model, self.event_wakeup(model)
         if encoder is None:
             return SqlStream(*ends)
         return SqlStream(*ends, lambda connection: check_encoder(connection, model, encoder))
 
     def redis_stream(self, model: str, encoder: str) -> RedisStream | None:
-        """The copy in Redis: features of another encoder are another copy."""
+        """The copy in Redis, if one is configured. Each encoder has a copy of its own."""
         url, name = self.settings.stream, f"{self.store.instance}{encoder and ':'}{encoder[:16]}"
         try:
             return RedisStream(url, model, f"online:{name}") if url else None
@@ -129,19 +170,24 @@ class Workspace:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 
     def stream(self, model: str, encoder: str) -> Stream:
-        """What the learner reads: features of this encoder alone."""
+        """The stream that the learner reads, with features of this encoder only."""
         return self.redis_stream(model, encoder) or self.sql_stream(model, encoder)
 
     def lock_learner(self, wait: bool) -> IO[str]:
-        """Held while the file is open. Where another learner holds it: wait for its end, or raise SetupError."""
+        """Lock out other learners while the file is open. If another holds the lock, wait, or raise SetupError."""
         mode = fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB)
         return self._locked("learner.lock", mode, "another learner is at work on it")
 
     def lock_adapting(self) -> IO[str]:
-        """Held while the file is open. Raises SetupError where another holds it."""
+        """Lock out other encoder tunings while the file is open. Raises SetupError if one is running."""
         return self._locked("adapt.lock", fcntl.LOCK_EX | fcntl.LOCK_NB, "another `online adapt` is at work on it")
 
     def _locked(self, name: str, mode: int, taken: str) -> IO[str]:
+        """Lock a file of the state folder until it is closed, or until this process ends.
+
+        `filelock` does not serve here: it waits by polling, and the learner of a second service may
+        wait for as long as the first one runs. The kernel wakes a waiter of flock at once.
+        """
         file = open(self.state / name, "a+")
         try:
             fcntl.flock(file, mode)
@@ -152,12 +198,12 @@ class Workspace:
 
 
 def snapshots_in(settings: Settings, model: str) -> Snapshots:
-    """A model's snapshots, without opening the store."""
+    """Return a model's snapshots without opening the store."""
     state = settings.state.resolve()
-    bell = Doorbell(state / "bells" / f"snapshots-{model}")
-    return Snapshots(state / "snapshots" / model, model, bell, settings.retain)
+    wakeup = Wakeup(state / "bells" / f"snapshots-{model}")
+    return Snapshots(state / "snapshots" / model, model, wakeup, settings.retain)
 
 
 def cache_folder() -> Path:
-    """Where what can be made again is kept between runs."""
+    """The folder for files that can be downloaded or computed again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "online"

@@ -1,13 +1,81 @@
-"""Scenes that many tests play in."""
+"""Fixtures shared by many tests: running services, and the databases they need."""
 
+import functools
+import itertools
 import json
 import os
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
-from tests.support import Service, absent
+from tests.preload import PreloaderProcess
+from tests.support import Service, skip_or_fail
+
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY if os.access(MEMORY := "/dev/shm", os.W_OK) else gettempdir())
+for library in ("OPENBLAS", "OMP", "MKL"):  # the test workers share few cores, so more threads would only compete
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+TESTS = Path(__file__).parent
+LONG = TESTS / "long"
+SLOWEST = (  # files, the slowest first; most of them share a scene that takes long to set up
+    "evaluation/replay/test_ray_cluster.py",
+    "learning/encoder_tuning/test_adoption.py",
+    "e2e/test_reports_page.py",
+    "e2e/test_learning_page.py",
+    "serving/jobs/test_replay_jobs.py",
+    "e2e/test_repertoire_page.py",
+)
+PRELOADER = pytest.StashKey[PreloaderProcess]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start one preloader for all workers of a run: only the controller process starts it."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        config.stash[PRELOADER] = PreloaderProcess()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Collect the folder of long tests only when it is named on the command line, as `make test-all` does."""
+    return True if collection_path == LONG and not runs_long_tests(config) else None
+
+
+def runs_long_tests(config: pytest.Config) -> bool:
+    return any("long" in Path(argument).parts for argument in config.args)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the cases marked `long`, and let each worker begin with some of the slowest files.
+
+    A worker gets an equal share of the list, and an idle one takes tests from the end of another's share. So no scene
+    is set up by two of them, and the tests that are left at last are short.
+    """
+    if not runs_long_tests(config):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("long")])
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    slow = {TESTS / file: list[pytest.Item]() for file in SLOWEST}
+    rest = list[pytest.Item]()
+    for item in items:
+        slow.get(item.path, rest).append(item)
+    others, ordered = iter(rest), list[pytest.Item]()
+    for number in range(workers):
+        for file in SLOWEST[number::workers]:
+            ordered += slow[TESTS / file]
+        ordered += itertools.islice(others, max(0, len(items) * (number + 1) // workers - len(ordered)))
+    items[:] = [*ordered, *others]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Start one worker more than there are cores, because tests often wait for a service."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if (preloader := config.stash.get(PRELOADER, None)) is not None:
+        preloader.stop()
+
 
 MODELS = """
 [[models]]
@@ -58,16 +126,24 @@ REPERTOIRE = [
 
 
 def config(folder: Path, models: str = MODELS, **settings: str | int | float) -> str:
-    """A TOML config with the small repertoire beside it."""
+    """Write the small repertoire to `folder` and return a TOML configuration that uses it."""
     path = folder / "repertoire.jsonl"
     path.write_text("\n".join(json.dumps(reply) for reply in REPERTOIRE))
     lines = [f"{name} = {json.dumps(value)}" for name, value in {"repertoire": str(path), **settings}.items()]
     return "\n".join(lines) + "\n" + models
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_ssl_context() -> Iterator[None]:
+    """Share one SSL context: otherwise every HTTP client reads all certificates when it is created, which takes 50 ms."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", functools.cache(ssl.create_default_context))
+        yield
+
+
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service with a model of every kind, for tests that do not stop it or roll it back."""
+    """One service with a model of every kind, for tests that neither stop it nor roll it back."""
     folder = tmp_path_factory.mktemp("service")
     running = Service(folder / "state", config(folder))
     yield running
@@ -79,14 +155,14 @@ Start = Callable[..., Service]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts services on the test's own state folder: start(models, setting=value, ...). All are gone afterwards."""
+    """Start services on the test's own state folder: start(models, setting=value, ...). They are killed afterwards."""
     running: list[Service] = []
 
-    def started(models: str = MODELS, flags: tuple[str, ...] = (), **settings: str | int | float) -> Service:
+    def start_service(models: str = MODELS, flags: tuple[str, ...] = (), **settings: str | int | float) -> Service:
         running.append(Service(tmp_path / "state", config(tmp_path, models, **settings), *flags))
         return running[-1]
 
-    yield started
+    yield start_service
     for service in running:
         if service.process.poll() is None:
             service.process.kill()
@@ -110,13 +186,13 @@ def redis_url() -> str:
     try:
         Redis.from_url(url, socket_connect_timeout=1).ping()
     except RedisError as error:
-        absent(f"no Redis at {url}: {error}")
+        skip_or_fail(f"no Redis at {url}: {error}")
     return url
 
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    """A database of the test's own, dropped afterwards."""
+    """A database for one test, dropped afterwards."""
     import uuid
 
     from sqlalchemy import create_engine, text
@@ -129,7 +205,7 @@ def postgres_url() -> Iterator[str]:
         with admin.connect() as connection:
             connection.execute(text(f"CREATE DATABASE {name}"))
     except (SQLAlchemyError, ImportError) as error:
-        absent(f"no Postgres at {base}: {str(error).splitlines()[0]}")
+        skip_or_fail(f"no Postgres at {base}: {str(error).splitlines()[0]}")
     yield f"{base}/{name}"
     with admin.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))

@@ -1,4 +1,4 @@
-"""What tests share: a real service as a real process, and the one way to say that something is absent here."""
+"""Helpers shared by the tests: a real service as a child process, polling, and a skip that fails in CI."""
 
 import json
 import os
@@ -16,40 +16,50 @@ import httpx
 import pytest
 
 from online.client import Client
+from tests.preload import ForkedProcess, launcher
 
 READY = re.compile(r"is ready: (http://\S+)")
 START_S = 120.0
 
 
-def absent(reason: str) -> None:
-    """Locally a reason to skip; in CI, where everything is installed, a failure."""
+def skip_or_fail(reason: str) -> None:
+    """Skip the test locally; fail it in CI, where everything must be installed."""
     if os.environ.get("CI") == "true":
-        pytest.fail(f"absent in CI: {reason}")
+        pytest.fail(f"missing in CI: {reason}")
     pytest.skip(reason)
 
 
-def until(fact: Callable[[], Any], timeout_s: float = 30.0, what: str = "it") -> Any:
-    """The first true value of `fact`, asked again and again. Fails after `timeout_s` seconds."""
+def until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "it") -> Any:
+    """Call `condition` until its value is true, and return that value. Fails after `timeout_s` seconds."""
     end, pause = time.monotonic() + timeout_s, threading.Event()
-    while not (value := fact()):
+    while not (value := condition()):
         if time.monotonic() > end:
             pytest.fail(f"{what} did not happen within {timeout_s} s")
         pause.wait(0.02)
     return value
 
 
-class Service:
-    """`online serve` as a child process. Its output is kept in `output`."""
+def start_process(arguments: list[str], preloaded: bool) -> subprocess.Popen[str] | ForkedProcess:
+    if preloaded:
+        return ForkedProcess(arguments)
+    return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def __init__(self, state: Path, config: str = "", *flags: str) -> None:
+
+class Service:
+    """`online serve` as a child process. Its output is kept in `output`.
+
+    preloaded: fork a process that has its modules imported already. Otherwise start it as in production.
+    """
+
+    def __init__(self, state: Path, config: str = "", *flags: str, preloaded: bool = True) -> None:
         self.state, self.output = state, ""
-        command = [sys.executable, "-m", "online", "serve", "--state", str(state), "--port", "0", *flags]
+        command = ["-m", "online", "serve", "--state", str(state), "--port", "0", *flags]
         if config:
             state.parent.mkdir(parents=True, exist_ok=True)
             path = state.parent / f"{state.name}.toml"
             path.write_text(config)
             command += ["--config", str(path)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = start_process(command, preloaded and not re.search(r"^workers = (?!1$)", config, re.MULTILINE))
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self.url = self._wait_ready()
@@ -64,8 +74,8 @@ class Service:
         def ready() -> str | None:
             if self.process.poll() is not None:
                 pytest.fail(f"the service ended with {self.process.returncode}:\n{self.output}")
-            found = READY.search(self.output)
-            return found.group(1) if found else None
+            match = READY.search(self.output)
+            return match.group(1) if match else None
 
         return str(until(ready, START_S, "the service's start"))
 
@@ -73,9 +83,9 @@ class Service:
         return Client(self.url, model, user)
 
     def learner_pid(self) -> int | None:
-        """The learner's process id, from the newest line that told it."""
-        found = re.findall(r"learner started pid=(\d+)", self.output)
-        return int(found[-1]) if found else None
+        """The learner's process id, from the last line that logs one."""
+        pids = re.findall(r"learner started pid=(\d+)", self.output)
+        return int(pids[-1]) if pids else None
 
     def kill_learner(self) -> None:
         pid = until(self.learner_pid, what="the learner's start")
@@ -93,7 +103,7 @@ class Service:
         return learned_status
 
     def stop(self, number: int = signal.SIGINT) -> int:
-        """Ask it to stop; gives the exit status."""
+        """Send it a signal and wait; return the exit status."""
         self.http.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -102,18 +112,20 @@ class Service:
         return status
 
     def versions(self, model: str) -> list[dict[str, Any]]:
-        listed: list[dict[str, Any]] = self.http.get(f"/v1/models/{model}/versions").json()["versions"]
-        return listed
+        versions: list[dict[str, Any]] = self.http.get(f"/v1/models/{model}/versions").json()["versions"]
+        return versions
 
 
-def run_online(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+def run_online(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    # Ray starts its workers with the interpreter that started it, which cannot be the launcher.
+    python = sys.executable if "ray" in arguments else launcher()
     return subprocess.run(
-        [sys.executable, "-m", "online", *arguments], capture_output=True, text=True, timeout=120, check=False, **more
+        [python, "-m", "online", *arguments], capture_output=True, text=True, timeout=120, check=False, **options
     )
 
 
 def replay_json(*arguments: str) -> dict[str, Any]:
-    done = run_online("replay", *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    report: dict[str, Any] = json.loads(done.stdout)["results"][0]
+    process = run_online("replay", *arguments, "--json")
+    assert process.returncode == 0, process.stderr
+    report: dict[str, Any] = json.loads(process.stdout)["results"][0]
     return report

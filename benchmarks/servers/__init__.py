@@ -1,0 +1,1 @@
+"""One small prediction server per framework, for benchmarks/serving.py."""

@@ -5,14 +5,14 @@ import sys
 from pathlib import Path
 
 import bentoml
-from network import label_of
+from network import compute_class
 
 
 @bentoml.service(workers=1, logging={"access": {"enabled": False}})
 class Network:
     @bentoml.api
     def predict(self, features: list[float]) -> dict[str, int]:
-        return {"label": label_of(features)}
+        return {"label": compute_class(features)}
 
 
 if __name__ == "__main__":

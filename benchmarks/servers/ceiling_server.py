@@ -1,4 +1,4 @@
-"""The least that one Python process can do: ASGI without a framework, msgspec in and out.
+"""The least that a Python server can do: ASGI without a framework, and msgspec for JSON.
 
 python ceiling_server.py PORT [granian]: under uvicorn, or under granian
 """
@@ -7,18 +7,18 @@ import sys
 from typing import Any
 
 import msgspec
-from network import label_of
+from network import compute_class
 
 
-class Asked(msgspec.Struct):
+class PredictRequest(msgspec.Struct):
     features: list[float]
 
 
-class Told(msgspec.Struct):
+class PredictResponse(msgspec.Struct):
     label: int
 
 
-decode = msgspec.json.Decoder(Asked).decode
+decode = msgspec.json.Decoder(PredictRequest).decode
 encode = msgspec.json.Encoder().encode
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]}
 
@@ -29,7 +29,7 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     while more:
         message = await receive()
         body, more = body + message.get("body", b""), message.get("more_body", False)
-    answer = encode(Told(label_of(decode(body).features)))
+    answer = encode(PredictResponse(compute_class(decode(body).features)))
     await send(START)
     await send({"type": "http.response.body", "body": answer})
 
@@ -40,10 +40,10 @@ if __name__ == "__main__":
         from granian.constants import Interfaces, Loops
         from granian.server import Server
 
-        made = Server(
+        server = Server(
             "ceiling_server:app", port=port, interface=Interfaces.ASGINL, loop=Loops.asyncio, log_enabled=False
         )
-        made.serve()
+        server.serve()
     else:
         import uvicorn
 

@@ -1,18 +1,18 @@
-"""FastAPI as its documentation has it: a pydantic body, an async handler. python fastapi_server.py PORT"""
+"""FastAPI as in its documentation: a pydantic body, an async handler. python fastapi_server.py PORT"""
 
 import sys
 
 import uvicorn
 from fastapi import FastAPI
-from network import label_of
+from network import compute_class
 from pydantic import BaseModel
 
 
-class Asked(BaseModel):
+class PredictRequest(BaseModel):
     features: list[float]
 
 
-class Told(BaseModel):
+class PredictResponse(BaseModel):
     label: int
 
 
@@ -20,8 +20,8 @@ app = FastAPI()
 
 
 @app.post("/predict")
-async def predict(asked: Asked) -> Told:
-    return Told(label=label_of(asked.features))
+async def predict(request: PredictRequest) -> PredictResponse:
+    return PredictResponse(label=compute_class(request.features))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import litserve
-from network import label_of
+from network import compute_class
 
 
 class Api(litserve.LitAPI):  # type: ignore[misc]
@@ -16,7 +16,7 @@ class Api(litserve.LitAPI):  # type: ignore[misc]
         return features
 
     def predict(self, row: list[float]) -> int:
-        return label_of(row)
+        return compute_class(row)
 
     def encode_response(self, label: int) -> dict[str, int]:
         return {"label": label}

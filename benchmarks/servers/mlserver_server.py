@@ -1,4 +1,4 @@
-"""MLServer without worker processes, which is its fastest way for a small model. python mlserver_server.py PORT"""
+"""MLServer without worker processes, its fastest mode for a small model. python mlserver_server.py PORT"""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ import sys
 import mlserver
 from mlserver.codecs import NumpyCodec
 from mlserver.types import InferenceRequest, InferenceResponse, ResponseOutput
-from network import label_of
+from network import compute_class
 
 
 class Runtime(mlserver.MLModel):  # type: ignore[misc]
@@ -15,7 +15,7 @@ class Runtime(mlserver.MLModel):  # type: ignore[misc]
 
     async def predict(self, payload: InferenceRequest) -> InferenceResponse:
         row = NumpyCodec.decode_input(payload.inputs[0])[0]
-        output = ResponseOutput(name="label", shape=[1], datatype="INT64", data=[label_of(row)])
+        output = ResponseOutput(name="label", shape=[1], datatype="INT64", data=[compute_class(row)])
         return InferenceResponse(model_name=self.name, outputs=[output])
 
 

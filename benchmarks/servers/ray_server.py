@@ -5,14 +5,14 @@ import time
 from typing import Any
 
 import ray
-from network import label_of
+from network import compute_class
 from ray import serve
 
 
 @serve.deployment(max_ongoing_requests=100, logging_config={"enable_access_log": False})
 class Network:
     async def __call__(self, request: Any) -> dict[str, int]:
-        return {"label": label_of((await request.json())["features"])}
+        return {"label": compute_class((await request.json())["features"])}
 
 
 if __name__ == "__main__":

@@ -1,65 +1,78 @@
-/* The service worker: the page's shell stands where the service cannot be reached. Answers of the service are never kept.
+/* The service worker: it serves the page's shell while the service cannot be reached. It never stores
+   an answer of the API.
 
-   a page of ours        the service's, or the kept one where it does not answer
-   a file of the build   the kept one, whose name says what is in it, or the service's
-   anything else         none of its business: /v1, reports, the docs
+   request for a page        the service's answer; the stored page if there is none, or a 5xx of a proxy
+   request for a build file  the stored file (its name contains its hash), else the service's
+   any other request         not handled: /v1, reports, documentation
 
-   A build is kept whole, under its own name, and takes over when no page of the build before it is open any more.
+   A build is stored as a whole under its own name. A new build takes over when no page of the previous
+   build is open.
+
+   This is not vite-plugin-pwa: the worker that Workbox generates answers pages from its cache first, or
+   shows the user a proxy's 5xx. Its other mode, injectManifest, would need the code below as well, and
+   adds 300 packages to the build.
 */
 
-/** Put in by the build. files: of the shell. pages: addresses at which it is shown. */
+/** Inserted by the build. files: the files of the shell. pages: the addresses that show it. */
 declare const SHELL: { version: string; files: string[]; pages: string[] };
 
-// What TypeScript's DOM does not know of service workers, as far as it is used here.
-interface LifeEvent extends Event {
+// The parts of the service worker API used here; TypeScript's DOM library does not declare them.
+interface LifecycleEvent extends Event {
   waitUntil(work: Promise<unknown>): void;
 }
-interface AskedEvent extends Event {
+interface FetchEvent extends Event {
   request: Request;
   respondWith(answer: Promise<Response>): void;
 }
 interface Worker {
   registration: { scope: string };
   clients: { claim(): Promise<void> };
-  addEventListener(type: 'install' | 'activate', hear: (event: LifeEvent) => void): void;
-  addEventListener(type: 'fetch', hear: (event: AskedEvent) => void): void;
+  addEventListener(type: 'install' | 'activate', listener: (event: LifecycleEvent) => void): void;
+  addEventListener(type: 'fetch', listener: (event: FetchEvent) => void): void;
 }
 
 const worker = self as unknown as Worker;
-const OURS = 'online-shell-';
+const { scope } = worker.registration;
+// Caches belong to the origin, so the name contains the path prefix of this service.
+const CACHE_PREFIX = `online-shell-${new URL(scope).pathname.slice(1)}`;
 const shell = SHELL;
-const CACHE = OURS + shell.version;
-const here = (path: string) => new URL(path, worker.registration.scope).href;
-const files = new Set(shell.files.map(here));
-const pages = new Set(shell.pages.map(here));
+const CACHE = CACHE_PREFIX + shell.version;
+const resolve = (path: string) => new URL(path, scope).href;
+const files = new Set(shell.files.map(resolve));
+const pages = new Set(shell.pages.map(resolve));
 
-worker.addEventListener('install', (event) => event.waitUntil(keep()));
-worker.addEventListener('activate', (event) => event.waitUntil(takeOver()));
+worker.addEventListener('install', (event) => event.waitUntil(storeShell()));
+worker.addEventListener('activate', (event) => event.waitUntil(dropOldBuilds()));
 worker.addEventListener('fetch', (event) => {
   const { method, mode, url } = event.request;
   if (method !== 'GET') return;
   const { origin, pathname } = new URL(url);
   const address = origin + pathname;
-  if (mode === 'navigate' && pages.has(address)) event.respondWith(page(event.request));
-  else if (files.has(address)) event.respondWith(file(event.request));
+  if (mode === 'navigate' && pages.has(address)) event.respondWith(answerPage(event.request));
+  else if (files.has(address)) event.respondWith(answerFile(event.request));
 });
 
-async function keep() {
+async function storeShell() {
   const cache = await caches.open(CACHE);
-  await cache.addAll([here('./'), ...files].map((url) => new Request(url, { cache: 'no-cache' })));
+  const urls = [resolve('./'), ...files];
+  await cache.addAll(urls.map((url) => new Request(url, { cache: 'no-cache' })));
 }
 
-async function takeOver() {
-  const old = (await caches.keys()).filter((name) => name.startsWith(OURS) && name !== CACHE);
+async function dropOldBuilds() {
+  const old = (await caches.keys()).filter((name) => isOurs(name) && name !== CACHE);
   await Promise.all(old.map((name) => caches.delete(name)));
   await worker.clients.claim();
 }
 
-async function page(request: Request): Promise<Response> {
+/** Whether a cache holds a build of this service, not of one under a longer prefix. */
+const isOurs = (name: string) =>
+  name.startsWith(CACHE_PREFIX) && !name.slice(CACHE_PREFIX.length).includes('/');
+
+async function answerPage(request: Request): Promise<Response> {
   const answer = await fetch(request).catch(() => null);
-  if (answer && answer.status < 500) return answer; // above that it is a proxy that speaks
-  return (await kept(here('./'))) ?? answer ?? Response.error();
+  if (answer && answer.status < 500) return answer;
+  return (await stored(resolve('./'))) ?? answer ?? Response.error();
 }
 
-const file = async (request: Request) => (await kept(request.url)) ?? fetch(request);
-const kept = async (url: string) => (await caches.open(CACHE)).match(url);
+const answerFile = async (request: Request) => (await stored(request.url)) ?? fetch(request);
+const stored = async (url: string) => (await caches.open(CACHE)).match(url);

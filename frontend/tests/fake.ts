@@ -1,31 +1,34 @@
-/* A service in memory that does what the test says: it learns when told to, and breaks when told to. */
+/* An in-memory service for tests. It learns, fails and sends events when a test calls for it. */
 
 import { ApiError, type Api, type OperatorApi } from '../src/lib/api';
-import { Conversation } from '../src/lib/conversation.svelte';
-import type { ServerEvent } from '../src/lib/events';
-import { Live } from '../src/lib/live.svelte';
+import { Conversation } from '../src/lib/chat/conversation.svelte';
+import type { ServerEvent } from '../src/lib/ui/events';
+import { LiveStatus } from '../src/lib/ui/live_status.svelte';
 import type {
-  ConversationKept,
+  StoredConversation,
   Curve,
-  FeedbackFate,
+  FeedbackProgress,
   FeedbackRequest,
   Frozen,
   Learner,
   ModelStatus,
-  Outcome,
+  QuarantineOutcome,
   PredictRequest,
   PredictResponse,
-  Quarantine, RefusedCandidate,
+  Quarantine,
+  RejectedSnapshot,
   Version,
   VersionLabel,
-  WhyAnswer,
+  ExplanationAnswer,
 } from '../src/lib/schema';
 
-export const CANDIDATES = ['at nine', 'at ten', 'at eleven', 'at noon', 'never'].map((text, index) => ({
-  id: `r${index}`,
-  text,
-  score: 1 - index / 10,
-}));
+export const CANDIDATES = ['at nine', 'at ten', 'at eleven', 'at noon', 'never'].map(
+  (text, index) => ({
+    id: `r${index}`,
+    text,
+    score: 1 - index / 10,
+  }),
+);
 
 export const NO_CURVE: Curve = {
   measure: 'right',
@@ -42,27 +45,29 @@ export const NO_CURVE: Curve = {
 export class FakeApi implements Api {
   calls: string[] = [];
   predicted: PredictRequest[] = [];
-  given: FeedbackRequest[] = [];
-  fates = new Map<string, FeedbackFate>();
+  sentFeedback: FeedbackRequest[] = [];
+  progress = new Map<string, FeedbackProgress>();
   reply: { id: string; text: string } | null = CANDIDATES[0]!;
   version = 42;
   learned_until = 34;
   learnerNow: Learner = { state: 'running' };
   isFrozen = false;
+  /** The error of every request; null if requests succeed. */
   broken: string | null = null;
-  kept = new Map<string, ConversationKept>();
+  stored = new Map<string, StoredConversation>();
 
   private offset = 34;
-  private hear: (event: ServerEvent) => void = () => {};
-  private lose: () => void = () => {};
+  private onEvent: (event: ServerEvent) => void = () => {};
+  private onDisconnect: () => void = () => {};
 
   async predict(request: PredictRequest, _signal?: AbortSignal): Promise<PredictResponse> {
     this.check('predict');
     this.predicted.push(request);
-    if ((request.min_offset ?? 0) > this.learned_until) throw new ApiError('it is not learned', 504);
-    const unwanted = request.besides ?? [];
-    const candidates = CANDIDATES.filter(({ id }) => !unwanted.includes(id));
-    const reply = unwanted.length > 0 ? (candidates[0] ?? null) : this.reply;
+    if ((request.min_offset ?? 0) > this.learned_until)
+      throw new ApiError('it is not learned', 504);
+    const excluded = request.exclude ?? [];
+    const candidates = CANDIDATES.filter(({ id }) => !excluded.includes(id));
+    const reply = excluded.length > 0 ? (candidates[0] ?? null) : this.reply;
     return {
       predictions: [{ reply, score: 0.9, propensity: 1, candidates, abstained: reply === null }],
       prediction_ids: request.record ? [`p${this.predicted.length}`] : [],
@@ -72,11 +77,20 @@ export class FakeApi implements Api {
   }
 
   async giveFeedback(feedback: FeedbackRequest) {
-    const said = 'reward' in feedback ? feedback.reward : 'label' in feedback ? feedback.label : feedback.correction;
-    this.check(`give ${said}`);
-    this.given.push(feedback);
-    const receipt: FeedbackFate = { id: feedback.id, offset: ++this.offset, status: 'accepted' };
-    this.fates.set(feedback.id, receipt);
+    const content =
+      'reward' in feedback
+        ? feedback.reward
+        : 'label' in feedback
+          ? feedback.label
+          : feedback.correction;
+    this.check(`give ${content}`);
+    this.sentFeedback.push(feedback);
+    const receipt: FeedbackProgress = {
+      id: feedback.id,
+      offset: ++this.offset,
+      status: 'accepted',
+    };
+    this.progress.set(feedback.id, receipt);
     return receipt;
   }
 
@@ -85,36 +99,42 @@ export class FakeApi implements Api {
   }
 
   async feedback(id: string) {
-    this.check('fate');
-    return this.fates.get(id)!;
+    this.check('outcome');
+    return this.progress.get(id)!;
   }
 
   async retract(id: string) {
     this.check(`retract ${id}`);
-    this.fates.get(id)!.status = 'retracted';
+    this.progress.get(id)!.status = 'retracted';
     return { id, offset: ++this.offset, status: 'retracted' as const };
   }
 
-  async why(id: string): Promise<WhyAnswer> {
+  async explain(id: string): Promise<ExplanationAnswer> {
     this.check(`why ${id}`);
-    return { model_version: String(this.version), answered_by: '42', settled: null, grounds: [], witnesses: [] };
+    return {
+      model_version: String(this.version),
+      answered_by: '42',
+      settled: null,
+      grounds: [],
+      witnesses: [],
+    };
   }
 
   async conversations(user: string, words: string) {
     this.check(`conversations of ${user} with "${words}"`);
-    return [...this.kept.values()].filter(({ title }) => title.includes(words));
+    return [...this.stored.values()].filter(({ title }) => title.includes(words));
   }
 
   async conversation(_: string, id: string) {
     this.check(`conversation ${id}`);
-    const kept = this.kept.get(id);
-    if (!kept) throw new ApiError('no such conversation', 404);
-    return kept;
+    const conversation = this.stored.get(id);
+    if (!conversation) throw new ApiError('no such conversation', 404);
+    return conversation;
   }
 
   async deleteConversation(_: string, id: string) {
     this.check(`delete ${id}`);
-    this.kept.delete(id);
+    this.stored.delete(id);
   }
 
   async retire(id: string) {
@@ -140,7 +160,16 @@ export class FakeApi implements Api {
   async versions(): Promise<Version[]> {
     this.check('versions');
     const live = { version: String(this.version), learned_until: this.learned_until, live: true };
-    return [{ ...live, parent: null, created_at: '2026-11-21T09:00:00Z', durable: true, metrics: {}, labels: ['latest'] }];
+    return [
+      {
+        ...live,
+        parent: null,
+        created_at: '2026-11-21T09:00:00Z',
+        durable: true,
+        metrics: {},
+        labels: ['latest'],
+      },
+    ];
   }
 
   async rollBack(version: string) {
@@ -155,40 +184,45 @@ export class FakeApi implements Api {
     return this.learnerNow;
   }
 
-  events(hear: (event: ServerEvent) => void, lose: () => void) {
-    [this.hear, this.lose] = [hear, lose];
+  events(onEvent: (event: ServerEvent) => void, onDisconnect: () => void) {
+    [this.onEvent, this.onDisconnect] = [onEvent, onDisconnect];
     return () => {};
   }
 
-  /** Folds all that was accepted into a new version, and tells nobody. */
+  /** Learn all accepted feedback into a new version, without an event. */
   learn() {
     this.version += 1;
     this.learned_until = this.offset;
-    for (const [id, fate] of this.fates)
-      if (fate.status === 'accepted')
-        this.fates.set(id, { ...fate, status: 'learned', version: String(this.version), freshness_ms: 61.2 });
+    for (const [id, outcome] of this.progress)
+      if (outcome.status === 'accepted')
+        this.progress.set(id, {
+          ...outcome,
+          status: 'learned',
+          version: String(this.version),
+          freshness_ms: 61.2,
+        });
   }
 
   publish() {
     this.learn();
-    this.hear({ type: 'published', ...this.now(), freshness_ms: 61.2 });
+    this.onEvent({ type: 'published', ...this.now(), freshness_ms: 61.2 });
   }
 
   refuse(id: string, reason: string) {
-    this.fates.set(id, { ...this.fates.get(id)!, status: 'refused', reason });
-    this.hear({ type: 'refused', id });
+    this.progress.set(id, { ...this.progress.get(id)!, status: 'refused', reason });
+    this.onEvent({ type: 'refused', id });
   }
 
   connect() {
-    this.hear({ type: 'status', ...this.now(), learner: this.learnerNow });
+    this.onEvent({ type: 'status', ...this.now(), learner: this.learnerNow });
   }
 
   freeze(frozen: Frozen | null) {
-    this.hear({ type: 'frozen', frozen });
+    this.onEvent({ type: 'frozen', frozen });
   }
 
   disconnect() {
-    this.lose();
+    this.onDisconnect();
   }
 
   private now = () => ({ version: String(this.version), learned_until: this.learned_until });
@@ -199,13 +233,13 @@ export class FakeApi implements Api {
   }
 }
 
-/** The page's state on a fake service. Its pause lasts until the test ends it. */
+/** The page's state on a fake service. Its pauses last until the test ends them. */
 export async function openPage() {
   const api = new FakeApi();
   let endPause = () => {};
   const pause = () => new Promise<void>((resolve) => (endPause = resolve));
-  const live = new Live(api, pause);
-  let ids = -1; // f0 is the conversation's
+  const live = new LiveStatus(api, pause);
+  let ids = -1; // f0 is the id of the conversation
   const conversation = new Conversation({ api, live, user: 'ada', newId: () => `f${++ids}` });
   live.start();
   api.connect();
@@ -219,59 +253,64 @@ export async function openAndAsk(question = 'When do you open?') {
   return { ...page, turn: page.conversation.last! };
 }
 
-/** Lets every promise that can go on go on; a fake answers at once, so one turn of the event loop is enough. */
+/** Let all pending promises continue. A fake answers at once, so one turn of the event loop is enough. */
 export const settle = () => new Promise<void>((resolve) => setTimeout(resolve));
 
-/** An operator's door to the fake: it wants a key where the test says so. */
+/** The operator's requests to the fake, with a key if the test requires one. */
 export class FakeOperatorApi implements OperatorApi {
   labels: VersionLabel[] = [];
   frozen: Frozen | null = null;
-  refused: RefusedCandidate[] = [];
-  apart: Quarantine[] = [];
-  wanted: string | null = null;
+  refused: RejectedSnapshot[] = [];
+  quarantined: Quarantine[] = [];
+  requiredKey: string | null = null;
 
   constructor(private service: FakeApi) {}
 
-  async standing() {
+  async versionState() {
     return { labels: this.labels, frozen: this.frozen, refused: this.refused };
   }
 
   async quarantines() {
-    return this.apart;
+    return this.quarantined;
   }
 
   async rollBack(version: string, key: string | null) {
-    this.let(key);
+    this.checkKey(key);
     return this.service.rollBack(version);
   }
 
   async freeze(reason: string, key: string | null) {
-    this.let(key);
+    this.checkKey(key);
     this.frozen = { since: '2026-11-21T09:00:00Z', reason };
   }
 
   async thaw(key: string | null) {
-    this.let(key);
+    this.checkKey(key);
     this.frozen = null;
   }
 
   async label(label: string, version: string, key: string | null) {
-    this.let(key);
+    this.checkKey(key);
     this.labels = [...this.labels, { label, version, percent: 0 }];
   }
 
   async unlabel(name: string, key: string | null) {
-    this.let(key);
+    this.checkKey(key);
     this.labels = this.labels.filter(({ label }) => label !== name);
   }
 
-  async endQuarantine(outcome: Outcome, key: string | null) {
-    this.let(key);
-    this.apart = this.apart.map((one) => ({ ...one, outcome, ended_at: '2026-11-21T09:05:00Z' }));
+  async endQuarantine(outcome: QuarantineOutcome, key: string | null) {
+    this.checkKey(key);
+    this.quarantined = this.quarantined.map((one) => ({
+      ...one,
+      outcome,
+      ended_at: '2026-11-21T09:05:00Z',
+    }));
     this.frozen = null;
   }
 
-  private let(key: string | null) {
-    if (this.wanted !== null && key !== this.wanted) throw new ApiError('this needs the admin key', 401);
+  private checkKey(key: string | null) {
+    if (this.requiredKey !== null && key !== this.requiredKey)
+      throw new ApiError('this needs the admin key', 401);
   }
 }

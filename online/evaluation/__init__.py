@@ -1,1 +1,1 @@
-"""Judges on what was recorded; writes nothing but reports."""
+"""Replays recorded streams and evaluates policies on them. Writes nothing but reports."""

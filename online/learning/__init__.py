@@ -1,1 +1,1 @@
-"""A process that reads, learns and publishes; it never answers."""
+"""The process that reads the stream, learns and publishes snapshots. It never answers requests."""

@@ -1,10 +1,11 @@
-"""The feedback, 128 pieces at most, by which one version is compared with another.
+"""Held-out feedback: at most 128 examples on which one version is compared with another.
 
-    entry --> its id says whether it belongs here --> the newest of each label, as many of one as of another
+    entry --> selected by a hash of its id? --> the newest of each class, the same number of every class
 
-What is here was chosen by a hash of its id, before anything was learned from it. It is learned all the same: whoever clicks
-a thumb sees it work. A candidate that has just learned it has the advantage over a version that has not, so this finds
-what a candidate broke, not what it learned. What is taken back, or belongs to what was retired, is dropped.
+Whether an entry is selected is decided before anything is learned from it. It is learned all the
+same, because a user expects each rating to have an effect. A proposed snapshot that has just learned
+it has an advantage over the live version, so the comparison finds what a proposed snapshot broke, not what
+it gained. Retracted feedback, and feedback of a retired class, is dropped.
 """
 
 from collections import Counter
@@ -14,18 +15,18 @@ from zlib import crc32
 
 import numpy as np
 
-from online.models import Part, packed, unpacked
-from online.prequential import tells_what_is_right
-from online.schemas import Entry
+from online.models import Part, pack_json, unpack_json
+from online.prequential import names_right_answer
+from online.schemas.events import Entry
 
 ONE_IN = 8
-MOST = 128
-MOST_BYTES = 262_144  # of features: wide inputs are fewer
+MAX_COUNT = 128
+MAX_BYTES = 262_144  # of features: wide inputs are fewer
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """An input (features), and what was said to be right for it."""
+class HeldOutExample:
+    """An input, as features, and its right answer."""
 
     offset: int
     features: bytes
@@ -33,57 +34,59 @@ class Item:
 
 
 class HeldOut:
-    def __init__(self) -> None:
-        self.items: dict[bytes, Item] = {}  # by their features, oldest first
+    """The examples, oldest first, at most one for each input."""
 
-    def __iter__(self) -> Iterator[Item]:
+    def __init__(self) -> None:
+        self.items: dict[bytes, HeldOutExample] = {}  # by their features
+
+    def __iter__(self) -> Iterator[HeldOutExample]:
         return iter(self.items.values())
 
     def __len__(self) -> int:
         return len(self.items)
 
     def observe(self, entry: Entry) -> None:
-        """What was said of the same input before no longer counts."""
+        """Apply an entry. New feedback on an input replaces what was held out for it."""
         event = entry.event
         if event.kind == "retraction" and event.target is not None:
             self.drop(event.target.offset)
         elif event.kind == "retire":
-            self._keep(lambda item: item.label != event.label)
+            self._filter(lambda item: item.label != event.label)
         elif event.kind in ("label", "correction", "reward"):
             self.items.pop(event.features, None)
-            if tells_what_is_right(event) and crc32(event.id.encode()) % ONE_IN == 0:
-                self._add(Item(entry.offset, event.features, event.label))
+            if names_right_answer(event) and crc32(event.id.encode()) % ONE_IN == 0:
+                self._add(HeldOutExample(entry.offset, event.features, event.label))
 
     def drop(self, offset: int) -> None:
-        self._keep(lambda item: item.offset != offset)
+        self._filter(lambda item: item.offset != offset)
 
-    def _add(self, item: Item) -> None:
+    def _add(self, item: HeldOutExample) -> None:
         self.items[item.features] = item
-        most = max(1, min(MOST, MOST_BYTES // max(1, len(item.features))))
-        while len(self.items) > most:
+        max_count = max(1, min(MAX_COUNT, MAX_BYTES // max(1, len(item.features))))
+        while len(self.items) > max_count:
             self._drop_one()
 
     def _drop_one(self) -> None:
-        """The oldest one of the label that has most; of equals, of the one that was heard of least lately."""
+        """Drop the oldest example of the largest class; among equals, of the class seen least recently."""
         counts = Counter(item.label for item in self)
         newest = {item.label: item.offset for item in self}
-        fullest = min(counts, key=lambda label: (-counts[label], newest[label]))
-        del self.items[next(item.features for item in self if item.label == fullest)]
+        largest = min(counts, key=lambda label: (-counts[label], newest[label]))
+        del self.items[next(item.features for item in self if item.label == largest)]
 
-    def _keep(self, wanted: Callable[[Item], bool]) -> None:
-        self.items = {item.features: item for item in self if wanted(item)}
+    def _filter(self, is_kept: Callable[[HeldOutExample], bool]) -> None:
+        self.items = {item.features: item for item in self if is_kept(item)}
 
     # state
 
     def part(self) -> Part:
         items = list(self)
-        told = [[item.offset, len(item.features), item.label] for item in items]
+        meta = [[item.offset, len(item.features), item.label] for item in items]
         features = np.frombuffer(b"".join(item.features for item in items), np.uint8)
-        return Part({"meta": packed(told), "features": features}, serving=False)
+        return Part({"meta": pack_json(meta), "features": features}, serving=False)
 
     def restore(self, part: Part) -> None:
         self.items, start, features = {}, 0, part.tensors["features"].tobytes()
-        for offset, length, label in unpacked(part.tensors["meta"]):
-            item = Item(offset, features[start : start + length], label)
+        for offset, length, label in unpack_json(part.tensors["meta"]):
+            item = HeldOutExample(offset, features[start : start + length], label)
             self.items[item.features] = item
             start += length

@@ -1,4 +1,4 @@
-"""The learner process: one thread a model, until it is told to stop or its parent is gone."""
+"""The learner process: one thread for each model, until a signal stops it."""
 
 import logging
 import os
@@ -10,31 +10,31 @@ from typing import IO
 import torch
 
 from online.errors import EncoderMoved, SetupError
-from online.learning.gate import Canary, canaries_of
+from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
-from online.models import Options
-from online.models.encoder import encoder, reads
-from online.observability import fact
+from online.models import Options, input_options
+from online.models.encoders.factory import create_encoder
 from online.settings import Device, ModelSettings, Settings
-from online.stream import Stream
+from online.stream.contract import Stream
+from online.telemetry import log_event
 from online.workspace import Workspace, cache_folder
 
 log = logging.getLogger("online.learner")
 
-FIRST_PAUSE_S = 0.5
+FIRST_PAUSE_S = 0.5  # before a learner that failed is started again; it doubles with each failure
 
 
 def choose_device(wanted: Device) -> str:
-    """`cuda` where it is asked for or at hand. Raises SetupError when it is asked for and not there."""
+    """Return "cuda" or "cpu". Raises SetupError if CUDA is required and not available."""
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise SetupError("device cuda was asked for, but torch sees no CUDA device; use --device auto or cpu")
+        raise SetupError("the device cuda is not available: torch finds no CUDA device; use --device auto or cpu")
     return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
 
 
-def device_of(settings: Settings) -> str:
-    """The device that is chosen, of whose memory this process takes no more than its share from here on.
+def configure_device(settings: Settings) -> str:
+    """Choose the device, and limit this process to its share of an accelerator's memory.
 
-    What finds no room then goes on on the CPU, as where the device is full.
+    A learner that finds no room in its share continues on the CPU, as on a full device.
     """
     device = choose_device(settings.device)
     if device == "cuda":
@@ -43,15 +43,19 @@ def device_of(settings: Settings) -> str:
 
 
 def run(workspace: Workspace, lock: IO[str]) -> int:
-    """Learn until SIGTERM or SIGINT, holding the lock. Gives the exit status."""
-    torch.set_num_threads(1)  # serving shares these cores
-    device = device_of(workspace.settings)
+    """Learn until SIGTERM or SIGINT, holding the lock; return the exit status.
+
+    Raises SetupError if the kind of a model has changed since its history was learned.
+    """
+    torch.set_num_threads(1)  # the servers use the other cores
+    models = workspace.settings.models
+    workspace.check_kinds()
+    device = configure_device(workspace.settings)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    fact(log, "started", pid=os.getpid(), device=device)
-    models = workspace.settings.models
-    threads = [threading.Thread(target=keep_learning, args=(workspace, model, device, stop)) for model in models]
+    log_event(log, "started", pid=os.getpid(), device=device)
+    threads = [threading.Thread(target=run_learner, args=(workspace, model, device, stop)) for model in models]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -61,23 +65,24 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     return 0
 
 
-def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event) -> None:
-    """One model's learner, started again from durable state when it fails; the other models learn on meanwhile.
+def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event) -> None:
+    """Run one model's learner, and start it again from durable state if it fails.
 
-    Where the log is of another encoder, another learner takes its place: no model learns features of two. Where the
-    accelerator has no room for it at all, it starts again on the CPU.
+    A failure never affects the other models. After a change of the encoder a new learner starts,
+    because no model learns features of two encoders. A learner that does not fit into the memory of
+    the accelerator starts again on the CPU.
     """
     pause = FIRST_PAUSE_S
     while not stop.is_set():
         try:
             options = workspace.options(model)
             with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream:
-                learner_of(workspace, model, options, stream, device).run(stop)
+                create_learner(workspace, model, options, stream, device).run(stop)
         except EncoderMoved:
-            fact(log, "learning anew", model=model.name, reason="another encoder")
-        except Exception as error:  # whatever it is, it is this model's alone
+            log_event(log, "started again", model=model.name, reason="the encoder changed")
+        except Exception as error:  # any error concerns this model only
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
-                fact(log, "goes on on the CPU", logging.WARNING, model=model.name, device=device, reason=str(error))
+                log_event(log, "continuing on cpu", logging.WARNING, model=model.name, device=device, reason=str(error))
                 device = "cpu"
                 continue
             log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause)
@@ -85,8 +90,10 @@ def keep_learning(workspace: Workspace, model: ModelSettings, device: str, stop:
             pause = min(2 * pause, workspace.settings.restart_max_s)
 
 
-def learner_of(workspace: Workspace, model: ModelSettings, options: Options, stream: Stream, device: str) -> Learner:
-    """options: of the encoder whose features `stream` gives."""
+def create_learner(
+    workspace: Workspace, model: ModelSettings, options: Options, stream: Stream, device: str
+) -> Learner:
+    """Create a model's learner. options: they name the encoder whose features the stream gives."""
     settings = workspace.settings
     return Learner(
         model.kind,
@@ -100,14 +107,14 @@ def learner_of(workspace: Workspace, model: ModelSettings, options: Options, str
         settings.durable_every_s,
         drift=model.drift,
         guarded=model.guard,
-        canaries=canaries(workspace, model, options),
+        golden_questions=load_golden_questions(workspace, model, options),
     )
 
 
-def canaries(workspace: Workspace, model: ModelSettings, options: Options) -> list[Canary]:
-    """The model's own, encoded. The encoder is loaded for them alone, so only where there are any."""
-    if not model.canaries:
+def load_golden_questions(workspace: Workspace, model: ModelSettings, options: Options) -> list[GoldenQuestion]:
+    """Return the model's golden questions, encoded. The encoder is loaded only if there are any."""
+    if not model.golden_questions:
         return []
     settings, tuned = workspace.settings, workspace.tuned(str(options.get("encoder", "")))
-    made = encoder(reads(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned)
-    return canaries_of([(each.input, each.answer) for each in model.canaries], made.encode)
+    text_encoder = create_encoder(input_options(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned)
+    return encode_golden_questions([(each.input, each.answer) for each in model.golden_questions], text_encoder.encode)

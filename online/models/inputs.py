@@ -1,9 +1,10 @@
-"""What a head on exact statistics sees of its inputs: int8 features, and the warm-up that fixes their scales.
+"""What a head on exact statistics reads: int8 features, and the warm-up that fixes their scales.
 
     bytes (text | vector | table) -> Inputs.features -> int8 [B, D]
 
-The scale of a number is declared (`scale`) or frozen from the first 200 examples; until then those examples are kept
-as they came and the sums are made anew from them, so that nothing is ever quantised twice.
+The scale of a number is declared (`scale`) or fitted to the first 200 examples. Until then those
+examples are stored as logged and the sums are recomputed from them, so that nothing is quantised
+twice.
 """
 
 import hashlib
@@ -13,37 +14,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import LARGEST_NUMBER, Example, Options, check_limits
-from online.models.encoder import TEXT_WIDTH, Column, Columns, parse_row, text_epoch
+from online.models.contract import LARGEST_NUMBER, Example, Options
+from online.models.encoders.columns import Column, Columns
+from online.models.encoders.text import TEXT_WIDTH, text_epoch
+from online.models.encoders.values import parse_row
+from online.models.options import INPUT, SIZE, Option, require_size
 
-WARM_UP = 200  # examples that fit the scales
-BUMPS_UP_TO = 64  # numbers in a vector: beyond this four features a number cost more than they give
+WARM_UP = 200  # examples to which the scales are fitted
+BUMPS_UP_TO = 64  # length of a vector: for longer ones, four features a number cost more than they bring
 PROBES = 8
 
-OPTIONS: dict[str, Any] = {
-    "input": "text",  # text, vector or table
-    "encoder": "",  # sha256 of the tuned encoder whose features texts are; "": the frozen one
-    "size": 0,  # numbers in a vector
-    "scale": 0.0,  # numbers lie in [-scale, scale]; 0: fitted to the first 200 examples
-    "max_features": 1_024,  # columns of a table; names past it share a few
-}
+MAX_FEATURES = Option(
+    "max_features",
+    1_024,
+    "Columns of a table; names past this number share a few. Raise it for tables with many categories.",
+    unit="columns",
+    low=1,
+    high=1e6,
+)
+OPTIONS = (
+    INPUT,
+    Option("encoder", "", "sha256 of the tuned text encoder; empty: the one that is shipped. Set by `online adapt`."),
+    SIZE,
+    Option(
+        "scale",
+        0.0,
+        "Numbers lie in [-scale, scale]; 0: fitted to the first 200 examples. "
+        "Declare it if you know it: the model then learns from the first example and retractions are subtracted.",
+        low=0.0,
+        high=LARGEST_NUMBER,
+    ),
+    MAX_FEATURES,
+)
 
 
 class Inputs:
-    """columns: of vectors and tables. warm: the examples kept while their scales are not fixed; None from then on."""
+    """Turns logged inputs into features, and holds examples back until scales are fixed.
+
+    columns: the mapping of vectors and tables. warm: the examples held during the warm-up; None
+    after it. recent: the newest inputs, to probe a proposed snapshot with.
+    """
 
     def __init__(self, options: Options, warms_up: bool = False) -> None:
-        """warms_up: something besides the inputs is fitted to the first examples too."""
-        check_limits(options, {"scale": (0.0, LARGEST_NUMBER), "max_features": (1, 1e6)})
+        """warms_up: whether something other than the inputs is fitted to the first examples, too."""
+        require_size(options)
         self.kind: str = options["input"]
         self.encoder: str = options["encoder"]
         self.size: int = options["size"]
         self.scale: float | None = options["scale"] or None
         self.limit: int = options["max_features"]
-        if self.kind not in ("text", "vector", "table"):
-            raise ValueError(f"option 'input' must be text, vector or table, not {self.kind!r}")
-        if self.kind == "vector" and self.size < 1:
-            raise ValueError("a model of vectors needs option 'size': how many numbers an instance has")
         self.columns = self._no_columns()
         scaled = self.kind == "text" or self.scale is not None
         self.warm: list[Example] | None = [] if warms_up or not scaled else None
@@ -51,7 +70,11 @@ class Inputs:
 
     @property
     def subtracts(self) -> bool:
-        """Not once examples decide how others are seen: by the scales fitted to them, by a table's last free column."""
+        """Whether examples can be subtracted.
+
+        False once examples decide how others are read: by scales fitted to them, or because a
+        table has no free column left.
+        """
         if self.kind == "text" or self.warm is not None:
             return True
         full = self.kind == "table" and len(self.columns.columns) >= self.limit
@@ -62,13 +85,13 @@ class Inputs:
         return TEXT_WIDTH if self.kind == "text" else self.columns.width
 
     def epoch(self) -> str:
-        """Names the mapping from bytes to features."""
+        """The name of the mapping from bytes to features."""
         if self.kind == "text":
             return text_epoch(self.encoder)
         return f"{self.kind}-warming" if self.warm is not None else f"{self.kind}-{self.columns.epoch()}"
 
     def features(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
-        """int8 [B, D] by the columns there are."""
+        """Features int8 [B, D] of the present columns."""
         if self.kind == "text":
             return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
         if self.kind == "vector":
@@ -79,9 +102,9 @@ class Inputs:
     # examples
 
     def take(self, examples: Sequence[Example]) -> list[Example]:
-        """Take note of examples; returns those whose features are fixed now, and can be counted.
+        """Read examples and return those whose features are fixed now, so that they can be counted.
 
-        None during the warm-up; with the one that ends it, all that were kept.
+        During the warm-up that is none of them; the example that ends it returns all that were held.
         """
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
         if self.warm is None:
@@ -91,12 +114,12 @@ class Inputs:
         self.warm = [*self.warm, *examples[:room]]
         if len(self.warm) < WARM_UP:
             return []
-        kept, self.warm = self.fitted(), None
+        held, self.warm = self.refit_columns(), None
         self._admit_each(examples[room:])
-        return [*kept, *examples[room:]]
+        return [*held, *examples[room:]]
 
     def drop(self, examples: Sequence[Example]) -> list[Example]:
-        """Forget examples; returns those that were counted, and must be subtracted."""
+        """Forget examples and return those that were counted, and must be subtracted."""
         erased = {example.features for example in examples}
         self.recent = [features for features in self.recent if features not in erased]
         if self.warm is None:
@@ -105,12 +128,12 @@ class Inputs:
         self.warm = [example for example in self.warm if example.offset not in gone]
         return []
 
-    def fitted(self) -> list[Example]:
-        """The examples of the warm-up, with the columns that they alone make."""
-        kept = self.warm or []
+    def refit_columns(self) -> list[Example]:
+        """The examples of the warm-up, after columns were fitted to them alone."""
+        held = self.warm or []
         self.columns = self._no_columns()
-        self._admit([example.features for example in kept])
-        return kept
+        self._admit([example.features for example in held])
+        return held
 
     def _no_columns(self) -> Columns:
         columns = Columns(self.kind == "table" or self.size <= BUMPS_UP_TO, self.limit)
@@ -119,7 +142,7 @@ class Inputs:
         return columns
 
     def _admit_each(self, examples: Sequence[Example]) -> None:
-        for example in examples:  # one by one: a new column's scale must not depend on where a batch was cut
+        for example in examples:  # one by one: a column's scale must not depend on where batches end
             self._admit([example.features])
 
     def _admit(self, inputs: Sequence[bytes]) -> None:
@@ -134,7 +157,7 @@ class Inputs:
     # state
 
     def fingerprint(self, digest: Callable[[Sequence[str] | None], bytes]) -> str:
-        """sha256 of what was learned: the examples of the warm-up, then the sums as `digest(names of features)`."""
+        """sha256 of the examples of the warm-up, then of `digest(feature names)` of the sums."""
         seen = hashlib.sha256(self.epoch().encode() if self.kind == "text" else self.kind.encode())
         if self.warm is None:
             seen.update(digest(None if self.kind == "text" else self.columns.names))
@@ -144,16 +167,16 @@ class Inputs:
         return seen.hexdigest()
 
     def mapping(self) -> dict[str, Any]:
-        """What predicting needs of it, as JSON."""
+        """The part of its state that prediction needs, as JSON."""
         columns = [[c.name, c.number, c.exponent, c.centre] for c in self.columns.columns]
         return {"columns": columns, "warm": self.warm is not None}
 
     def memory(self) -> dict[str, Any]:
-        """What learning on needs besides, as JSON."""
-        kept = (
+        """The rest of its state, which learning needs, as JSON."""
+        held = (
             None if self.warm is None else [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm]
         )
-        return {"warm": kept, "recent": [features.hex() for features in self.recent]}
+        return {"warm": held, "recent": [features.hex() for features in self.recent]}
 
     def restore(self, mapping: dict[str, Any], memory: dict[str, Any] | None) -> None:
         bumps = self.columns.bumps

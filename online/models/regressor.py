@@ -2,12 +2,16 @@
 
     bytes -> features int8 [B, D] -> sums (learn) -> solved ridge (publish) -> number, (low, high) (predict)
 
-A target is quantised once, like a feature: q = clip(rint(y * 2^exponent) - centre, -2^20, 2^20), where the scale is
-declared (`target_scale`) or frozen from the first 200 examples: 95 % of their targets lie within 2^12..2^13 of their
-median, so that a quantum is at most 1/4096 of that spread, and there is room for 128 times as much.
+A target is quantised once, like a feature: q = clip(rint(y * 2^exponent) - centre, -2^20, 2^20). The
+scale is declared (`target_scale`) or fitted to the first 200 examples: 95 % of their targets lie
+within 2^12..2^13 of their median, so a quantum is at most 1/4096 of that spread, and targets 128
+times as far away still fit.
 
-The whole memory is one integer matrix: the moments M = sum z z^T over z = (1, q, x_1 .. x_D), in int64. It holds the
-count, the sums, sum q^2, sum x q and the Gram matrix; it neither knows an order nor a batch, and subtracts.
+The whole memory is one integer matrix, the moments M = sum z z^T over z = (1, q, x_1 .. x_D), in
+int64. It contains the count, the sums, sum q^2, sum x q and the Gram matrix; it does not depend on
+order or batches, and examples are subtracted from it.
+
+Shapes: B examples, D features, E = D + 1, R candidate ridges.
 """
 
 from __future__ import annotations
@@ -17,12 +21,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import (
+from online.models import inputs
+from online.models.contract import (
     LARGEST_NUMBER,
     Answer,
     BadExample,
@@ -30,33 +35,45 @@ from online.models import (
     Options,
     Part,
     State,
-    check_limits,
-    inputs,
-    number_of,
-    packed,
-    take,
-    unpacked,
+    pack_json,
+    parse_number,
+    unpack_json,
 )
-from online.models.encoder import Column, number_column
-from online.models.rows import check_features
+from online.models.encoders.columns import Column, make_number_column
+from online.models.example_checks import check_features
+from online.models.options import Option, resolve
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 else:
-    from online.models.lazily import torch
+    from online.models.lazy_torch import torch
 
-FINER_BITS = 7  # of a target beside a feature
-TARGET_LIMIT = 2**20  # quanta; 2^40 a square, so that int64 holds 8 million examples even if all lie at the limit
+FINER_BITS = 7  # by which a target is quantised more finely than a feature
+TARGET_LIMIT = 2**20  # quanta; squares reach 2^40, so int64 holds 8 million examples at the limit
 EXACT_ROWS = 4_096  # 2^40 * rows < 2^53: exact in float64 up to here
-RIDGES = np.logspace(4, -8, 97)  # of the mean eigenvalue: tried from the strongest down
-ROUNDING = 1 / 12  # variance of what quantising a target adds, in quanta^2: no model explains that
+RIDGES = np.logspace(4, -8, 97)  # shares of the mean eigenvalue, tried from the strongest down
+ROUNDING = 1 / 12  # variance that quantisation adds to a target, in quanta^2: no model explains it
 
-OPTIONS: dict[str, Any] = {
-    **inputs.OPTIONS,
-    "target_scale": 0.0,  # targets lie in [-target_scale, target_scale]; 0: fitted to the first 200 examples
-    "level": 0.9,  # how often the right number should lie within the interval
-}
+OPTIONS = (
+    *inputs.OPTIONS,
+    Option(
+        "target_scale",
+        0.0,
+        "Targets lie in [-target_scale, target_scale]; 0: fitted to the first 200 examples. "
+        "Declare it if you know it, for the same reasons as scale.",
+        low=0.0,
+        high=LARGEST_NUMBER,
+    ),
+    Option(
+        "level",
+        0.9,
+        "How often the right number should lie within the interval. Raise it for wider, safer intervals.",
+        unit="probability",
+        above=0.0,
+        below=1.0,
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +93,7 @@ class Ridge:
         return int(self.scalars[0])
 
     def predict(self, x_BD: NDArray[np.int8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Means and standard deviations, [B]. Features that it does not know yet are left out."""
+        """Means and standard deviations, [B]. Features newer than the weights are left out."""
         count, intercept, noise, _ = self.scalars
         away_BD = x_BD[:, : len(self.mean)] - self.mean
         leverage_B = ((away_BD @ self.spread) ** 2).sum(1)
@@ -84,15 +101,14 @@ class Ridge:
 
 
 class Regressor:
+    """A regression model on exact statistics. Implements `contract.Model`."""
+
     def __init__(self, options: Options, device: str = "cpu") -> None:
-        self.options = take(options, OPTIONS)
-        if not 0 < self.options["level"] < 1:
-            raise ValueError(f"option 'level' must lie between 0 and 1, not {self.options['level']}")
-        check_limits(self.options, {"target_scale": (0.0, LARGEST_NUMBER)})
+        self.options = resolve(options, OPTIONS)
         self.device = device
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
-        self.target = self._target_of([])
-        self._moments: Tensor | None = None  # made when something is counted, or asked for
+        self.target = self._fit_target([])
+        self._moments: Tensor | None = None  # created at the first access
         self._ridge: Ridge | None = None
 
     @property
@@ -106,32 +122,35 @@ class Regressor:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        untouched = self._ridge is None and self._moments is None and not self.inputs.warm
-        ridge = None if untouched else self._solved()
+        is_empty = self._ridge is None and self._moments is None and not self.inputs.warm
+        ridge = None if is_empty else self._solved()
         if ridge is None or not ridge.count:
             return [Answer(None, ()) for _ in inputs]
         mean_B, deviation_B = ridge.predict(self.inputs.features(inputs))
         return [self._answer(ridge, mean, deviation) for mean, deviation in zip(mean_B, deviation_B, strict=True)]
 
     def _answer(self, ridge: Ridge, mean: float, deviation: float) -> Answer:
-        if ridge.count < 2:  # one number says nothing about how far others are
+        if ridge.count < 2:  # one target says nothing about the spread
             return Answer(repr(self._number(mean)), ())
         reach = student_t(self.options["level"], ridge.count - 1) * deviation
         return Answer(repr(self._number(mean)), (), interval=(self._number(mean - reach), self._number(mean + reach)))
 
     def _quanta(self, label: str) -> int:
-        scaled = np.rint(np.ldexp(number_of(label), self.target.exponent)) - float(self.target.centre)
+        scaled = np.rint(np.ldexp(parse_number(label), self.target.exponent)) - float(self.target.centre)
         return int(np.clip(scaled, -TARGET_LIMIT, TARGET_LIMIT))
 
     def _number(self, quanta: float) -> float:
-        """On the grid of the targets: the last digits of a sum over features, which a batch may change, are not told."""
+        """The number on the grid of the targets.
+
+        The last digits of a sum over features depend on the batch, so they are not reported.
+        """
         whole = round(max(-16 * TARGET_LIMIT, min(16 * TARGET_LIMIT, quanta)))
         return math.ldexp(whole + self.target.centre, -self.target.exponent)
 
     def _solved(self) -> Ridge:
         if self._ridge is None:
             if self.inputs.warm is not None:
-                self._count_anew(self.inputs.fitted())
+                self._recount(self.inputs.refit_columns())
             self._ridge = solve(self.moments)
         return self._ridge
 
@@ -143,7 +162,7 @@ class Regressor:
         warming = self.inputs.warm is not None
         fixed = self.inputs.take(examples)
         if warming:
-            self._count_anew(fixed)
+            self._recount(fixed)
         else:
             self._count(fixed, times=1)
 
@@ -157,24 +176,24 @@ class Regressor:
 
     def _check(self, example: Example) -> None:
         if example.kind == "reward":
-            raise BadExample("a regressor cannot learn a reward: it says how good a number was, not what was right")
+            raise BadExample("a regressor learns from the right numbers, not from rewards; send a label")
         if example.kind != "label":
             raise BadExample(f"a regressor learns labels, not a {example.kind}")
         try:
-            number_of(example.label)
+            parse_number(example.label)
         except ValueError as error:
             raise BadExample(str(error)) from None
         check_features(example.features, self.inputs.kind, self.inputs.size)
 
-    def _count_anew(self, examples: Sequence[Example]) -> None:
-        self.target = self._target_of(examples[: inputs.WARM_UP])
+    def _recount(self, examples: Sequence[Example]) -> None:
+        self.target = self._fit_target(examples[: inputs.WARM_UP])
         self._moments = None
         self._count(examples, times=1)
 
-    def _target_of(self, examples: Sequence[Example]) -> Column:
+    def _fit_target(self, examples: Sequence[Example]) -> Column:
         scale = self.options["target_scale"] or None
-        numbers = [number_of(example.label) for example in examples] or [0.0]
-        column = number_column("target", numbers, scale)
+        numbers = [parse_number(example.label) for example in examples] or [0.0]
+        column = make_number_column("target", numbers, scale)
         return Column("target", True, column.exponent + FINER_BITS, column.centre << FINER_BITS)
 
     @property
@@ -186,7 +205,7 @@ class Regressor:
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
         more = 2 + self.inputs.width - len(self.moments)
-        if more > 0:  # features that were zero in every example so far
+        if more > 0:  # new features, which were zero in all examples so far
             self._moments = torch.nn.functional.pad(self.moments, (0, more, 0, more))
         for start in range(0, len(examples), EXACT_ROWS):
             chunk = examples[start : start + EXACT_ROWS]
@@ -202,7 +221,7 @@ class Regressor:
         return self.inputs.fingerprint(self._digest)
 
     def _digest(self, names: Sequence[str] | None) -> bytes:
-        """sha256 over the target's scale and the moments, in the order of the columns' names; zeros are left out."""
+        """sha256 over the target's scale and the moments, in the order of column names, without zeros."""
         moments = self.moments.cpu().numpy()
         seen = hashlib.sha256(f"{self.target.exponent} {self.target.centre}".encode())
         if names is not None:
@@ -214,10 +233,10 @@ class Regressor:
         return seen.digest()
 
     def drifted(self, label: str | None, since: int) -> None:
-        """It has no windows to shorten."""
+        """Do nothing: a regressor has no windows."""
 
     def facts(self) -> Mapping[str, float]:
-        """noise: how far a target lies from what is predicted, as a standard deviation in the target's own unit."""
+        """noise: standard deviation of targets around predictions, in the target's own unit."""
         noise = float(self._solved().scalars[2])
         return {"noise": math.ldexp(math.sqrt(noise), -self.target.exponent)}
 
@@ -226,34 +245,34 @@ class Regressor:
 
     def state(self, serving_only: bool = False) -> State:
         ridge = self._solved()
-        meta = packed({"target": [self.target.exponent, self.target.centre], **self.inputs.mapping()})
+        meta = pack_json({"target": [self.target.exponent, self.target.centre], **self.inputs.mapping()})
         solved = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
         parts = {"weights": Part({**solved, "meta": meta}, serving=True)}
         if not serving_only:
-            sums = {"moments": self.moments.cpu().numpy().copy(), "memory": packed(self.inputs.memory())}
+            sums = {"moments": self.moments.cpu().numpy().copy(), "memory": pack_json(self.inputs.memory())}
             parts["statistics"] = Part(sums, serving=False)
         return parts
 
     def restore(self, state: State) -> None:
         solved = state["weights"].tensors
-        meta = unpacked(solved["meta"])
+        meta = unpack_json(solved["meta"])
         self.target = Column("target", True, *meta["target"])
         self._ridge = Ridge(*(solved[field.name] for field in fields(Ridge)))
         tensors = state["statistics"].tensors if "statistics" in state else None
         if tensors is not None:
             self._moments = torch.from_numpy(tensors["moments"].copy()).to(self.device)
-        self.inputs.restore(meta, None if tensors is None else unpacked(tensors["memory"]))
+        self.inputs.restore(meta, None if tensors is None else unpack_json(tensors["memory"]))
 
 
 def solve(moments: Tensor) -> Ridge:
-    """Ridge regression on centred features, its strength by maximum evidence (MacKay 1992).
+    """Solve ridge regression on centred features; maximum evidence chooses the ridge (MacKay 1992).
 
-    With the eigenvalues s of the scatter matrix S and c = sum (x - mean) (q - mean q), for every strength r that is
-    tried, the prior N(0, noise / r) gives
+    With the eigenvalues s of the scatter matrix S and c = sum (x - mean) (q - mean q), for every
+    candidate ridge r the prior N(0, noise / r) gives
 
         R(r) = sum (q - mean q)^2 - c^T (S + r I)^-1 c        -2 log evidence = (n - 1) log R + sum log(1 + s / r)
 
-    and noise = R / (n - 1). All of it comes from the sums: one eigendecomposition in float64, O(D^3).
+    and noise = R / (n - 1). Everything comes from the sums: one eigendecomposition in float64, O(D^3).
     """
     m = moments.to(torch.float64)
     count = float(m[0, 0])
@@ -262,7 +281,7 @@ def solve(moments: Tensor) -> Ridge:
     s_D, turn_DD = torch.linalg.eigh(scatter_EE[1:, 1:])
     s_D = s_D.clamp(min=0.0)
     c_D = turn_DD.T @ scatter_EE[1:, 0]
-    used = int((m.diagonal()[2:] > 0).sum())  # columns whose examples were all taken back must not count
+    used = int((m.diagonal()[2:] > 0).sum())  # columns whose examples were all retracted must not count
     ridges_R = torch.from_numpy(RIDGES).to(m.device) * max(float(s_D.sum()) / max(used, 1), 1.0)
     left_R = scatter_EE[0, 0] - (c_D**2 / (s_D + ridges_R[:, None])).sum(1)
     left_R = left_R.clamp(min=max(count, 1.0) * ROUNDING)

@@ -1,7 +1,8 @@
-"""Any river classifier under our contract: one by one, in order, on tables.
+"""Any river classifier under our contract: it learns one example at a time, in order, from tables.
 
-River's own persistence is pickle, so its state is trusted only when it carries the HMAC of this installation's key:
-a file somebody else wrote is refused before a byte of it is unpickled, and no caller can send one.
+River persists its models by pickle, so a state is trusted only if it carries the HMAC of this
+installation's key: a file from elsewhere is refused before any of it is unpickled, and no caller can
+send one.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from online.models import (
+from online.models.contract import (
     Answer,
     BadExample,
     Candidate,
@@ -25,68 +26,103 @@ from online.models import (
     Part,
     State,
     new_revision,
-    packed,
-    take,
-    unpacked,
+    pack_json,
+    unpack_json,
 )
-from online.models.encoder import parse_row
+from online.models.encoders.values import parse_row
+from online.models.options import KEY, Option, resolve
+from online.schemas.events import is_positive
 
 PROBES = 8
 LARGEST = 1e100
-OPTIONS: dict[str, Any] = {
-    "estimator": "softmax",  # a name in NAMED, or a place inside river such as "naive_bayes.GaussianNB"
-    "params": {},  # its keyword arguments
-    "scale": True,  # put preprocessing.StandardScaler before it
-    "key": "",  # hex; signs the state (the learner and the server fill it in from the state folder)
-}
+LONGEST_TEXT = 200  # characters of an untrusted parameter
+OPTIONS = (
+    Option(
+        "estimator",
+        "softmax",
+        "A short name (logistic, softmax, ftrl, hat, arf, srp, knn) or a place inside river, such as naive_bayes.GaussianNB.",
+    ),
+    Option("params", {}, "Keyword arguments of the estimator, as river documents them."),
+    Option("scale", True, "Put river's StandardScaler in front of it. Turn it off for trees and counts."),
+    KEY,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A classifier by a short name. part: the parameter that is an object of river's own, and what is made for it."""
+class EstimatorSpec:
+    """A river class and its usual parameters.
+
+    part: a parameter that is itself an object of river, and how to build that.
+    """
 
     place: str
     params: Mapping[str, Any] = field(default_factory=dict)
-    part: "tuple[str, Named] | None" = None
+    part: "tuple[str, EstimatorSpec] | None" = None
 
 
 NAMED = {
-    "logistic": Named("linear_model.LogisticRegression"),
-    "softmax": Named("linear_model.SoftmaxRegression"),
-    "ftrl": Named("linear_model.LogisticRegression", part=("optimizer", Named("optim.FTRLProximal", {"alpha": 0.1}))),
-    "hat": Named("tree.HoeffdingAdaptiveTreeClassifier", {"grace_period": 50, "delta": 0.01}),
-    "arf": Named("forest.ARFClassifier"),
-    "srp": Named("ensemble.SRPClassifier"),
+    "logistic": EstimatorSpec("linear_model.LogisticRegression"),
+    "softmax": EstimatorSpec("linear_model.SoftmaxRegression"),
+    "ftrl": EstimatorSpec(
+        "linear_model.LogisticRegression", part=("optimizer", EstimatorSpec("optim.FTRLProximal", {"alpha": 0.1}))
+    ),
+    "hat": EstimatorSpec("tree.HoeffdingAdaptiveTreeClassifier", {"grace_period": 50, "delta": 0.01}),
+    "arf": EstimatorSpec("forest.ARFClassifier"),
+    "srp": EstimatorSpec("ensemble.SRPClassifier"),
     # exact search: river's own default, a graph, is not the same in every run
-    "knn": Named("neighbors.KNNClassifier", part=("engine", Named("neighbors.LazySearch", {"window_size": 500}))),
+    "knn": EstimatorSpec(
+        "neighbors.KNNClassifier", part=("engine", EstimatorSpec("neighbors.LazySearch", {"window_size": 500}))
+    ),
 }
 
 
+def check_untrusted(options: Options) -> None:
+    """Raise ValueError unless the estimator is one of NAMED and its parameters are plain values."""
+    estimator, params = options.get("estimator", "softmax"), options.get("params", {})
+    if not isinstance(estimator, str) or estimator not in NAMED:
+        raise ValueError(f"option 'estimator' must be one of {', '.join(NAMED)}")
+    if not isinstance(params, dict) or not all(is_plain(value) for value in params.values()):
+        raise ValueError("option 'params' must contain only numbers, strings, true and false")
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a number, a boolean, None or a short text."""
+    short = isinstance(value, str) and len(value) <= LONGEST_TEXT
+    return value is None or isinstance(value, (bool, int, float)) or short
+
+
 class River:
+    """A river classifier. Implements `contract.Model`.
+
+    Drift detection inside an estimator, such as the ADWIN of `hat`, `arf` and `srp`, is river's own.
+    """
+
     subtracts = False
 
     def __init__(self, options: Options, device: str = "cpu") -> None:
-        self.options = take(options, OPTIONS)
+        self.options = resolve(options, OPTIONS)
         self.key = bytes.fromhex(self.options["key"]) or b"in memory only"
-        self.estimator = build(self.options["estimator"], self.options["params"], self.options["scale"])
+        self.estimator = build_estimator(self.options["estimator"], self.options["params"], self.options["scale"])
         self.recent: list[bytes] = []
         self.labels: set[str] = set()
-        self.names: set[str] = set()  # of the features it has learned from
+        self.names: set[str] = set()  # features that it has learned from
         self.revision = new_revision()
 
     def feature_epoch(self) -> str:
         return "table"
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        return [self._answer(features(data)) for data in inputs]
+        return [self._answer(to_river_row(data)) for data in inputs]
 
     def _answer(self, row: dict[str, Any]) -> Answer:
-        known = {name: value for name, value in row.items() if name in self.names}  # river adds the others to itself
+        known = {
+            name: value for name, value in row.items() if name in self.names
+        }  # river would add unknown ones to its state
         try:
             chances = self.estimator.predict_proba_one(known) if self.labels else {}
-        except (ArithmeticError, ValueError):  # numbers its formulas do not hold for: no answer, for this row alone
+        except (ArithmeticError, ValueError):  # numbers outside the domain of its formulas: abstain from this row alone
             return Answer(None, (), abstained=True)
-        # river sums over sets, in another order in every process: the last digits must not decide
+        # river sums over sets, whose order differs between processes: the last digits must not decide
         rounded = ((str(label), round(float(p), 12)) for label, p in chances.items())
         ranked = sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
         if not ranked:
@@ -107,31 +143,33 @@ class River:
             self._checked(example)
 
     def _checked(self, example: Example) -> dict[str, Any]:
-        if example.kind != "label" and not (example.kind == "reward" and example.reward >= 0.5):
+        if example.kind != "label" and not (example.kind == "reward" and is_positive(example.reward)):
             raise BadExample(
-                "a river classifier learns labels and rewards of at least 0.5; it cannot learn what was wrong"
+                "a river classifier learns labels and rewards of at least 0.5; it cannot learn from wrong answers"
             )
         if not example.label:
-            raise BadExample("there is no label to learn: the answer it refers to had none")
+            raise BadExample("there is no class to learn: the prediction it refers to had none")
         try:
-            row = features(example.features)
+            row = to_river_row(example.features)
         except (ValueError, AttributeError):
             raise BadExample("features that are not a JSON object") from None
-        huge = next((name for name, value in row.items() if abs(value) > LARGEST), None)
-        if huge is not None:
-            raise BadExample(f"{huge} is {row[huge]:g}: beyond {LARGEST:g} a running variance overflows, for good")
+        too_large = next((name for name, value in row.items() if abs(value) > LARGEST), None)
+        if too_large is not None:
+            raise BadExample(
+                f"{too_large} is {row[too_large]:g}: numbers beyond {LARGEST:g} make a running variance overflow for good"
+            )
         return row
 
     def unlearn(self, examples: Sequence[Example]) -> None:
-        raise NotImplementedError("a river model cannot subtract: subtracts is False")
+        raise NotImplementedError("a river model cannot subtract; replay the log instead (subtracts is False)")
 
     def fingerprint(self) -> str:
         seen = hashlib.sha256()
-        walk(self.estimator, seen.update, set())
+        hash_content(self.estimator, seen.update, set())
         return seen.hexdigest()
 
     def drifted(self, label: str | None, since: int) -> None:
-        """It has no windows to shorten."""
+        """Do nothing: a river model has no windows that we control."""
 
     def facts(self) -> Mapping[str, float]:
         return {}
@@ -147,12 +185,12 @@ class River:
             "recent": [r.hex() for r in self.recent],
             "hmac": self._sign(data),
         }
-        tensors = {"estimator": np.frombuffer(data, np.uint8), "meta": packed(meta)}
+        tensors = {"estimator": np.frombuffer(data, np.uint8), "meta": pack_json(meta)}
         return {"estimator": Part(tensors, serving=True, revision=self.revision)}
 
     def restore(self, state: State) -> None:
         tensors = state["estimator"].tensors
-        data, meta = tensors["estimator"].tobytes(), unpacked(tensors["meta"])
+        data, meta = tensors["estimator"].tobytes(), unpack_json(tensors["meta"])
         if not hmac.compare_digest(meta["hmac"], self._sign(data)):
             raise ValueError("this river state was not written by this installation: its signature does not match")
         self.estimator = pickle.loads(data)
@@ -164,56 +202,65 @@ class River:
         return hmac.new(self.key, data, hashlib.sha256).hexdigest()
 
 
-def build(name: str, params: Mapping[str, Any], scale: bool) -> Any:
-    """The river classifier called `name`, e.g. "arf" or "forest.ARFClassifier". Raises ValueError that says why not."""
+def build_estimator(name: str, params: Mapping[str, Any], scale: bool) -> Any:
+    """Build the river classifier `name`, e.g. "arf" or "forest.ARFClassifier".
+
+    Raises ValueError that says why it cannot be built.
+    """
     from river import base, multiclass, preprocessing
 
-    named = NAMED.get(name) or Named(name)
-    made = at_place(named.place)
-    if not (isinstance(made, type) and issubclass(made, base.Classifier)):
-        raise ValueError(f"river's {named.place} is not a classifier")
-    estimator = create(named, params)
-    if not estimator._multiclass:  # knows yes and no alone: one of it per label
+    spec = NAMED.get(name) or EstimatorSpec(name)
+    found = import_from_river(spec.place)
+    if not (isinstance(found, type) and issubclass(found, base.Classifier)):
+        raise ValueError(f"river's {spec.place} is not a classifier")
+    estimator = build_part(spec, params)
+    if not estimator._multiclass:  # binary: use one per class
         estimator = multiclass.OneVsRestClassifier(estimator)
     return preprocessing.StandardScaler() | estimator if scale else estimator
 
 
-def create(named: Named, params: Mapping[str, Any]) -> Any:
-    """`named` with `params` over its own; those that its part takes go to the part. Seeded, where it draws."""
-    made = at_place(named.place)
+def build_part(spec: EstimatorSpec, params: Mapping[str, Any]) -> Any:
+    """Build a river object with `params` over its usual ones; those of its part go to the part.
+
+    A class with a parameter `seed` gets seed 0, so that the same log grows the same forest.
+    """
+    found = import_from_river(spec.place)
     own = dict(params)
     parts = {}
-    if named.part is not None:
-        parameter, part = named.part
-        theirs = {name: own.pop(name) for name in inspect.signature(at_place(part.place)).parameters if name in own}
-        parts = {parameter: create(part, theirs)}
-    seeded = {"seed": 0} if "seed" in inspect.signature(made).parameters else {}  # the same log, the same forest
+    if spec.part is not None:
+        parameter, part = spec.part
+        theirs = {
+            name: own.pop(name) for name in inspect.signature(import_from_river(part.place)).parameters if name in own
+        }
+        parts = {parameter: build_part(part, theirs)}
+    seeded = {"seed": 0} if "seed" in inspect.signature(found).parameters else {}
     try:
-        return made(**seeded | dict(named.params) | parts | own)
+        return found(**seeded | dict(spec.params) | parts | own)
     except TypeError as error:
-        raise ValueError(f"river's {named.place} does not take these params: {error}") from None
+        raise ValueError(f"river's {spec.place} does not take these params: {error}") from None
 
 
-def at_place(place: str) -> Any:
+def import_from_river(place: str) -> Any:
+    """The attribute of river at "module.Name". Raises ValueError if there is none."""
     module, _, attribute = place.rpartition(".")
     try:
         return getattr(importlib.import_module(f"river.{module}"), attribute)
     except (ImportError, AttributeError):
         raise ValueError(
-            f"river has no {place!r}; give a name ({', '.join(NAMED)}) or a place inside river such as 'forest.ARFClassifier'"
+            f"river has no {place!r}; use a short name ({', '.join(NAMED)}) or a place inside river such as 'forest.ARFClassifier'"
         ) from None
 
 
-def features(data: bytes) -> dict[str, Any]:
-    """A row for river: numbers as they are, a category as `name=value`: 1."""
+def to_river_row(data: bytes) -> dict[str, Any]:
+    """A row for river: numbers unchanged, a category as `name=value`: 1."""
     return {
         (k if isinstance(v, float) else f"{k}={v}"): (v if isinstance(v, float) else 1.0)
         for k, v in parse_row(data).items()
     }
 
 
-def walk(value: Any, update: Any, inside: set[int]) -> None:
-    """Feed every number and name reachable from `value` to `update`, in an order that depends on the content alone."""
+def hash_content(value: Any, update: Any, inside: set[int]) -> None:
+    """Pass every number and name reachable from `value` to `update`, in an order set by content alone."""
     if value is None or isinstance(value, (bool, int, float, str, bytes, complex)):
         update(repr(value).encode())
     elif isinstance(value, np.ndarray):
@@ -223,16 +270,17 @@ def walk(value: Any, update: Any, inside: set[int]) -> None:
     else:
         inside.add(id(value))
         update(type(value).__qualname__.encode())
-        for child in children(value):
-            walk(child, update, inside)
+        for child in list_children(value):
+            hash_content(child, update, inside)
         inside.discard(id(value))
 
 
-def children(value: Any) -> Iterable[Any]:
+def list_children(value: Any) -> Iterable[Any]:
+    """The parts of a value, in an order set by content alone."""
     if isinstance(value, dict) or hasattr(value, "items"):
         unseeded = (
             "_rng" if isinstance(value, dict) and value.get("seed", 0) is None else None
-        )  # river's distributions: never used to learn
+        )  # of river's distributions: never used to learn
         kept = sorted((pair for pair in value.items() if pair[0] != unseeded), key=lambda pair: repr(pair[0]))
         return [child for key, item in kept for child in (repr(key), item)]
     if isinstance(value, (set, frozenset)):

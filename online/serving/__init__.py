@@ -1,1 +1,1 @@
-"""A process that answers and remembers; it never trains."""
+"""The process that answers requests and records them. It never trains a model."""

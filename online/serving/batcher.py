@@ -1,14 +1,15 @@
-"""Many single requests -> one model call, and one transaction of prediction rows.
+"""Micro-batches: many single requests become one model call and one transaction of rows.
 
-    submit --queue--> [everything that waits, up to max_batch] -> one snapshot -> model.predict -> rows -> answers
-                                                                 (one call for each version that somebody asked for)
+    ask --queue--> [all that wait, up to max_batch] -> one snapshot -> model.predict -> rows -> answers
+                                                       (one call for each requested version)
 
-While one batch is being committed the next one gathers: batches grow with the load and are of one when it is quiet, and
-nobody ever waits for company. No more than a bounded number wait; whose time is over before their turn comes is dropped
-before the model is called.
+While one batch is committed the next one gathers. Batches grow with the load and hold one request
+when it is low; no request waits for others to come. The queue is bounded, and a request whose
+deadline has passed is dropped before the model is called.
 
-What a batch prediction job asks has a lane of its own: it is answered when no person waits, however long that takes, and
-alone, so that its answers depend on nobody's company.
+Requests of batch prediction jobs have a queue of their own. They are answered when no interactive
+request waits, however long that takes, and one at a time, so that their answers do not depend on
+other requests.
 """
 
 import asyncio
@@ -20,35 +21,41 @@ from typing import Protocol
 
 from online.errors import DeadlineExceeded, EncoderMoved, Overloaded
 from online.models import Answer, Encoder
-from online.serving.live import Served
+from online.serving.versions import ServedVersion
+from online.telemetry import Metrics
 
 Rows = list[dict[str, object]]
+MakeRows = Callable[[ServedVersion, Sequence[Answer]], Rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request's encoded instances.
+class PendingRequest:
+    """The encoded instances of one request, waiting for their answers.
 
-    encoder: that made the inputs, and must be that of the version that answers. keys: what a policy that explores draws
-    with, one per instance; none for a dry run, like record, which makes the rows of the answers. recorded_by: name of
-    the encoder of the features in the rows. pinned: the version that is to answer; None for whatever is live by then.
-    at, until: when it came, and when its time is over, by the batcher's clock.
+    encoder: of the inputs; the version that answers must use the same one. keys: one per
+    instance, from which an exploring policy draws; None for a request that is not recorded.
+    make_rows: makes the rows to record; None records nothing. recorded_by: name of the encoder of
+    the features in the rows. pinned: the version that must answer; None for the live one.
+    arrived_at, deadline: by the batcher's clock.
     """
 
     inputs: Sequence[bytes]
     encoder: Encoder
     keys: Sequence[int | None]
-    record: Callable[[Served, Sequence[Answer]], Rows] | None
+    make_rows: MakeRows | None
     recorded_by: str
-    pinned: Served | None
-    at: float
-    until: float
-    done: "asyncio.Future[tuple[Served, list[Answer]]]"
+    pinned: ServedVersion | None
+    arrived_at: float
+    deadline: float
+    result: "asyncio.Future[tuple[ServedVersion, list[Answer]]]"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """max_batch: instances in one call; max_waiting: instances in the queue; timeout_s: the longest wait in it."""
+    """The bounds of a batcher.
+
+    max_batch: instances in one call. max_waiting: instances in the queue. timeout_s: longest wait in it.
+    """
 
     max_batch: int
     max_waiting: int
@@ -56,134 +63,176 @@ class Limits:
 
 
 class Observer(Protocol):
-    """Is told of every micro-batch: of people's how many instances and how long the first waited; how long the model worked."""
+    """Is called for every micro-batch."""
 
-    def gathered(self, size: int, waited_s: float, still_waiting: int) -> None: ...
+    def gathered(self, size: int, waited_s: float, still_waiting: int) -> None:
+        """Interactive requests were gathered: how many instances, and how long the first one waited."""
 
-    def computed(self, seconds: float) -> None: ...
+    def computed(self, seconds: float) -> None:
+        """The model has worked for this time."""
+
+
+class BatchMetrics:
+    """Observes micro-batches of one model as Prometheus metrics."""
+
+    def __init__(self, metrics: Metrics, model: str) -> None:
+        self.size, self.waited = metrics.batch_instances.labels(model), metrics.wait_seconds.labels(model)
+        self.waiting, self.compute = metrics.waiting_instances.labels(model), metrics.compute_seconds.labels(model)
+
+    def gathered(self, size: int, waited_s: float, still_waiting: int) -> None:
+        self.size.observe(size)
+        self.waited.observe(waited_s)
+        self.waiting.set(still_waiting)
+
+    def computed(self, seconds: float) -> None:
+        self.compute.observe(seconds)
 
 
 class Batcher:
+    """Gathers the requests to one model and answers them in batches."""
+
     def __init__(
         self,
-        current: Callable[[], Served],
+        current: Callable[[], ServedVersion],
         write: Callable[[Rows, Set[str]], Awaitable[None]],
         limits: Limits,
         observer: Observer,
         clock: Callable[[], float],
     ) -> None:
+        """current: returns the live version. write: commits rows; its second argument names encoders."""
         self._current, self._write, self._limits = current, write, limits
         self._observer, self._clock = observer, clock
-        self._people: deque[Asked] = deque()
-        self._jobs: deque[Asked] = deque()  # answered when no person waits
-        self._waiting = 0  # instances of people
-        self._came = asyncio.Event()
+        self._interactive: deque[PendingRequest] = deque()
+        self._jobs: deque[PendingRequest] = deque()
+        self._waiting = 0  # instances in the interactive queue
+        self._arrival = asyncio.Event()
 
     async def ask(
         self,
         inputs: Sequence[bytes],
         encoder: Encoder,
         keys: Sequence[int | None],
-        record: Callable[[Served, Sequence[Answer]], Rows] | None,
+        make_rows: MakeRows | None,
         recorded_by: str,
-        pinned: Served | None = None,
-        of_a_job: bool = False,
-    ) -> tuple[Served, list[Answer]]:
-        """The answers of one version, given once their rows are committed. of_a_job: when no person waits, and alone.
+        pinned: ServedVersion | None = None,
+        from_job: bool = False,
+    ) -> tuple[ServedVersion, list[Answer]]:
+        """Return the answers of one version, once their rows are committed.
 
-        Raises EncoderMoved where the version that is live by now, or the store, takes another encoder's features; Overloaded
-        where too many wait already; DeadlineExceeded where its turn did not come in time.
+        The arguments are those of `PendingRequest`. from_job: answer when no interactive request
+        waits, without a deadline. Raises EncoderMoved if the live version, or the store, now uses
+        another encoder; Overloaded if the queue is full; DeadlineExceeded if the wait was too long.
         """
-        if not of_a_job and self._waiting and self._waiting + len(inputs) > self._limits.max_waiting:
-            raise Overloaded(f"{self._waiting} instances wait to be answered, the most that may (max_waiting)")
-        done = asyncio.get_running_loop().create_future()
-        at = self._clock()
-        until = math.inf if of_a_job else at + self._limits.timeout_s
-        asked = Asked(inputs, encoder, keys, record, recorded_by, pinned, at, until, done)
-        (self._jobs if of_a_job else self._people).append(asked)
-        self._waiting += 0 if of_a_job else len(inputs)
-        self._came.set()
-        return await asked.done
+        if not from_job and self._waiting and self._waiting + len(inputs) > self._limits.max_waiting:
+            raise Overloaded(
+                f"{self._waiting} instances wait for an answer already; at most {self._limits.max_waiting} may "
+                "(max_waiting); send the request again later"
+            )
+        result = asyncio.get_running_loop().create_future()
+        now = self._clock()
+        deadline = math.inf if from_job else now + self._limits.timeout_s
+        request = PendingRequest(inputs, encoder, keys, make_rows, recorded_by, pinned, now, deadline, result)
+        (self._jobs if from_job else self._interactive).append(request)
+        self._waiting += 0 if from_job else len(inputs)
+        self._arrival.set()
+        return await request.result
 
     async def run(self) -> None:
         """Answer until cancelled."""
         while True:
-            for served, batch in self._by_version(await self._gather()):
+            for served, batch in self._group_by_version(await self._gather()):
                 await self._answer(served, batch)
 
-    def _by_version(self, gathered: list[Asked]) -> list[tuple[Served, list[Asked]]]:
+    def _group_by_version(self, requests: list[PendingRequest]) -> list[tuple[ServedVersion, list[PendingRequest]]]:
         live = self._current()
-        if all(asked.pinned is None for asked in gathered):
-            return [(live, gathered)]
-        shares: dict[int, tuple[Served, list[Asked]]] = {}
-        for asked in gathered:
-            served = asked.pinned or live
-            shares.setdefault(id(served), (served, []))[1].append(asked)
-        return list(shares.values())
+        if all(request.pinned is None for request in requests):
+            return [(live, requests)]
+        groups: dict[int, tuple[ServedVersion, list[PendingRequest]]] = {}
+        for request in requests:
+            served = request.pinned or live
+            groups.setdefault(id(served), (served, []))[1].append(request)
+        return list(groups.values())
 
-    async def _gather(self) -> list[Asked]:
-        """Whoever waits, up to a batch; at least one. A job's turn comes when nobody does."""
+    async def _gather(self) -> list[PendingRequest]:
+        """Wait for requests. Returns up to a batch of interactive ones, or else one of a job."""
         while True:
-            await self._came.wait()
-            batch = self._people_waiting(self._clock()) or self._next_of_a_job()
-            if not self._people and not self._jobs:
-                self._came.clear()
+            await self._arrival.wait()
+            batch = self._take_interactive(self._clock()) or self._take_job()
+            if not self._interactive and not self._jobs:
+                self._arrival.clear()
             if batch:
                 return batch
 
-    def _people_waiting(self, now: float) -> list[Asked]:
-        batch, size = list[Asked](), 0
-        while self._people and size < self._limits.max_batch:
-            asked = self._people.popleft()
-            self._waiting -= len(asked.inputs)
-            if self._wanted(asked, now):
-                batch.append(asked)
-                size += len(asked.inputs)
+    def _take_interactive(self, now: float) -> list[PendingRequest]:
+        batch, size = list[PendingRequest](), 0
+        while self._interactive and size < self._limits.max_batch:
+            request = self._interactive.popleft()
+            self._waiting -= len(request.inputs)
+            if self._is_still_wanted(request, now):
+                batch.append(request)
+                size += len(request.inputs)
         if batch:
-            self._observer.gathered(size, now - batch[0].at, self._waiting)
+            self._observer.gathered(size, now - batch[0].arrived_at, self._waiting)
         return batch
 
-    def _next_of_a_job(self) -> list[Asked]:
+    def _take_job(self) -> list[PendingRequest]:
         while self._jobs:
-            asked = self._jobs.popleft()
-            if not asked.done.done():  # cancelled meanwhile
-                return [asked]
+            request = self._jobs.popleft()
+            if not request.result.done():  # the job was cancelled
+                return [request]
         return []
 
     @staticmethod
-    def _wanted(asked: Asked, now: float) -> bool:
-        """Nobody waits any more for what a caller left, or whose time is over."""
-        if asked.done.done():
+    def _is_still_wanted(request: PendingRequest, now: float) -> bool:
+        """False if the caller has gone, or the deadline has passed, which is reported to the caller."""
+        if request.result.done():
             return False
-        if now > asked.until:
-            asked.done.set_exception(DeadlineExceeded(f"no turn came in {now - asked.at:.1f} s (request_timeout_ms)"))
+        if now > request.deadline:
+            waited_s = now - request.arrived_at
+            request.result.set_exception(
+                DeadlineExceeded(f"the request waited {waited_s:.1f} s for the model, longer than request_timeout_ms")
+            )
             return False
         return True
 
-    async def _answer(self, served: Served, batch: list[Asked]) -> None:
+    async def _answer(self, served: ServedVersion, batch: list[PendingRequest]) -> None:
         try:
-            if any(asked.encoder is not served.encoder for asked in batch):
-                raise EncoderMoved("another version is live, with another encoder; try again")
-            started = self._clock()
-            answers = served.model.predict(
-                [features for asked in batch for features in asked.inputs],
-                [key for asked in batch for key in asked.keys],
-            )
-            self._observer.computed(self._clock() - started)
-            shares, rows, start = [], [], 0
-            for asked in batch:
-                shares.append(answers[start : start + len(asked.inputs)])
-                start += len(asked.inputs)
-                rows += asked.record(served, shares[-1]) if asked.record else []
+            shares = self._predict(served, batch)
+            rows = [
+                row
+                for request, answers in zip(batch, shares, strict=True)
+                if request.make_rows
+                for row in request.make_rows(served, answers)
+            ]
             if rows:
-                await self._write(rows, {asked.recorded_by for asked in batch if asked.record})
-        except Exception as error:  # whoever caused it must not be a trouble to the others
-            if len(batch) > 1:
-                for asked in batch:
-                    await self._answer(asked.pinned or self._current(), [asked])
-            elif not batch[0].done.done():
-                batch[0].done.set_exception(error)
+                await self._write(rows, {request.recorded_by for request in batch if request.make_rows})
+        except Exception as error:  # of one request, most likely: it must not fail the others
+            await self._answer_alone(batch, error)
             return
-        for asked, share in zip(batch, shares, strict=True):
-            if not asked.done.done():  # a caller may have gone away
-                asked.done.set_result((served, share))
+        for request, answers in zip(batch, shares, strict=True):
+            if not request.result.done():  # the caller may have gone
+                request.result.set_result((served, answers))
+
+    def _predict(self, served: ServedVersion, batch: list[PendingRequest]) -> list[list[Answer]]:
+        """The answers to each request, from one call of the model."""
+        if any(request.encoder is not served.encoder for request in batch):
+            raise EncoderMoved("another version is live, with another encoder; try again")
+        started = self._clock()
+        answers = served.model.predict(
+            [features for request in batch for features in request.inputs],
+            [key for request in batch for key in request.keys],
+        )
+        self._observer.computed(self._clock() - started)
+        shares, start = [], 0
+        for request in batch:
+            shares.append(answers[start : start + len(request.inputs)])
+            start += len(request.inputs)
+        return shares
+
+    async def _answer_alone(self, batch: list[PendingRequest], error: Exception) -> None:
+        """After an error: answer each request by itself, or fail the only one."""
+        if len(batch) > 1:
+            for request in batch:
+                await self._answer(request.pinned or self._current(), [request])
+        elif not batch[0].result.done():
+            batch[0].result.set_exception(error)

@@ -1,15 +1,14 @@
-"""The snapshot being served: watched for, loaded aside, swapped in by one assignment.
+"""The version being served: watched for, loaded in a thread, swapped in by one assignment.
 
-    LIVE changes --bell--> load and verify in a thread --> self.current = new --> whoever waited for its offset wakes
+LIVE changes --wakeup--> load and verify in a thread --> self.current = new --> waiting requests go on
 
-A request takes `current` once and keeps it to its end. A version that is damaged or cannot predict is never swapped in.
+A request takes `current` once and keeps it to its end. A version that is damaged or cannot predict
+is never swapped in. Other versions can be requested as well: those with a label, the previous one,
+and as many of the newest as the settings keep. They are in `available`, which is replaced as a whole.
 
-Other versions may be asked for beside it: those with a label, the one before, and as many of the newest as are to be
-kept. They stand in `available`, which is replaced as a whole too.
-
-`current` answers with the encoder it was learned with. `made` is what a version must be made by to be the next one, as
-the store has it: features are recorded by its encoder. Between a change of encoder and the first version that has learned
-with it the two differ.
+`current` answers with the encoder it was learned with. `encoder_config` is what the next version
+must be created with, and its encoder computes the features that are recorded. The two differ between a
+change of the encoder and the first version that was learned with the new one.
 """
 
 import asyncio
@@ -18,126 +17,100 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from dataclasses import asdict
+from typing import Literal
 
-from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, NotLearnedYet, Unavailable
-from online.models import Encoder, Model, Options, create, recipe
-from online.observability import fact
-from online.snapshots import CANARY, LATEST, LIVE, PREVIOUS, Frozen, Labelled, Loaded, Snapshots
+from online.errors import (
+    CorruptSnapshot,
+    NotFound,
+    NotLearnedYet,
+    Unavailable,
+    UnknownVersion,
+    UnknownVersionLabel,
+)
+from online.models import create, recipe
+from online.serving.version_loader import VersionLoader
+from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion, VersionSelector
+from online.snapshots import Snapshots
+from online.snapshots.labels import CANARY, LATEST, LIVE, PREVIOUS, LabelTarget
+from online.snapshots.roll_back import Freeze
+from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.live")
 
 Keep = int | Literal["all"] | tuple[int, ...]
-POLL_S = 0.25  # LIVE is looked at this often even when nobody rings (a publisher on another machine)
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What answers: immutable, and only ever replaced as a whole."""
-
-    model: Model
-    encoder: Encoder
-    version: int
-    learned_until: int
-    weights_sha256: str
-    loaded: Loaded | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What versions are made by: options, and the encoder they name."""
-
-    options: Options
-    recipe: str
-    encoder: Encoder
-
-    @property
-    def encoder_name(self) -> str:
-        """As the store tells it; "" for one that was never tuned."""
-        return str(self.options.get("encoder", ""))
-
-
-@dataclass(frozen=True, slots=True)
-class Which:
-    """The version a caller asks for: by number, by label, or neither. Then the live one answers, or the canary, whose share
-    is drawn by `route`: the same route gets the same one.
-    """
-
-    version: int | None = None
-    label: str | None = None
-    route: str | None = None
-
-
-class Source(Protocol):
-    """Where a model's options and encoders come from. Slow: never to be asked on the event loop."""
-
-    def options(self) -> Options:
-        """As they are now. Raises Unavailable."""
-
-    def others(self) -> Iterator[Options]:
-        """With each encoder that is still there."""
-
-    def announced(self) -> Options | None:
-        """Those that are about to come, where somebody said so. Quick."""
-
-    def encoder(self, options: Options) -> Encoder:
-        """The same for the same options. Raises ValueError or FileNotFoundError where there is none."""
+POLL_S = 0.25  # LIVE is also read this often without a wakeup: its publisher may be on another machine
+MAX_WARM_UP = 4  # inputs that a new version must answer before it serves
 
 
 class LiveModel:
+    """The live version of one model, and the others that can be requested.
+
+    unservable: there are versions, and none of them could be loaded. loading: versions being loaded.
+    warm_up: recent inputs, which a new version must answer before it is swapped in.
+    """
+
     def __init__(
         self,
         kind: str,
-        source: Source,
+        source: OptionsSource,
         snapshots: Snapshots,
-        on_swap: Callable[[Served, Served], None],
-        tell: Callable[..., None],
+        on_swap: Callable[[ServedVersion, ServedVersion], None],
+        notify: Callable[..., None],
         keep: Keep = 2,
     ) -> None:
-        """tell: (event, **data) of what an operator changed. keep: versions that can be asked for beside those with a label:
-        so many of the newest, or all, or these.
+        """Raises what `source` raises, and ValueError for options the kind does not have.
 
-        Raises what `source` raises, and ValueError for options that the kind does not know.
+        on_swap: called with (before, after). notify: called with (event, **data) for changes by an
+        operator. keep: versions that can be requested in addition to labelled ones: a number of the
+        newest, all, or these.
         """
         self.kind, self.source, self.snapshots = kind, source, snapshots
-        self.on_swap, self.tell, self.keep = on_swap, tell, keep
-        self.made = self._made(source.options())
-        self.current = Served(create(kind, self.made.options), self.made.encoder, 0, 0, "")
-        self.available: Mapping[int, Served] = {}
-        self.labels: Mapping[str, Labelled] = {}
-        self.frozen: Frozen | None = None
+        self.on_swap, self.notify, self.keep = on_swap, notify, keep
+        self.loader = VersionLoader(kind, source, snapshots)
+        config = self.loader.config
+        self.current = ServedVersion(create(kind, config.options), config.encoder, 0, 0, "")
+        self.available: Mapping[int, ServedVersion] = {}
+        self.labels: Mapping[str, LabelTarget] = {}
+        self.frozen: Freeze | None = None
         self.loading: frozenset[int] = frozenset()
-        self._unfit: set[int] = set()  # made by another kind or other options: not ours to answer with
-        self.coming: Made | None = None  # held so that its encoder is loaded when it is due
+        self.unservable = False
+        self.warm_up: deque[bytes] = deque(maxlen=MAX_WARM_UP)
         self._prepared: str | None = None
         self._preparing: asyncio.Task[None] | None = None
-        self.damaged: dict[int, str] = {}
-        self.unservable = False  # there were versions, and none of them could be loaded
-        self.warm_up: deque[bytes] = deque(maxlen=4)  # inputs a new version must answer before it serves
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._refreshing = asyncio.Lock()
-        self._listener = snapshots.bell.listen()
+        self._outage = OutageLog(log, "live version unavailable", model=snapshots.model)
+        self._listener = snapshots.wakeup.listen()
+
+    @property
+    def encoder_config(self) -> EncoderConfig:
+        return self.loader.config
+
+    @property
+    def damaged(self) -> dict[int, str]:
+        """Why versions are refused, by number."""
+        return self.loader.damaged
 
     async def watch(self) -> None:
         """Follow LIVE until cancelled."""
-        loop, rung = asyncio.get_running_loop(), asyncio.Event()
+        loop, wakeup = asyncio.get_running_loop(), asyncio.Event()
 
-        def heard() -> None:
+        def on_wakeup() -> None:
             self._listener.clear()
-            rung.set()
+            wakeup.set()
 
-        loop.add_reader(self._listener.fileno(), heard)
+        loop.add_reader(self._listener.fileno(), on_wakeup)
         try:
             while True:
-                rung.clear()
+                wakeup.clear()
                 await self.refresh()
                 await self.refresh_others()
-                self._prepare()
+                self._prepare_upcoming()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(rung.wait(), POLL_S)
+                    await asyncio.wait_for(wakeup.wait(), POLL_S)
         finally:
             loop.remove_reader(self._listener.fileno())
             self.close()
@@ -145,67 +118,87 @@ class LiveModel:
     def close(self) -> None:
         self._listener.close()
 
-    def _prepare(self) -> None:
-        """Begin to load an encoder that is announced, beside everything."""
+    def _prepare_upcoming(self) -> None:
+        """Begin to load an encoder that was announced, in the background."""
         options = self.source.announced()
-        named = None if options is None else recipe(self.kind, options)
-        if options is not None and named not in (self.made.recipe, self._prepared):
-            self._prepared = named
-            self._preparing = asyncio.create_task(asyncio.to_thread(self._load_coming, options))
-
-    def _load_coming(self, options: Options) -> None:
-        try:
-            self.coming = self._made(options)
-        except (ValueError, OSError) as error:  # should it ever come, it is tried again and said
-            fact(log, "not prepared", logging.WARNING, model=self.snapshots.model, reason=str(error))
+        upcoming = None if options is None else recipe(self.kind, options)
+        if options is not None and upcoming not in (self.encoder_config.recipe, self._prepared):
+            self._prepared = upcoming
+            self._preparing = asyncio.create_task(asyncio.to_thread(self.loader.prepare, options))
 
     async def refresh(self) -> None:
-        """Swap in what LIVE points at, if it is not what is served already."""
+        """Swap in the version that LIVE names, if another one is served."""
         async with self._refreshing:
-            there = not self.current.version and bool(self.snapshots.versions())
+            had_versions = not self.current.version and bool(self.snapshots.versions())
             try:
                 live = self.snapshots.live()
                 if live is not None and live.version == self.current.version:
                     return
-                served = await asyncio.to_thread(self._next, live.version if live else None)
+                served = await asyncio.to_thread(self._load_next, live.version if live else None)
             except Unavailable as error:
-                fact(log, "live waits", logging.WARNING, model=self.snapshots.model, reason=str(error))
+                self._outage.record_failure(error)
                 return
-            except (CorruptSnapshot, OSError) as error:  # of LIVE itself: the learner's next publication replaces it
-                fact(log, "live unreadable", logging.ERROR, model=self.snapshots.model, reason=str(error))
-                served = await asyncio.to_thread(self._next, None)
+            except (CorruptSnapshot, OSError) as error:  # of LIVE itself: the learner's next publish replaces it
+                log_event(log, "LIVE is damaged", logging.ERROR, model=self.snapshots.model, reason=str(error))
+                served = await asyncio.to_thread(self._load_next, None)
+            self._outage.record_success()
             if served is not None and served.version != self.current.version:
                 self._swap(served)
-            self.unservable = there and not self.current.version
+            self.unservable = had_versions and not self.current.version
+
+    def _load_next(self, version: int | None) -> ServedVersion | None:
+        """`version` if it can be loaded. If nothing is served yet, else the newest that can be."""
+        known, is_first = self.current.loaded, not self.current.version
+        try:
+            if version is not None and version not in self.damaged:
+                served = self.loader.load(version, known, self.warm_up, any_encoder=is_first)
+                if served is not None or not is_first:
+                    return served
+        except NotFound:
+            pass  # lost, or pruned between the two reads; then LIVE has moved on, which wakes us again
+        except CorruptSnapshot as error:
+            self.loader.refuse(version or 0, error)
+        return self.loader.load_newest(known, self.warm_up) if is_first else None
+
+    def _swap(self, served: ServedVersion) -> None:
+        before, self.current = self.current, served
+        self.available = {**self.available, served.version: served}
+        for offset, future in self._waiting:
+            if offset <= served.learned_until and not future.done():
+                future.set_result(None)
+        self._waiting = [(offset, future) for offset, future in self._waiting if not future.done()]
+        self.on_swap(before, served)
 
     async def refresh_others(self) -> None:
-        """Have at hand what can be asked for beside the live version, and nothing else."""
+        """Load the other versions that can be requested, and drop those that no longer can."""
         try:
-            self._note(self.snapshots.labels(), self.snapshots.frozen())
-            wanted = self._wanted()
-            missing = wanted - self.available.keys() - self.damaged.keys() - self._unfit
+            self._note_operator_changes(self.snapshots.labels(), self.snapshots.frozen())
+            wanted = self._wanted_versions()
+            missing = wanted - self.available.keys() - self.damaged.keys() - self.loader.foreign
             self.loading = frozenset(missing)
-            found = await asyncio.to_thread(self._load_others, missing) if missing else {}
+            found = await self._load_others(missing) if missing else {}
         except (OSError, Unavailable) as error:
-            fact(log, "versions wait", logging.WARNING, model=self.snapshots.model, reason=str(error))
+            log_event(log, "versions not loaded", logging.WARNING, model=self.snapshots.model, reason=str(error))
             return
         finally:
             self.loading = frozenset()
-        at_hand = {**self.available, **found, self.current.version: self.current}
-        self.available = {
-            v: served for v, served in sorted(at_hand.items()) if v in wanted or v == self.current.version
-        }
+        loaded = {**self.available, **found, self.current.version: self.current}
+        kept = wanted | {self.current.version}
+        self.available = {version: served for version, served in sorted(loaded.items()) if version in kept}
 
-    def _note(self, labels: Mapping[str, Labelled], frozen: Frozen | None) -> None:
+    async def _load_others(self, versions: set[int]) -> dict[int, ServedVersion]:
+        return await asyncio.to_thread(self.loader.load_others, versions, self.current.loaded, self.warm_up)
+
+    def _note_operator_changes(self, labels: Mapping[str, LabelTarget], frozen: Freeze | None) -> None:
         labels_before, self.labels = self.labels, labels
         frozen_before, self.frozen = self.frozen, frozen
         if labels != labels_before:
-            self.tell("labelled", labels={name: str(each.version) for name, each in labels.items()})
+            self.notify("labelled", labels={name: str(each.version) for name, each in labels.items()})
         if frozen != frozen_before:
-            self.tell("frozen", frozen=None if frozen is None else asdict(frozen))
+            self.notify("frozen", frozen=None if frozen is None else asdict(frozen))
 
-    def _wanted(self) -> set[int]:
-        """Versions that are to be at hand."""
+    def _wanted_versions(self) -> set[int]:
+        """The versions that can be requested."""
         wanted = {each.version for each in self.labels.values()} | {self.current.version, *self._previous()} - {0}
         if isinstance(self.keep, int):
             return wanted | set(sorted(self.available)[-self.keep :])
@@ -218,149 +211,55 @@ class LiveModel:
             return []
         return [live.previous] if live is not None else []
 
-    def _load_others(self, versions: Iterable[int]) -> dict[int, Served]:
-        found = {}
-        for version in sorted(versions):
-            try:
-                served = self._load(version, by_any=True)
-            except NotFound:
-                continue
-            except CorruptSnapshot as error:
-                self.damaged[version] = str(error)
-                fact(log, "refused to serve", logging.ERROR, model=self.snapshots.model, version=version, reason=error)
-                continue
-            if served is None:
-                self._unfit.add(version)
-            else:
-                found[version] = served
-        return found
+    def find(self, selector: VersionSelector) -> ServedVersion | None:
+        """The requested version; None for the one that is live when the model is called.
 
-    def find(self, which: Which) -> Served | None:
-        """The version that is asked for; None where it is whatever is live when the model is called.
-
-        Raises NotFound and BadInput in TensorFlow Serving's words, which its clients look for.
+        Raises UnknownVersion or UnknownVersionLabel.
         """
-        if which.label is not None:
-            return self._labelled(which.label)
-        if which.version is not None:
-            if which.version == self.current.version and self.current.version:
+        if selector.label is not None:
+            return self._find_labelled(selector.label)
+        if selector.version is not None:
+            if selector.version == self.current.version and self.current.version:
                 return self.current
-            if which.version not in self.available:
-                raise NotFound(f"Servable not found for request: Specific({self.snapshots.model}, {which.version})")
-            return self.available[which.version]
+            return self._find_available(selector.version)
         canary = self.labels.get(CANARY)
-        if canary is not None and canary.percent and drawn(self.snapshots.model, which.route) < canary.percent:
-            return self.available.get(canary.version)
-        return None
+        if canary is None or not canary.percent:
+            return None
+        is_chosen = draw_percent(self.snapshots.model, selector.route) < canary.percent
+        return self.available.get(canary.version) if is_chosen else None
 
-    def _labelled(self, label: str) -> Served | None:
+    def _find_labelled(self, label: str) -> ServedVersion | None:
         if label in (LATEST, LIVE):
             return None
         if label == PREVIOUS:
-            version = next(iter(self._previous()), 0)
-        elif label in self.labels:
-            version = self.labels[label].version
-        else:
-            raise BadInput(f"Unrecognized servable version label: {label}")
+            return self._find_available(next(iter(self._previous()), 0))
+        if label not in self.labels:
+            raise UnknownVersionLabel(self.snapshots.model, label, (LATEST, PREVIOUS, *self.labels))
+        return self._find_available(self.labels[label].version)
+
+    def _find_available(self, version: int) -> ServedVersion:
         if version not in self.available:
-            raise NotFound(f"Servable not found for request: Specific({self.snapshots.model}, {version})")
+            raise UnknownVersion(self.snapshots.model, version)
         return self.available[version]
 
-    def one(self, version: int) -> Served:
-        """A version, whether it is at hand or not. Slow. Raises NotFound, CorruptSnapshot, or Conflict for one that another
-        kind or other options made.
+    def load_version(self, version: int) -> ServedVersion:
+        """A version, from disk if it is not among the available ones. Slow.
+
+        Raises NotFound, CorruptSnapshot, or Conflict for one of another kind or other options.
         """
-        served = self.available.get(version) or self._load(version, by_any=True)
-        if served is None:
-            raise Conflict(f"version {version} of {self.snapshots.model} was made by another kind or by other options")
-        return served
+        available = self.available.get(version)
+        return available or self.loader.load_one(version, self.current.loaded, self.warm_up)
 
-    def state_of(self, version: int) -> str:
-        """In TensorFlow Serving's words: AVAILABLE can be asked for, END is damaged or not ours, START may come."""
-        if version in self.available:
-            return "AVAILABLE"
-        return "LOADING" if version in self.loading else "END" if version in self.damaged else "START"
-
-    async def follow(self) -> None:
-        """Take note of what versions are made by now. Raises Unavailable where that cannot be found out."""
+    async def refresh_encoder_config(self) -> None:
+        """Read again the options of new versions. Raises Unavailable if they cannot be read."""
         async with self._refreshing:
-            await asyncio.to_thread(self._follow)
-
-    def _follow(self) -> None:
-        options = self.source.options()
-        if recipe(self.kind, options) == self.made.recipe:
-            return
-        try:
-            self.made = self._made(options)
-        except (ValueError, OSError) as error:
-            raise Unavailable(f"the encoder of {self.snapshots.model} cannot be loaded: {error}") from error
-        fact(log, "another encoder", model=self.snapshots.model, encoder=self.made.encoder_name[:16] or "frozen")
-
-    def _made(self, options: Options) -> Made:
-        return Made(options, recipe(self.kind, options), self.source.encoder(options))
-
-    def _next(self, version: int | None) -> Served | None:
-        """`version`, if it is sound; otherwise what is served stays, or whatever is sound where nothing is served."""
-        try:
-            if version is not None and version not in self.damaged:
-                served = self._load(version, by_any=not self.current.version)
-                if served is not None or self.current.version:
-                    return served
-        except NotFound:
-            pass  # pruned between the two reads (then LIVE has moved on, and the bell with it), or lost
-        except CorruptSnapshot as error:
-            self.damaged[version or 0] = str(error)
-            facts = {"model": self.snapshots.model, "version": version, "reason": str(error)}
-            fact(log, "refused to serve", logging.ERROR, **facts)
-        return None if self.current.version else self._newest_sound()
-
-    def _newest_sound(self) -> Served | None:
-        for version in reversed(self.snapshots.versions()):
-            try:
-                served = self._load(version)
-            except (CorruptSnapshot, NotFound) as error:
-                self.damaged[version] = str(error)
-                continue
-            if served is not None:
-                return served
-        return None
-
-    def _load(self, version: int, by_any: bool = False) -> Served | None:
-        """by_any: an encoder that is not the store's any more may have made it; that is better than no version."""
-        loaded = self.snapshots.load(version, known=self.current.loaded)
-        if loaded.manifest.recipe != self.made.recipe:
-            self._follow()
-        made = self.made if loaded.manifest.recipe == self.made.recipe else None
-        if by_any and made is None:
-            made = self._made_before(loaded.manifest.recipe)
-        if made is None:
-            return None  # made by another configuration; the learner is about to publish ours
-        model = create(self.kind, made.options)
-        try:
-            model.restore(loaded.parts)
-            model.predict(list(self.warm_up))
-        except Exception as error:  # whatever it is, it would have been a caller's error
-            raise CorruptSnapshot(f"version {version} cannot predict: {error}") from error
-        manifest = loaded.manifest
-        return Served(model, made.encoder, version, manifest.learned_until, manifest.weights_sha256, loaded)
-
-    def _made_before(self, wanted: str) -> Made | None:
-        try:
-            return next((self._made(o) for o in self.source.others() if recipe(self.kind, o) == wanted), None)
-        except (ValueError, OSError) as error:
-            raise CorruptSnapshot(f"the encoder of a version cannot be loaded: {error}") from error
-
-    def _swap(self, served: Served) -> None:
-        before, self.current = self.current, served
-        self.available = {**self.available, served.version: served}
-        for offset, future in self._waiting:
-            if offset <= served.learned_until and not future.done():
-                future.set_result(None)
-        self._waiting = [(offset, future) for offset, future in self._waiting if not future.done()]
-        self.on_swap(before, served)
+            await asyncio.to_thread(self.loader.refresh_config)
 
     async def wait_until(self, offset: int, timeout_s: float) -> None:
-        """Return once the live version has learned `offset`. Raises NotLearnedYet after `timeout_s` seconds."""
+        """Return once the live version has learned `offset`.
+
+        Raises NotLearnedYet after `timeout_s` seconds.
+        """
         if self.current.learned_until >= offset:
             return
         started = time.monotonic()
@@ -370,16 +269,16 @@ class LiveModel:
             await asyncio.wait_for(future, timeout_s)
         except TimeoutError:
             waited = f"{1000 * (time.monotonic() - started):.0f} ms"
-            known = self.current.learned_until
             raise NotLearnedYet(
-                f"offset {offset} is not learned after {waited}; version {self.current.version} knows {known}"
+                f"offset {offset} is not learned after {waited}; version {self.current.version} has learned "
+                f"until offset {self.current.learned_until}"
             ) from None
         finally:
             self._waiting = [entry for entry in self._waiting if entry[1] is not future]
 
 
-def drawn(model: str, route: str | None) -> float:
-    """A number in [0, 100) that is always the same for a route; without one, any."""
-    told = route.encode() if route is not None else os.urandom(8)
-    digest = hashlib.sha256(model.encode() + b"\0" + told).digest()
+def draw_percent(model: str, route: str | None) -> float:
+    """A number in [0, 100): always the same for a route, random without one."""
+    seed = route.encode() if route is not None else os.urandom(8)
+    digest = hashlib.sha256(model.encode() + b"\0" + seed).digest()
     return 100 * int.from_bytes(digest[:8]) / 2**64

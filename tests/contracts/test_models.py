@@ -1,4 +1,4 @@
-"""One suite over every kind of model, with the options that people choose."""
+"""One suite over every kind of model, with the options that users choose."""
 
 import json
 import os
@@ -7,14 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load, save
 
-from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpacked
-from online.models.contest import answering
+from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpack_json
+from online.models.ensembles.challenger import served_member
 from online.models.river import NAMED
 from tests.models.synthetic import (
     KNOWN,
@@ -36,11 +37,13 @@ COUNT = 260  # past the classifier's warm-up of 200
 KEY = "5e" * 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """log: (count, seed, topics) -> a log. exact: any order gives the same state, and events are subtracted.
+    """One model kind with its options and data.
 
-    warms_up: its first 200 examples decide scales; their order does not matter, nor that of the later ones.
+    log: (count, seed, topics) -> a log. bad: examples that the model refuses. exact: any order of the examples gives
+    the same state, and unlearning subtracts. warms_up: the first 200 examples decide the scales; the order within
+    them does not matter, nor that of the later examples.
     """
 
     name: str
@@ -52,16 +55,21 @@ class Case:
     warms_up: bool = False
 
     def examples(self, count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
-        return self.log(count, seed, among)
+        return list(self._examples(count, seed, among))
+
+    @lru_cache(maxsize=64)  # noqa: B019 (the cases exist as long as the suite)
+    def _examples(self, count: int, seed: int, among: range) -> tuple[Example, ...]:
+        return tuple(self.log(count, seed, among))
 
     def introduction(self) -> list[Example]:
-        """What must be learned before anything else can be."""
+        """The examples that must be learned before all others."""
         return replies() if self.kind == "ranker" else []
 
     def model(self) -> Model:
         return create(self.kind, self.options)
 
-    def taught(self, examples: Sequence[Example]) -> Model:
+    def train(self, examples: Sequence[Example]) -> Model:
+        """Return a new model that has learned the examples in one batch."""
         model = self.model()
         model.learn(examples)
         return model
@@ -88,8 +96,8 @@ BAD_TABLES = [
 BAD_ROWS = [*BAD_TABLES, Example(9_004, "label", b'{"width":[1.0]}', TOPICS[0])]
 BAD_FOR_RANKERS = [
     Example(9_001, "label", b"short", TOPICS[0]),
-    Example(9_002, "correction", text(0, 1), "a reply nobody wrote"),
-    Example(9_003, "retire", b"", "a reply nobody wrote"),
+    Example(9_002, "correction", text(0, 1), "an unknown reply"),
+    Example(9_003, "retire", b"", "an unknown reply"),
     Example(9_004, "reply", b"short", "new", "A reply that was not encoded."),
 ]
 BAD_NUMBERS = [
@@ -111,10 +119,10 @@ def river_case(name: str, estimator: str, **params: int) -> Case:
 
 
 def number_case(name: str, options: Options, log: Callable[[int, int, range], list[Example]], warms_up: bool) -> Case:
-    def some(count: int, seed: int, among: range) -> list[Example]:
+    def targets(count: int, seed: int, among: range) -> list[Example]:
         return numbers(log(count * 5 // 4 + 1, seed, among))[:count]  # a fifth of a log's lines are thumbs
 
-    return Case(name, "regressor", options, some, BAD_NUMBERS, warms_up=warms_up)
+    return Case(name, "regressor", options, targets, BAD_NUMBERS, warms_up=warms_up)
 
 
 SMALL = {"hat": {"grace_period": 30}, "arf": {"n_models": 3, "grace_period": 30}, "srp": {"n_models": 3}}
@@ -170,73 +178,67 @@ CASES = [
     number_case("number-challenged", {"input": "text", "challenger": ROUGH}, texts, warms_up=True),
     Case("tower-text", "tower", {"input": "text", **NARROW, "batch": 4}, texts, BAD_TEXTS, exact=False),
     Case("tower-vector", "tower", {**VECTOR, **NARROW, **ACE_IN_EIGHTS}, vectors, BAD_VECTORS, exact=False),
-    Case("tower-table", "tower", {**TABLE, **NARROW, "strategy": "derpp"}, tables, BAD_ROWS, exact=False),
+    Case("tower-table", "tower", {**TABLE, **NARROW, "strategy": "derpp", "batch": 2}, tables, BAD_ROWS, exact=False),
     *(river_case(name, name, **SMALL.get(name, {})) for name in NAMED),
     river_case("bayes", "naive_bayes.GaussianNB"),
 ]
 EXACT = [case for case in CASES if case.exact]
-CHOOSERS = [case for case in CASES if case.kind != "regressor"]  # they answer with one of the labels they know
+CHOOSERS = [
+    case for case in CASES if case.kind != "regressor"
+]  # they answer with one of the classes or replies that they know
 REGRESSORS = [case for case in CASES if case.kind == "regressor"]
+SUITES = {
+    "case": CASES,
+    "exact": EXACT,
+    "chooser": CHOOSERS,
+    "exact_chooser": [case for case in CHOOSERS if case.exact],
+    "regressor": REGRESSORS,
+    "river": [case for case in CASES if case.kind == "river"],
+    "warming": [case for case in CASES if case.warms_up],
+}
+# one case for each way in which a model stores its state; the other cases differ from these only in options
+MECHANISMS = {
+    *("ranker", "text", "vector", "table-windowed", "rp-vector-aged", "knn-table", "knn-full", "logistic-vector"),
+    *("best-of-two", "number-text-scaled", "number-vector", "text-challenged", "tower-vector", "hat", "ftrl"),
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """These matrices are small: on a busy machine a second thread costs ten times what it brings."""
+    """Use one thread: these matrices are small, and on a busy machine a second thread costs ten times what it saves."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
-def case(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test marked `every_case` for every case, and any other test for one case of each mechanism."""
+    every = "every_case" in {mark.name for mark in metafunc.definition.iter_markers()}
+    for name in SUITES.keys() & set(metafunc.fixturenames):
+        cases = [case for case in SUITES[name] if every or case.name in MECHANISMS]
+        metafunc.parametrize(name, cases, ids=lambda case: case.name)
 
 
-@pytest.fixture(params=EXACT, ids=lambda case: case.name)
-def exact(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
-
-
-@pytest.fixture(params=CHOOSERS, ids=lambda case: case.name)
-def chooser(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
-
-
-@pytest.fixture(params=[case for case in CHOOSERS if case.exact], ids=lambda case: case.name)
-def exact_chooser(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
-
-
-@pytest.fixture(params=REGRESSORS, ids=lambda case: case.name)
-def regressor(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
-
-
-def questions(case: Case) -> list[bytes]:
-    """Twenty inputs that were not learned."""
+def unseen_inputs(case: Case) -> list[bytes]:
+    """Return 20 inputs that are not in the training examples."""
     return [example.features for example in case.examples(COUNT, 7)[-40:] if example.features][:20]
 
 
-def in_bytes(state: State) -> dict[str, bytes]:
+def to_bytes(state: State) -> dict[str, bytes]:
     return {
         name: save({key: np.ascontiguousarray(t) for key, t in part.tensors.items()}) for name, part in state.items()
     }
 
 
-def through_files(state: State) -> State:
-    """As snapshots write it and read it back."""
-    return {name: Part(load(data), state[name].serving) for name, data in in_bytes(state).items()}
+def write_and_read(state: State) -> State:
+    """Serialise a state as snapshots do, and read it back."""
+    return {name: Part(load(data), state[name].serving) for name, data in to_bytes(state).items()}
 
 
-def restored(case: Case, state: State) -> Model:
+def restore(case: Case, state: State) -> Model:
     model = case.model()
-    model.restore(through_files(state))
+    model.restore(write_and_read(state))
     return model
 
 
@@ -244,11 +246,14 @@ def serving_parts(state: State) -> State:
     return {name: part for name, part in state.items() if part.serving}
 
 
-def never_saw(case: Case, examples: Sequence[Example], gone: set[int]) -> Model:
-    """A model driven as the learner drives it, by a log in which those offsets do not occur."""
+def train_one_by_one(case: Case, examples: Sequence[Example], without: set[int]) -> Model:
+    """Return a model that has learned one example at a time, as the learner does, without those offsets.
+
+    Examples that the model refuses are left out.
+    """
     model = case.model()
     for example in examples:
-        if example.offset not in gone:
+        if example.offset not in without:
             try:
                 model.learn([example])
             except BadExample:
@@ -256,11 +261,11 @@ def never_saw(case: Case, examples: Sequence[Example], gone: set[int]) -> Model:
     return model
 
 
-def shuffled(examples: Sequence[Example], seed: int) -> list[Example]:
+def shuffle(examples: Sequence[Example], seed: int) -> list[Example]:
     return [examples[int(place)] for place in np.random.default_rng(seed).permutation(len(examples))]
 
 
-def repeated(examples: Sequence[Example], times: int) -> list[Example]:
+def repeat(examples: Sequence[Example], times: int) -> list[Example]:
     return [replace(e, offset=e.offset + 10_000 * again) for again in range(1, times + 1) for e in examples]
 
 
@@ -268,11 +273,12 @@ def test_every_registered_kind_is_in_this_suite() -> None:
     assert {case.kind for case in CASES} == set(KINDS)
 
 
-def test_an_unknown_kind_is_refused_with_the_kinds_there_are() -> None:
-    with pytest.raises(ValueError, match="unknown model kind 'oracle'; one of ranker, classifier"):
+def test_an_unknown_kind_is_refused_with_a_list_of_the_kinds() -> None:
+    with pytest.raises(ValueError, match="unknown model kind 'oracle'; use one of ranker, classifier"):
         create("oracle", {})
 
 
+@pytest.mark.every_case
 def test_an_unknown_option_is_refused_by_name(case: Case) -> None:
     with pytest.raises(ValueError, match="unknown option 'speed'"):
         create(case.kind, {**case.options, "speed": 3})
@@ -286,284 +292,320 @@ def test_an_option_of_the_wrong_type_is_refused_by_name() -> None:
 # predict
 
 
-@pytest.mark.parametrize("count", [30, COUNT])
-def test_predict_changes_nothing(case: Case, count: int) -> None:
-    model = case.taught(case.examples(count))
-    before = model.fingerprint(), in_bytes(model.state())
-    model.predict(questions(case))
-    model.predict(questions(case))
-    assert (model.fingerprint(), in_bytes(model.state())) == before
+@pytest.mark.every_case
+def test_predict_changes_nothing(case: Case) -> None:
+    check_predict_changes_nothing(case, COUNT)
 
 
-def test_predicting_between_two_lessons_changes_nothing_of_what_is_learned(case: Case) -> None:
-    asked, unasked = case.model(), case.model()
+def test_predict_changes_nothing_during_a_warm_up(warming: Case) -> None:
+    check_predict_changes_nothing(warming, 30)
+
+
+def check_predict_changes_nothing(case: Case, count: int) -> None:
+    model = case.train(case.examples(count))
+    before = model.fingerprint(), to_bytes(model.state())
+    model.predict(unseen_inputs(case))
+    model.predict(unseen_inputs(case))
+    assert (model.fingerprint(), to_bytes(model.state())) == before
+
+
+def test_predicting_between_examples_does_not_change_what_is_learned(case: Case) -> None:
+    predicting, silent = case.model(), case.model()
     for example in case.examples(14):
-        asked.predict([questions(case)[0]])
-        asked.learn([example])
-        unasked.learn([example])
-    assert asked.fingerprint() == unasked.fingerprint()
+        predicting.predict([unseen_inputs(case)[0]])
+        predicting.learn([example])
+        silent.learn([example])
+    assert predicting.fingerprint() == silent.fingerprint()
 
 
-def test_before_any_lesson_there_is_an_answer_without_a_choice(case: Case) -> None:
-    answers = case.model().predict(questions(case))
+def test_an_untrained_model_answers_without_a_choice(case: Case) -> None:
+    answers = case.model().predict(unseen_inputs(case))
     assert [(answer.choice, answer.candidates) for answer in answers] == [(None, ())] * len(answers)
 
 
-def test_no_questions_get_no_answers(case: Case) -> None:
+def test_no_inputs_get_no_answers(case: Case) -> None:
     assert case.model().predict([]) == []
-    assert case.taught(case.examples(COUNT)).predict([]) == []
+    assert case.train(case.examples(COUNT)).predict([]) == []
 
 
+@pytest.mark.every_case
 def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
-    model, asked = case.taught(case.examples(COUNT)), questions(case)
-    alone = [model.predict([question])[0] for question in asked]
-    together = model.predict(asked)
+    model, inputs = case.train(case.examples(COUNT)), unseen_inputs(case)
+    alone = [model.predict([each])[0] for each in inputs]
+    together = model.predict(inputs)
     assert [answer.choice for answer in together] == [answer.choice for answer in alone]
     assert [answer.score for answer in together] == pytest.approx([answer.score for answer in alone], abs=1e-4)
 
 
-def test_it_learns(chooser: Case) -> None:
-    model, later = chooser.taught(chooser.examples(COUNT)), chooser.examples(COUNT, 1)
-    asked = [e for e in later if e.kind in ("label", "correction") and e.label in TOPICS]
-    answers = model.predict([example.features for example in asked])
-    right = sum(answer.choice == example.label for answer, example in zip(answers, asked, strict=True))
-    assert right >= 0.9 * len(asked)
+@pytest.mark.every_case
+def test_nine_of_ten_unseen_inputs_are_answered_correctly(chooser: Case) -> None:
+    model, later = chooser.train(chooser.examples(COUNT)), chooser.examples(COUNT, 1)
+    labelled = [e for e in later if e.kind in ("label", "correction") and e.label in TOPICS]
+    answers = model.predict([example.features for example in labelled])
+    correct = sum(answer.choice == example.label for answer, example in zip(answers, labelled, strict=True))
+    assert correct >= 0.9 * len(labelled)
 
 
-def test_it_learns_numbers(regressor: Case) -> None:
-    model, later = regressor.taught(regressor.examples(COUNT)), regressor.examples(COUNT, 1)
-    right = np.array([float(example.label) for example in later])
+@pytest.mark.every_case
+def test_the_error_is_half_that_of_the_median_or_less(regressor: Case) -> None:
+    model, later = regressor.train(regressor.examples(COUNT)), regressor.examples(COUNT, 1)
+    targets = np.array([float(example.label) for example in later])
     answers = model.predict([example.features for example in later])
-    error = np.abs([float(answer.choice or "nan") for answer in answers] - right)
-    assert error.mean() < 0.5 * np.abs(right - np.median(right)).mean()
+    error = np.abs([float(answer.choice or "nan") for answer in answers] - targets)
+    assert error.mean() < 0.5 * np.abs(targets - np.median(targets)).mean()
     for answer in answers:
         assert answer.interval is not None and answer.candidates == ()
         assert answer.interval[0] < float(answer.choice or "nan") < answer.interval[1]
 
 
-def test_candidates_come_best_first_and_their_scores_are_chances(chooser: Case) -> None:
+def test_candidates_are_sorted_by_score_and_scores_are_probabilities(chooser: Case) -> None:
     def check(answer: Answer) -> None:
         scores = [candidate.score for candidate in answer.candidates]
         assert scores == sorted(scores, reverse=True)
         assert min(scores) >= 0 and sum(scores) <= 1 + 1e-6
         assert answer.choice in (None, answer.candidates[0].id)
 
-    for answer in chooser.taught(chooser.examples(COUNT)).predict(questions(chooser)):
+    for answer in chooser.train(chooser.examples(COUNT)).predict(unseen_inputs(chooser)):
         check(answer)
 
 
-def test_every_probe_is_answered_as_it_must_be(case: Case) -> None:
-    model = case.taught(case.examples(COUNT))
+@pytest.mark.every_case
+def test_every_probe_gets_the_expected_answer(case: Case) -> None:
+    model = case.train(case.examples(COUNT))
     probes = model.probes()
-    served = restored(case, model.state(serving_only=True))
+    served = restore(case, model.state(serving_only=True))
     assert 0 < len(probes) <= 32
-    for answer, (_, must) in zip(served.predict([features for features, _ in probes]), probes, strict=True):
+    for answer, (_, expected) in zip(served.predict([features for features, _ in probes]), probes, strict=True):
         assert answer.choice is not None
-        assert must in (None, answer.choice)
+        assert expected in (None, answer.choice)
 
 
 # learn
 
 
-@pytest.mark.parametrize("cuts", [(), (1,), (199,), (200,), (201,), (150, 210), (7, 8, 90, 199, 230)], ids=str)
-def test_one_by_one_equals_batches_wherever_they_are_cut(case: Case, cuts: tuple[int, ...]) -> None:
+@pytest.mark.every_case
+def test_one_by_one_equals_batches(case: Case) -> None:
+    check_batches(case, (7, 8, 90, 199, 230))
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (200,), (201,), (150, 210)], ids=str)
+def test_batches_may_be_cut_anywhere_in_a_warm_up(warming: Case, cuts: tuple[int, ...]) -> None:
+    check_batches(warming, cuts)
+
+
+def test_one_batch_may_hold_everything(case: Case) -> None:
+    check_batches(case, ())
+
+
+def check_batches(case: Case, cuts: tuple[int, ...]) -> None:
     examples = case.examples(COUNT)
-    one_by_one, batched = never_saw(case, examples, set()), case.model()
+    one_by_one, batched = train_one_by_one(case, examples, set()), case.model()
     for start, end in zip((0, *cuts), (*cuts, len(examples)), strict=True):
         batched.learn(examples[start:end])
     assert batched.fingerprint() == one_by_one.fingerprint()
     if case.exact:
-        assert in_bytes(batched.state()) == in_bytes(one_by_one.state())
+        assert to_bytes(batched.state()) == to_bytes(one_by_one.state())
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_order_of_what_an_exact_head_learns_does_not_matter(exact: Case, seed: int) -> None:
+@pytest.mark.every_case
+def test_an_exact_model_learns_the_same_in_any_order(exact: Case) -> None:
+    seed = 1
     examples = exact.examples(COUNT)
     first = 200 if exact.warms_up else len(exact.introduction())
-    start = shuffled(examples[:first], seed) if exact.warms_up else examples[:first]
-    another = exact.taught([*start, *shuffled(examples[first:], seed)])
-    assert another.fingerprint() == exact.taught(examples).fingerprint()
+    start = shuffle(examples[:first], seed) if exact.warms_up else examples[:first]
+    another = exact.train([*start, *shuffle(examples[first:], seed)])
+    assert another.fingerprint() == exact.train(examples).fingerprint()
 
 
 def test_the_order_of_a_warm_up_does_not_matter(exact: Case) -> None:
     examples = exact.examples(150)
     first = len(exact.introduction())
-    another = exact.taught([*examples[:first], *shuffled(examples[first:], 3)])
-    assert another.fingerprint() == exact.taught(examples).fingerprint()
+    another = exact.train([*examples[:first], *shuffle(examples[first:], 3)])
+    assert another.fingerprint() == exact.train(examples).fingerprint()
 
 
 def test_different_examples_leave_different_fingerprints(case: Case) -> None:
     examples = case.examples(COUNT)
-    assert case.taught(examples).fingerprint() != case.taught(examples[:-1]).fingerprint()
-    assert case.taught(examples[:50]).fingerprint() != case.taught(examples[:49]).fingerprint()
+    assert case.train(examples).fingerprint() != case.train(examples[:-1]).fingerprint()
+    assert case.train(examples[:50]).fingerprint() != case.train(examples[:49]).fingerprint()
 
 
-def test_what_was_handed_in_stays_as_it_was(case: Case) -> None:
+def test_learning_and_predicting_do_not_modify_their_arguments(case: Case) -> None:
     examples = case.examples(COUNT)
-    given, asked = list(examples), questions(case)
-    case.taught(given).predict(asked)
-    assert (given, asked) == (case.examples(COUNT), questions(case))
+    learned, inputs = list(examples), unseen_inputs(case)
+    case.train(learned).predict(inputs)
+    assert (learned, inputs) == (case.log(COUNT, 0, KNOWN), unseen_inputs(case))
 
 
 # retire, restore
 
 
-def changes(*told: str, start: int = 20_000) -> list[Example]:
-    """Retirements of labels, or of replies, in this order; "-mango" restores one."""
+def retirements(*names: str, start: int = 20_000) -> list[Example]:
+    """Return events that retire these classes or replies, in this order; "-mango" restores mango."""
     return [
         Example(offset, "restore" if name.startswith("-") else "retire", b"", name.removeprefix("-"))
-        for offset, name in enumerate(told, start)
+        for offset, name in enumerate(names, start)
     ]
 
 
-def named(answers: Sequence[Answer]) -> set[str]:
-    """Every label that is given or listed."""
+def chosen_or_listed(answers: Sequence[Answer]) -> set[str]:
+    """Return the classes that are an answer's choice or among its candidates."""
     return {candidate.id for answer in answers for candidate in answer.candidates} | {
         a.choice for a in answers if a.choice
     }
 
 
-def test_a_label_that_was_retired_is_neither_given_nor_listed(chooser: Case) -> None:
-    model = chooser.taught(chooser.examples(COUNT))
-    assert set(TOPICS) <= named(model.predict(questions(chooser)))
-    model.learn(changes("mango", "olive", "-mango", "mango"))
-    for each in (model, restored(chooser, model.state()), restored(chooser, model.state(serving_only=True))):
-        answers = each.predict(questions(chooser))
-        assert {"melon", "nut"} <= named(answers) and not {"mango", "olive"} & named(answers)
+@pytest.mark.every_case
+def test_a_retired_class_is_neither_chosen_nor_listed(chooser: Case) -> None:
+    model = chooser.train(chooser.examples(COUNT))
+    assert set(TOPICS) <= chosen_or_listed(model.predict(unseen_inputs(chooser)))
+    model.learn(retirements("mango", "olive", "-mango", "mango"))
+    for each in (model, restore(chooser, model.state()), restore(chooser, model.state(serving_only=True))):
+        answers = each.predict(unseen_inputs(chooser))
+        assert {"melon", "nut"} <= chosen_or_listed(answers) and not {"mango", "olive"} & chosen_or_listed(answers)
         for answer in answers:
             assert answer.abstained or answer.choice == answer.candidates[0].id
 
 
-def test_where_every_label_is_retired_there_is_no_answer(chooser: Case) -> None:
-    model = chooser.taught(chooser.examples(COUNT))
-    model.learn(changes(*TOPICS, "other"))
-    for answer in model.predict(questions(chooser)):
+def test_nothing_is_chosen_when_every_class_is_retired(chooser: Case) -> None:
+    model = chooser.train(chooser.examples(COUNT))
+    model.learn(retirements(*TOPICS, "other"))
+    for answer in model.predict(unseen_inputs(chooser)):
         assert (answer.choice, answer.candidates) == (None, ())
 
 
-def test_a_restored_label_answers_as_if_it_had_never_been_away(chooser: Case) -> None:
-    before, meanwhile = chooser.examples(230), repeated(chooser.examples(COUNT, 3)[-40:], 1)
-    model, never = chooser.taught(before), chooser.taught([*before, *meanwhile])
-    model.learn(changes("mango", "nut"))
+def test_a_restored_class_is_chosen_as_if_it_had_never_been_retired(chooser: Case) -> None:
+    before, meanwhile = chooser.examples(230), repeat(chooser.examples(COUNT, 3)[-40:], 1)
+    model, never = chooser.train(before), chooser.train([*before, *meanwhile])
+    model.learn(retirements("mango", "nut"))
     model.learn(meanwhile)
-    assert not {"mango", "nut"} & named(model.predict(questions(chooser)))
-    model.learn(changes("-nut", "-mango", start=30_000))
-    assert model.predict(questions(chooser)) == never.predict(questions(chooser))
+    assert not {"mango", "nut"} & chosen_or_listed(model.predict(unseen_inputs(chooser)))
+    model.learn(retirements("-nut", "-mango", start=30_000))
+    assert model.predict(unseen_inputs(chooser)) == never.predict(unseen_inputs(chooser))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_order_in_which_retirements_are_learned_does_not_matter(chooser: Case, seed: int) -> None:
-    told = changes("mango", "nut", "-mango", "olive", "-nut", "nut", "-olive")
-    one, other = (chooser.taught([*chooser.examples(30), *order]) for order in (told, shuffled(told, seed)))
+def test_the_order_in_which_retirements_are_learned_does_not_matter(chooser: Case) -> None:
+    seed = 1
+    events = retirements("mango", "nut", "-mango", "olive", "-nut", "nut", "-olive")
+    one, other = (chooser.train([*chooser.examples(30), *order]) for order in (events, shuffle(events, seed)))
     assert one.fingerprint() == other.fingerprint()
-    assert one.predict(questions(chooser)) == other.predict(questions(chooser))
+    assert one.predict(unseen_inputs(chooser)) == other.predict(unseen_inputs(chooser))
 
 
-def test_a_retirement_that_is_taken_back_leaves_the_state_of_never_having_been(chooser: Case) -> None:
-    told = changes("mango", "nut", "-mango", "mango")
-    model, never = (chooser.taught([*chooser.examples(60), *some]) for some in (told, told[:1]))
+def test_unlearning_a_retirement_leaves_the_state_without_it(chooser: Case) -> None:
+    events = retirements("mango", "nut", "-mango", "mango")
+    model, never = (chooser.train([*chooser.examples(60), *some]) for some in (events, events[:1]))
     assert model.fingerprint() != never.fingerprint()
-    model.unlearn(told[1:])
+    model.unlearn(events[1:])
     assert model.fingerprint() == never.fingerprint()
-    assert model.predict(questions(chooser)) == never.predict(questions(chooser))
-    model.unlearn(told[:1])
-    assert model.fingerprint() == chooser.taught(chooser.examples(60)).fingerprint()
+    assert model.predict(unseen_inputs(chooser)) == never.predict(unseen_inputs(chooser))
+    model.unlearn(events[:1])
+    assert model.fingerprint() == chooser.train(chooser.examples(60)).fingerprint()
 
 
-def test_what_is_retired_decides_nothing_of_what_is_learned(chooser: Case) -> None:
-    model = chooser.taught(chooser.examples(230))
-    model.learn(changes("mango"))
-    model = restored(chooser, model.state())
-    model.learn(repeated(chooser.examples(COUNT, 3)[-30:], 1))
-    model.unlearn(changes("mango"))
-    never = chooser.taught([*chooser.examples(230), *repeated(chooser.examples(COUNT, 3)[-30:], 1)])
+def test_a_retirement_does_not_change_what_else_is_learned(chooser: Case) -> None:
+    model = chooser.train(chooser.examples(230))
+    model.learn(retirements("mango"))
+    model = restore(chooser, model.state())
+    model.learn(repeat(chooser.examples(COUNT, 3)[-30:], 1))
+    model.unlearn(retirements("mango"))
+    never = chooser.train([*chooser.examples(230), *repeat(chooser.examples(COUNT, 3)[-30:], 1)])
     assert model.fingerprint() == never.fingerprint()
 
 
-def newcomers(case: Case) -> list[Example]:
-    """A label that sorts before all others, and what belongs to it."""
+def new_class_examples(case: Case) -> list[Example]:
+    """Return examples of a class that sorts before all others."""
     start = len(case.introduction())
     learned = [e for e in case.examples(start + 60, 9, range(4, 5))[start:] if e.label == NEWCOMER]
     return [*([reply(4, 0, NEWCOMER)] if start else []), *learned]
 
 
-def test_a_new_label_is_welcome(chooser: Case) -> None:
-    model = chooser.taught(chooser.examples(COUNT))
-    model.learn(repeated(newcomers(chooser), 1))
+def test_a_new_class_is_learned_late(chooser: Case) -> None:
+    model = chooser.train(chooser.examples(COUNT))
+    model.learn(repeat(new_class_examples(chooser), 1))
     later = [e.features for e in chooser.examples(COUNT, 4, range(4, 5)) if e.label == NEWCOMER][-40:]
     answers = model.predict(later)
     assert sum(answer.choice == NEWCOMER for answer in answers) >= 0.9 * len(later)
 
 
-def test_a_new_label_moves_no_old_one(exact_chooser: Case) -> None:
+def test_a_new_class_does_not_change_the_answers_for_the_old_ones(exact_chooser: Case) -> None:
     if "max_age" in exact_chooser.options:
-        pytest.skip("the newcomers come so much later that the old ones are forgotten by then")
-    model = exact_chooser.taught(exact_chooser.examples(COUNT))
-    asked = [e.features for e in exact_chooser.examples(COUNT, 1) if e.label in TOPICS and len(e.features)]
-    before = [answer.choice for answer in model.predict(asked)]
-    model.learn(repeated(newcomers(exact_chooser), 1))
-    after = [answer.choice for answer in model.predict(asked)]
-    assert sum(b == a for b, a in zip(before, after, strict=True)) >= 0.95 * len(asked)
+        pytest.skip("the old classes have expired when the new one arrives")
+    model = exact_chooser.train(exact_chooser.examples(COUNT))
+    inputs = [e.features for e in exact_chooser.examples(COUNT, 1) if e.label in TOPICS and len(e.features)]
+    before = [answer.choice for answer in model.predict(inputs)]
+    model.learn(repeat(new_class_examples(exact_chooser), 1))
+    after = [answer.choice for answer in model.predict(inputs)]
+    assert sum(b == a for b, a in zip(before, after, strict=True)) >= 0.95 * len(inputs)
 
 
-def test_an_index_never_changes_its_meaning(exact_chooser: Case) -> None:
+def test_the_index_of_a_class_never_changes(exact_chooser: Case) -> None:
     if exact_chooser.kind == "knn":
-        pytest.skip("it has no indices: a label is written with each example")
+        pytest.skip("it has no indices: the class is stored with each example")
     model, before = exact_chooser.model(), list[str]()
-    examples = [*exact_chooser.examples(COUNT), *repeated(newcomers(exact_chooser), 1)]
-    if exact_chooser.kind == "classifier":  # the first that is ever heard of a label may be that it is wrong
+    examples = [*exact_chooser.examples(COUNT), *repeat(new_class_examples(exact_chooser), 1)]
+    if exact_chooser.kind == "classifier":  # the first event about a class may be that it is wrong
         examples.insert(0, replace(examples[0], offset=0, label="zebra", reward=0.0))
     for start in range(0, len(examples), 3):
         model.learn(examples[start : start + 3])
-        labels = indexed_labels(model)
-        assert labels[: len(before)] == before
-        before = labels
+        classes = indexed_classes(model)
+        assert classes[: len(before)] == before
+        before = classes
     assert {*TOPICS, NEWCOMER} <= set(before)
 
 
-def indexed_labels(model: Model) -> list[str]:
-    meta = unpacked(answering(model).state(serving_only=True)["weights"].tensors["meta"])
+def indexed_classes(model: Model) -> list[str]:
+    meta = unpack_json(served_member(model).state(serving_only=True)["weights"].tensors["meta"])
     return [str(name) for name in meta["labels"]] if isinstance(meta, dict) else [str(id) for id, _ in meta]
 
 
-@pytest.mark.parametrize("learned", [30, COUNT])
-def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case, learned: int) -> None:
-    examples, more = case.examples(learned), repeated(case.examples(20, 3)[-6:], 1)
-    model = case.taught(examples)
-    before = model.fingerprint(), in_bytes(model.state())
+@pytest.mark.every_case
+def test_a_bad_example_in_the_middle_of_a_batch_changes_nothing(case: Case) -> None:
+    check_bad_examples(case, COUNT)
+
+
+def test_a_bad_example_in_the_middle_of_a_warm_up_changes_nothing(warming: Case) -> None:
+    check_bad_examples(warming, 30)
+
+
+def check_bad_examples(case: Case, learned: int) -> None:
+    examples, more = case.examples(learned), repeat(case.examples(20, 3)[-6:], 1)
+    model = case.train(examples)
+    before = model.fingerprint(), to_bytes(model.state())
     for bad in case.bad:
         with pytest.raises(BadExample):
             model.learn([*more[:3], bad, *more[3:]])
-        assert (model.fingerprint(), in_bytes(model.state())) == before
+        assert (model.fingerprint(), to_bytes(model.state())) == before
     model.learn(more)
-    assert model.fingerprint() == case.taught([*examples, *more]).fingerprint()
+    assert model.fingerprint() == case.train([*examples, *more]).fingerprint()
 
 
-def test_learning_the_same_again_and_again_takes_no_more_room(exact: Case) -> None:
+@pytest.mark.every_case
+def test_learning_the_same_examples_repeatedly_does_not_grow_the_state(exact: Case) -> None:
     bounds = {
         "ranker": {"max_exemplars": 100},
         "knn": {"window": 100},
-    }  # of all else there is a bound that needs no option
+    }  # the other kinds are bounded without an option
     exact = replace(exact, options=bounded(exact.kind, exact.options, bounds))
     examples = exact.examples(COUNT)
-    model = exact.taught(examples)
+    model = exact.train(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
-    model.learn(repeated(thumbs, 10))
-    before = room(model)
-    model.learn(repeated(repeated(thumbs, 1), 110)[-10 * len(thumbs) :])
-    assert room(model) <= 1.05 * before
+    model.learn(repeat(thumbs, 10))
+    before = state_bytes(model)
+    model.learn(repeat(repeat(thumbs, 1), 110)[-10 * len(thumbs) :])
+    assert state_bytes(model) <= 1.05 * before
 
 
 def bounded(kind: str, options: Options, bounds: Mapping[str, Options]) -> Options:
-    """A challenger too."""
-    told = {**options, **bounds.get(kind, {})}
-    if challenger := told.get("challenger"):
-        own = bounded(challenger.get("kind", kind), challenger.get("options", {}), bounds)
-        told["challenger"] = {**challenger, "options": own}
-    return told
+    """Return the options with the bounds of this kind, also inside a challenger."""
+    added = {**options, **bounds.get(kind, {})}
+    if challenger := added.get("challenger"):
+        inner = bounded(challenger.get("kind", kind), challenger.get("options", {}), bounds)
+        added["challenger"] = {**challenger, "options": inner}
+    return added
 
 
-def room(model: Model) -> int:
+def state_bytes(model: Model) -> int:
     tensors = (tensor for part in model.state().values() for tensor in part.tensors.values())
     return sum(tensor.nbytes for tensor in tensors)
 
@@ -571,83 +613,119 @@ def room(model: Model) -> int:
 # state
 
 
-@pytest.mark.parametrize("count", [0, 1, 30, 200, COUNT])
-def test_a_state_survives_files(case: Case, count: int) -> None:
-    model = case.taught(case.examples(COUNT)[:count])
-    again = restored(case, model.state())
+@pytest.mark.every_case
+def test_a_state_survives_files(case: Case) -> None:
+    check_state_survives_files(case, COUNT)
+
+
+@pytest.mark.parametrize("count", [0, 1, 30])
+def test_the_state_of_few_examples_survives_files(case: Case, count: int) -> None:
+    check_state_survives_files(case, count)
+
+
+def test_the_state_at_the_end_of_a_warm_up_survives_files(warming: Case) -> None:
+    check_state_survives_files(warming, 200)
+
+
+def check_state_survives_files(case: Case, count: int) -> None:
+    model = case.train(case.examples(COUNT)[:count])
+    again = restore(case, model.state())
     assert again.fingerprint() == model.fingerprint()
     assert again.feature_epoch() == model.feature_epoch()
     assert again.subtracts == model.subtracts
     assert again.probes() == model.probes()
-    assert again.predict(questions(case)) == model.predict(questions(case))
+    assert again.predict(unseen_inputs(case)) == model.predict(unseen_inputs(case))
 
 
-@pytest.mark.parametrize("count", [1, 30, 199, 230])
-def test_learning_resumes_where_it_was_interrupted(case: Case, count: int) -> None:
+@pytest.mark.every_case
+def test_learning_resumes_where_it_was_interrupted(case: Case) -> None:
+    check_learning_resumes(case, 230)
+
+
+def test_learning_resumes_after_few_examples(case: Case) -> None:
+    check_learning_resumes(case, 30)
+
+
+@pytest.mark.parametrize("count", [1, 199])
+def test_learning_resumes_in_a_warm_up(warming: Case, count: int) -> None:
+    check_learning_resumes(warming, count)
+
+
+def check_learning_resumes(case: Case, count: int) -> None:
     examples = case.examples(COUNT)
-    resumed = restored(case, case.taught(examples[:count]).state())
+    resumed = restore(case, case.train(examples[:count]).state())
     resumed.learn(examples[count:])
-    uninterrupted = case.taught(examples)
+    uninterrupted = case.train(examples)
     assert resumed.fingerprint() == uninterrupted.fingerprint()
-    assert resumed.predict(questions(case)) == uninterrupted.predict(questions(case))
+    assert resumed.predict(unseen_inputs(case)) == uninterrupted.predict(unseen_inputs(case))
     if case.exact:
-        assert in_bytes(resumed.state()) == in_bytes(uninterrupted.state())
+        assert to_bytes(resumed.state()) == to_bytes(uninterrupted.state())
 
 
-@pytest.mark.parametrize("count", [0, 30, COUNT])
-def test_the_serving_parts_alone_predict_the_same(case: Case, count: int) -> None:
-    model = case.taught(case.examples(COUNT)[:count])
-    served = restored(case, serving_parts(model.state()))
-    assert served.predict(questions(case)) == model.predict(questions(case))
+@pytest.mark.every_case
+def test_the_serving_parts_alone_predict_the_same(case: Case) -> None:
+    check_serving_parts(case, COUNT)
 
 
+@pytest.mark.parametrize("count", [0, 30])
+def test_the_serving_parts_of_few_examples_predict_the_same(case: Case, count: int) -> None:
+    check_serving_parts(case, count)
+
+
+def check_serving_parts(case: Case, count: int) -> None:
+    model = case.train(case.examples(COUNT)[:count])
+    served = restore(case, serving_parts(model.state()))
+    assert served.predict(unseen_inputs(case)) == model.predict(unseen_inputs(case))
+
+
+@pytest.mark.every_case
 def test_a_serving_state_is_the_serving_parts_of_the_whole(case: Case) -> None:
-    model = case.taught(case.examples(COUNT))
-    assert in_bytes(model.state(serving_only=True)) == in_bytes(serving_parts(model.state()))
+    model = case.train(case.examples(COUNT))
+    assert to_bytes(model.state(serving_only=True)) == to_bytes(serving_parts(model.state()))
 
 
-def test_a_restored_state_replaces_all_that_was_learned_before(case: Case) -> None:
-    first, second = case.taught(case.examples(COUNT)), case.taught(case.examples(230, 1))
-    second.restore(through_files(first.state()))
+def test_restoring_a_state_replaces_everything_learned_before(case: Case) -> None:
+    first, second = case.train(case.examples(COUNT)), case.train(case.examples(230, 1))
+    second.restore(write_and_read(first.state()))
     assert second.fingerprint() == first.fingerprint()
-    assert second.predict(questions(case)) == first.predict(questions(case))
+    assert second.predict(unseen_inputs(case)) == first.predict(unseen_inputs(case))
 
 
 @pytest.mark.parametrize("count", [30, COUNT])
-def test_a_state_that_was_given_out_stays_as_it_was(case: Case, count: int) -> None:
+def test_learning_does_not_modify_a_state_returned_earlier(case: Case, count: int) -> None:
     examples = case.examples(COUNT + 40)
-    model = case.taught(examples[:count])
+    model = case.train(examples[:count])
     state = model.state()
-    before = in_bytes(state)
+    before = to_bytes(state)
     model.learn(examples[count:])
-    assert in_bytes(state) == before
+    assert to_bytes(state) == before
 
 
-def test_a_state_that_was_taken_over_stays_as_it_was(case: Case) -> None:
+def test_a_restored_model_does_not_modify_the_state_it_was_restored_from(case: Case) -> None:
     examples = case.examples(COUNT)
-    state = through_files(case.taught(examples[:230]).state())
-    before, model = in_bytes(state), case.model()
+    state = write_and_read(case.train(examples[:230]).state())
+    before, model = to_bytes(state), case.model()
     model.restore(state)
     model.learn(examples[230:])
-    model.predict(questions(case))
-    assert in_bytes(state) == before
+    model.predict(unseen_inputs(case))
+    assert to_bytes(state) == before
 
 
 def test_equal_revisions_of_a_part_mean_equal_tensors(case: Case) -> None:
     examples, written = case.examples(60), dict[tuple[str, int], bytes]()
-    for skipped in (6, 7):  # two models of one process, as after a retraction that needs a replay
-        model = case.taught([*case.introduction(), *examples[skipped:40]])
+    for skipped in (6, 7):  # two models in one process, as after a retraction that needs a replay
+        model = case.train([*case.introduction(), *examples[skipped:40]])
         for example in examples[40:]:
             model.learn([example])
             state = model.state()
-            for name, data in in_bytes(state).items():
+            for name, data in to_bytes(state).items():
                 if (revision := state[name].revision) is not None:
                     assert written.setdefault((name, revision), data) == data
 
 
 @pytest.fixture(scope="module")
-def elsewhere() -> dict[str, list[str]]:
-    """The fingerprints of every case, made by another process whose strings hash differently."""
+def other_process() -> dict[str, list[str]]:
+    """The fingerprints of every case, computed by another process with another hash seed."""
     code = (
         "import json; from tests.contracts.test_models import CASES, fingerprints;"
         "print(json.dumps({case.name: fingerprints(case) for case in CASES}))"
@@ -657,41 +735,58 @@ def elsewhere() -> dict[str, list[str]]:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    made: dict[str, list[str]] = json.loads(done.stdout)
-    return made
+    computed: dict[str, list[str]] = json.loads(done.stdout)
+    return computed
 
 
 def fingerprints(case: Case) -> list[str]:
-    return [case.taught(case.examples(count)).fingerprint() for count in (0, 30, COUNT)]
+    """Fingerprints of one model after 0, 30 and COUNT examples."""
+    model, found, learned = case.model(), list[str](), 0
+    for count in (0, 30, COUNT):
+        model.learn(case.examples(COUNT)[learned:count])
+        found.append(model.fingerprint())
+        learned = count
+    return found
 
 
-def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, elsewhere: dict[str, list[str]]) -> None:
-    assert fingerprints(case) == elsewhere[case.name]
+@pytest.mark.every_case
+def test_the_same_log_leaves_the_same_state_in_another_process(case: Case, other_process: dict[str, list[str]]) -> None:
+    assert fingerprints(case) == other_process[case.name]
 
 
 # unlearn
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("count", [150, COUNT])
-def test_only_what_no_longer_subtracts_says_so(case: Case, count: int) -> None:
+def test_a_model_says_whether_it_can_subtract(case: Case, count: int) -> None:
     frozen = case.warms_up and count >= 200
-    assert case.taught(case.examples(count)).subtracts == (case.exact and not frozen)
+    assert case.train(case.examples(count)).subtracts == (case.exact and not frozen)
 
 
-@pytest.mark.parametrize("share", [0.05, 0.4, 1.0])
-def test_unlearning_leaves_the_state_of_never_having_seen_it(exact: Case, share: float) -> None:
+@pytest.mark.every_case
+def test_unlearning_leaves_the_state_without_the_example(exact: Case) -> None:
+    check_unlearning(exact, 0.4)
+
+
+@pytest.mark.parametrize("share", [0.05, 1.0])
+def test_unlearning_little_or_everything_leaves_the_state_without_it(exact: Case, share: float) -> None:
+    check_unlearning(exact, share)
+
+
+def check_unlearning(exact: Case, share: float) -> None:
     examples = exact.examples(150 if exact.warms_up else COUNT)
-    model = exact.taught(examples)
+    model = exact.train(examples)
     rng = np.random.default_rng(5)
     gone = [example for example in examples if rng.random() < share]
     for example in gone:
         model.unlearn([example])
-    alternative = never_saw(exact, examples, {example.offset for example in gone})
+    alternative = train_one_by_one(exact, examples, {example.offset for example in gone})
     assert model.fingerprint() == alternative.fingerprint()
     assert choices(model, exact) == choices(alternative, exact)
 
 
-LEARNS = {
+LEARNED_EVENTS = {
     "classifier": ("label", "reward", "retire", "restore"),
     "knn": ("label", "reward", "retire", "restore"),
     "regressor": ("label",),
@@ -700,36 +795,43 @@ LEARNS = {
 
 
 @pytest.mark.parametrize(
-    ("exact", "kind"), [pytest.param(c, kind, id=f"{c.name}-{kind}") for c in EXACT for kind in LEARNS[c.kind]]
+    ("each", "kind"),
+    [
+        pytest.param(c, kind, id=f"{c.name}-{kind}")
+        for c in EXACT
+        if c.name in MECHANISMS
+        for kind in LEARNED_EVENTS[c.kind]
+    ],
 )
-def test_each_kind_of_event_can_be_taken_back(exact: Case, kind: str) -> None:
-    examples = [*exact.examples(150), *changes("mango", "melon", "-mango", "nut", "-nut", "nut")]
-    examples = [example for example in examples if example.kind in LEARNS[exact.kind]]
+def test_each_kind_of_event_can_be_unlearned(each: Case, kind: str) -> None:
+    examples = [*each.examples(150), *retirements("mango", "melon", "-mango", "nut", "-nut", "nut")]
+    examples = [example for example in examples if example.kind in LEARNED_EVENTS[each.kind]]
     gone = [example for example in examples if example.kind == kind]
-    for taken in (gone[:1], gone[-1:], gone):
-        model = exact.taught(examples)
-        model.unlearn(taken)
-        alternative = never_saw(exact, examples, {example.offset for example in taken})
+    for unlearned in (gone[:1], gone[-1:], gone):
+        model = each.train(examples)
+        model.unlearn(unlearned)
+        alternative = train_one_by_one(each, examples, {example.offset for example in unlearned})
         assert model.fingerprint() == alternative.fingerprint()
-        model.learn(again := [*repeated(exact.introduction(), 2), *repeated(taken, 3)])
+        model.learn(again := [*repeat(each.introduction(), 2), *repeat(unlearned, 3)])
         alternative.learn(again)
         assert model.fingerprint() == alternative.fingerprint()
 
 
-def test_unlearning_reaches_a_resumed_model(exact: Case) -> None:
+def test_a_restored_model_can_unlearn(exact: Case) -> None:
     examples = exact.examples(150)
-    model = restored(exact, exact.taught(examples).state())
+    model = restore(exact, exact.train(examples).state())
     model.unlearn(examples[60:90])
     gone = {example.offset for example in examples[60:90]}
-    assert model.fingerprint() == never_saw(exact, examples, gone).fingerprint()
+    assert model.fingerprint() == train_one_by_one(exact, examples, gone).fingerprint()
 
 
-def test_nothing_of_what_was_taken_back_remains_in_the_files(exact: Case) -> None:
+@pytest.mark.every_case
+def test_nothing_unlearned_remains_in_the_files(exact: Case) -> None:
     examples = exact.examples(150)
     secret = secret_example(exact)
-    model = exact.taught([*examples, *secret])
+    model = exact.train([*examples, *secret])
     model.unlearn(secret)
-    files = b"".join(in_bytes(model.state()).values())
+    files = b"".join(to_bytes(model.state()).values())
     for example in secret:
         assert example.features not in files
         assert example.features.hex().encode() not in files
@@ -737,64 +839,56 @@ def test_nothing_of_what_was_taken_back_remains_in_the_files(exact: Case) -> Non
 
 
 def secret_example(case: Case) -> list[Example]:
-    made = {"text": text(0, 9_999), "vector": np.full(6, 0.123456).tobytes(), "table": row({"width": 0.123456})}
-    features = made[str(case.options.get("input", "text"))]
+    inputs = {"text": text(0, 9_999), "vector": np.full(6, 0.123456).tobytes(), "table": row({"width": 0.123456})}
+    features = inputs[str(case.options.get("input", "text"))]
     if case.kind == "ranker":
         return [
             Example(900, "correction", features, TOPICS[0]),
-            Example(901, "reply", text(1, 9_999), "secret", "What nobody must know."),
+            Example(901, "reply", text(1, 9_999), "secret", "A secret sentence."),
         ]
     return [Example(900, "label", features, "1.0" if case.kind == "regressor" else TOPICS[0])]
 
 
 def choices(model: Model, case: Case) -> list[str | None]:
-    return [answer.choice for answer in model.predict(questions(case))]
+    return [answer.choice for answer in model.predict(unseen_inputs(case))]
 
 
-# river's own
+# river models
 
 
-RIVER = [case for case in CASES if case.kind == "river"]
-
-
-@pytest.fixture(params=RIVER, ids=lambda case: case.name)
-def river(request: pytest.FixtureRequest) -> Case:
-    found: Case = request.param
-    return found
-
-
-def test_river_refuses_to_unlearn_and_stays_as_it_was(river: Case) -> None:
+def test_a_river_model_refuses_to_unlearn_and_is_unchanged(river: Case) -> None:
     examples = river.examples(60)
-    model = river.taught(examples)
+    model = river.train(examples)
     with pytest.raises(NotImplementedError, match="cannot subtract"):
         model.unlearn(examples[:1])
-    assert model.fingerprint() == river.taught(examples).fingerprint()
+    assert model.fingerprint() == river.train(examples).fingerprint()
 
 
-def test_neither_questions_nor_their_order_change_what_a_river_model_says_or_becomes(river: Case) -> None:
-    examples, asked = river.examples(COUNT), questions(river)
-    one, other = river.taught(examples[:200]), river.taught(examples[:200])
-    forwards = one.predict(asked)
-    assert [other.predict([question])[0] for question in reversed(asked)][::-1] == forwards
-    assert one.fingerprint() == other.fingerprint() == river.taught(examples[:200]).fingerprint()
+@pytest.mark.every_case
+def test_predicting_in_any_order_changes_neither_a_river_model_nor_its_answers(river: Case) -> None:
+    examples, inputs = river.examples(COUNT), unseen_inputs(river)
+    one, other = river.train(examples[:200]), river.train(examples[:200])
+    forwards = one.predict(inputs)
+    assert [other.predict([each])[0] for each in reversed(inputs)][::-1] == forwards
+    assert one.fingerprint() == other.fingerprint() == river.train(examples[:200]).fingerprint()
     for model in (one, other):
         model.learn(examples[200:])
     assert one.fingerprint() == other.fingerprint()
-    assert one.predict(asked) == other.predict(asked)
+    assert one.predict(inputs) == other.predict(inputs)
 
 
-def test_a_river_model_that_is_restored_again_and_again_ends_as_the_one_that_never_was(river: Case) -> None:
+def test_a_river_model_restored_repeatedly_equals_one_that_was_not(river: Case) -> None:
     examples = river.examples(COUNT)
-    killed = river.model()
+    model = river.model()
     for start in range(0, COUNT, 40):
-        killed = restored(river, killed.state())
-        killed.learn(examples[start : start + 40])
-        killed.predict(questions(river))
-    assert killed.fingerprint() == river.taught(examples).fingerprint()
+        model = restore(river, model.state())
+        model.learn(examples[start : start + 40])
+        model.predict(unseen_inputs(river))
+    assert model.fingerprint() == river.train(examples).fingerprint()
 
 
 class Trap:
-    """What unpickling must never reach."""
+    """An object that shows when it is unpickled."""
 
     sprung = False
 
@@ -806,8 +900,9 @@ def spring() -> None:
     Trap.sprung = True
 
 
+@pytest.mark.every_case
 def test_a_river_state_with_a_wrong_signature_is_refused_before_it_is_unpickled(river: Case) -> None:
-    state = through_files(river.taught(river.examples(60)).state())
+    state = write_and_read(river.train(river.examples(60)).state())
     poisoned = {**state["estimator"].tensors, "estimator": np.frombuffer(pickle.dumps(Trap()), np.uint8)}
     model = river.model()
     before = model.fingerprint()
@@ -820,8 +915,8 @@ def test_a_river_state_with_a_wrong_signature_is_refused_before_it_is_unpickled(
 def test_a_river_state_signed_by_another_installation_is_refused_before_it_is_unpickled(
     river: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = river.taught(river.examples(60)).state()
-    stranger = create("river", {**river.options, "key": "ab" * 32})
-    monkeypatch.setattr(pickle, "loads", lambda data: pytest.fail("a stranger's bytes were unpickled"))
+    state = river.train(river.examples(60)).state()
+    other = create("river", {**river.options, "key": "ab" * 32})
+    monkeypatch.setattr(pickle, "loads", lambda data: pytest.fail("another installation's bytes were unpickled"))
     with pytest.raises(ValueError, match="signature does not match"):
-        stranger.restore(through_files(state))
+        other.restore(write_and_read(state))

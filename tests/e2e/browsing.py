@@ -1,4 +1,4 @@
-"""A real Chromium on a real service: pages that tell when something leaves the origin or fails, and what axe finds."""
+"""Helpers for tests in a real Chromium: pages that record foreign requests and errors, screenshots, and axe checks."""
 
 import os
 import shutil
@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.support import absent
+from tests.support import skip_or_fail
 
 ROOT = Path(__file__).parent.parent.parent
-SCREENSHOTS = Path(__file__).parent / "screenshots"  # to be looked at; not in git
-STATIC = ROOT / "online" / "serving" / "static"
+SCREENSHOTS = Path(__file__).parent / "screenshots"  # for inspection by a person; not in git
+STATIC = ROOT / "online" / "api" / "static"
 AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CHROMIUM_FLAGS = [
@@ -26,24 +27,25 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
 ]
 SLOW_MS = 60_000
+SIZES = [(1200, "light"), pytest.param(360, "dark", marks=pytest.mark.long)]  # test_pages.py has every page in both
 expect.set_options(timeout=SLOW_MS)
 
 
 @contextmanager
-def launched() -> Iterator[Browser]:
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        absent("no chromium on PATH (or in $CHROMIUM)")
+def launch_browser() -> Iterator[Browser]:
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        skip_or_fail("no chromium on PATH (or in $CHROMIUM)")
     if not (STATIC / "index.html").exists():
-        absent("the page is not built: make page")
+        skip_or_fail("the page is not built: make page")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS)
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 
 
 class Visits:
-    """Opens pages, each in a browser profile of its own. foreign: requests to another origin. failed: uncaught errors."""
+    """Open pages, each in its own browser profile. foreign: requests to another origin. failed: uncaught errors."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -61,7 +63,7 @@ class Visits:
         origin = origin_of(url)
         page.context.on("request", lambda request: self._note(origin, request.url))
         page.on("pageerror", lambda error: self.failed.append(str(error)))
-        page.on("filechooser", lambda _: None)  # from the start: asked for with the press, it may come after the press
+        page.on("filechooser", lambda _: None)  # registered now: a chooser may open before a later handler is in place
         self.pages.append(page)
         page.goto(url)
         return page
@@ -89,7 +91,7 @@ def shoot(page: Page, name: str) -> None:
 
 
 def wait_for_animations(page: Page) -> None:
-    """Of those that end."""
+    """Wait for the animations that end."""
     page.evaluate(
         "Promise.all(document.getAnimations().filter((each) => each.effect.getComputedTiming().endTime < Infinity)"
         ".map((each) => each.finished.catch(() => {})))"
@@ -97,17 +99,17 @@ def wait_for_animations(page: Page) -> None:
 
 
 def check_accessible(page: Page) -> None:
-    """WCAG 2.2 AA as far as axe can tell, and nothing that is cut off at the side."""
+    """Check that axe finds no violation of WCAG 2.2 AA, and that nothing is cut off at the side."""
     if not AXE.exists():
-        absent("axe-core is not installed: make page")
+        skip_or_fail("axe-core is not installed: make page")
     wait_for_animations(page)
-    page.evaluate(AXE.read_text() + "; undefined")  # a script tag would be a request of the page's
-    found = page.evaluate(
+    page.evaluate(AXE.read_text() + "; undefined")  # a script tag would be a request by the page
+    violations = page.evaluate(
         "rules => axe.run(document, {runOnly: {type: 'tag', values: rules}}).then(({violations}) => violations.map("
         "({id, help, nodes}) => `${id}: ${help}: ${nodes.map(({html}) => html).join(' | ')}`))",
         AXE_RULES,
     )
-    assert not found, "\n".join(found)
+    assert not violations, "\n".join(violations)
     check_fits(page)
 
 

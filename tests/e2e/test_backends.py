@@ -1,4 +1,4 @@
-"""The same service on Postgres and on Redis Streams; a Redis that loses everything loses nothing."""
+"""A service on Postgres and on Redis Streams; no feedback is lost when Redis loses its data."""
 
 from typing import Any
 
@@ -22,19 +22,19 @@ def learn_some(service: Service, count: int, name: str) -> int:
     return offset
 
 
-def test_a_service_on_postgres_learns_and_takes_back(start: Start, postgres_url: str) -> None:
+def test_a_service_on_postgres_learns_and_retracts(start: Start, postgres_url: str) -> None:
     service = start(VECTOR, store=postgres_url)
     assert learn_some(service, 20, "first") == 20
     client = service.client("vec")
-    asked = client.predict([[1, 0], [0, 1]])
-    assert [each["label"] for each in asked["predictions"]] == ["b", "a"]
-    receipt = client.label(asked["prediction_ids"][0], "c", id="mine")
+    answer = client.predict([[1, 0], [0, 1]])
+    assert [each["label"] for each in answer["predictions"]] == ["b", "a"]
+    receipt = client.label(answer["prediction_ids"][0], "c", id="mine")
     service.wait_learned("vec", client.retract("mine")["offset"])
-    assert client.fate(receipt["id"])["status"] == "retracted"
+    assert client.feedback_status(receipt["id"])["status"] == "retracted"
     assert service.stop() == 0
 
 
-def test_a_service_on_redis_goes_on_after_redis_lost_everything(start: Start, redis_url: str) -> None:
+def test_a_service_on_redis_continues_after_redis_lost_its_data(start: Start, redis_url: str) -> None:
     service = start(VECTOR, stream=redis_url)
     assert learn_some(service, 20, "first") == 20
     redis: Any = Redis.from_url(redis_url)
@@ -46,10 +46,10 @@ def test_a_service_on_redis_goes_on_after_redis_lost_everything(start: Start, re
     redis.delete(*keys)
 
 
-def test_a_service_whose_redis_is_not_there_stores_and_says_so(start: Start) -> None:
+def test_a_service_without_its_redis_stores_feedback_and_logs_the_outage(start: Start) -> None:
     service = start(VECTOR, stream="redis://127.0.0.1:1/0")
     receipt = service.client("vec").feedback([{"input": [0, 1], "label": "a"}])[0]
-    assert service.client("vec").fate(receipt["id"])["status"] == "accepted"
+    assert service.client("vec").feedback_status(receipt["id"])["status"] == "accepted"
     assert service.client("vec").predict([[0, 1]])["learned_until"] == 0
     assert service.stop() == 0
     assert "Redis at 127.0.0.1:1/0 does not answer" in service.output

@@ -1,4 +1,4 @@
-"""The page where the service cannot be reached: its shell stands, says so, and goes on by itself."""
+"""The page without its service: the cached shell opens, reports the outage, and recovers by itself."""
 
 import signal
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Start, config
-from tests.e2e.browsing import SLOW_MS, Visits, check_accessible, shoot
+from tests.e2e.browsing import SIZES, SLOW_MS, Visits, check_accessible, shoot
 from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
 LOST = "The server cannot be reached."
-KEPT = """
+CACHED_FILES = """
 async () => {
   const names = (await caches.keys()).filter((name) => name.startsWith('online-shell-'));
   const urls = await Promise.all(names.map(async (name) => (await (await caches.open(name)).keys()).map(({ url }) => url)));
@@ -23,11 +23,11 @@ async () => {
 """
 
 
-def kept(page: Page) -> dict[str, Any]:
-    """What the service worker keeps, once it is at work."""
+def read_cache(page: Page) -> dict[str, Any]:
+    """List what the service worker has cached, once it is active."""
     page.wait_for_function("navigator.serviceWorker.controller?.state === 'activated'")
-    told: dict[str, Any] = page.evaluate(KEPT)
-    return told
+    cache: dict[str, Any] = page.evaluate(CACHED_FILES)
+    return cache
 
 
 def ask(page: Page, question: str) -> None:
@@ -35,8 +35,8 @@ def ask(page: Page, question: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_the_shell_stands_where_the_service_is_gone_and_goes_on_when_it_is_back(
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_the_page_works_offline_and_recovers_when_the_service_is_back(
     visits: Visits, start: Start, width: int, scheme: str
 ) -> None:
     service = start(CHAT)
@@ -46,7 +46,7 @@ def test_the_shell_stands_where_the_service_is_gone_and_goes_on_when_it_is_back(
     ask(page, "When do you open?")
     reply = page.get_by_role("article", name="Reply").last
     expect(reply).to_contain_text("We open at nine.")
-    kept(page)
+    read_cache(page)
 
     service.stop(signal.SIGTERM)
     expect(page.get_by_text(LOST)).to_be_visible(timeout=SLOW_MS)
@@ -61,7 +61,7 @@ def test_the_shell_stands_where_the_service_is_gone_and_goes_on_when_it_is_back(
 
     start(CHAT, ("--port", port))
     expect(page.get_by_text(LOST)).to_be_hidden(timeout=SLOW_MS)
-    expect(reply).to_contain_text("We open at nine.", timeout=SLOW_MS)  # the conversation, by its address
+    expect(reply).to_contain_text("We open at nine.", timeout=SLOW_MS)  # the conversation is part of the URL
     ask(page, "Can I print here?")
     expect(page.get_by_role("article", name="Reply").last).to_contain_text("The printer is by the stairs.")
 
@@ -75,46 +75,46 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     running.stop()
 
 
-def test_the_shell_is_kept_whole_and_no_answer_of_the_service(visits: Visits, chat: Service) -> None:
+def test_the_whole_shell_is_cached_but_no_answer_of_the_api(visits: Visits, chat: Service) -> None:
     page = visits.open(chat.url)
     ask(page, "When do you open?")
     expect(page.get_by_role("article", name="Reply").last).to_contain_text("We open at nine.")
-    told = kept(page)
-    assert len(told["names"]) == 1
-    others = {path for path in told["paths"] if not path.startswith("/assets/")}
+    cache = read_cache(page)
+    assert len(cache["names"]) == 1
+    others = {path for path in cache["paths"] if not path.startswith("/assets/")}
     assert others == {"/", "/favicon.svg", "/icon-192.png", "/manifest.webmanifest"}
-    assert len(told["paths"]) > len(others) + 5  # also the pages that nobody has opened yet
+    assert len(cache["paths"]) > len(others) + 5  # also the pages that were not opened yet
 
     page.context.set_offline(True)
     expect(page.get_by_text(LOST)).to_be_visible()
     page.reload()
     expect(page.get_by_role("heading", name="Chat")).to_be_attached()
     expect(page.get_by_text(LOST)).to_be_visible()
-    assert page.evaluate("fetch('/v1/models').then(() => 'kept', () => 'not kept')") == "not kept"
+    assert page.evaluate("fetch('/v1/models').then(() => 'cached', () => 'not cached')") == "not cached"
     page.context.set_offline(False)
     expect(page.get_by_text(LOST)).to_be_hidden()
 
 
-def test_what_an_older_build_kept_is_dropped(visits: Visits, chat: Service) -> None:
-    page = visits.open(f"{chat.url}/docs")  # which has no service worker
-    page.evaluate("async () => { await caches.open('online-shell-old'); await caches.open('of-somebody-else') }")
+def test_the_cache_of_an_older_build_is_deleted(visits: Visits, chat: Service) -> None:
+    page = visits.open(f"{chat.url}/docs")  # a page without a service worker
+    page.evaluate("async () => { await caches.open('online-shell-old'); await caches.open('another-cache') }")
     page.goto(chat.url)
-    assert len(kept(page)["names"]) == 1
+    assert len(read_cache(page)["names"]) == 1
     assert "online-shell-old" not in page.evaluate("caches.keys()")
-    assert "of-somebody-else" in page.evaluate("caches.keys()")
+    assert "another-cache" in page.evaluate("caches.keys()")
 
 
-def test_chromium_would_install_the_page(visits: Visits, chat: Service) -> None:
+def test_chromium_can_install_the_page(visits: Visits, chat: Service) -> None:
     page = visits.open(chat.url)
-    kept(page)
+    read_cache(page)
     session = page.context.new_cdp_session(page)
-    found = session.send("Page.getAppManifest")
-    assert not found["errors"] and '"display": "standalone"' in found["data"]
+    manifest = session.send("Page.getAppManifest")
+    assert not manifest["errors"] and '"display": "standalone"' in manifest["data"]
     errors = [each["errorId"] for each in session.send("Page.getInstallabilityErrors")["installabilityErrors"]]
-    assert [each for each in errors if each != "in-incognito"] == []  # what a test's profile is
+    assert [each for each in errors if each != "in-incognito"] == []  # the profile of a test is incognito
 
 
-def test_the_files_say_how_long_they_may_be_kept(chat: Service) -> None:
+def test_the_files_have_cache_control_headers(chat: Service) -> None:
     def policy(path: str) -> str:
         response = chat.http.get(path)
         assert response.status_code == 200

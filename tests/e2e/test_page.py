@@ -1,4 +1,4 @@
-"""The page in a real Chromium, on a real service with the starter repertoire: a thumb that can be watched at work."""
+"""The chat page in a real Chromium, on a real service with the starter repertoire: feedback with a visible effect."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def version_of(page: Page) -> int:
     return int("".join(letter for letter in caption if letter.isdigit()))
 
 
-def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_words(visits: Visits, start: Start) -> None:
+def test_a_correction_is_given_to_the_same_question_in_other_words(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
     page = visits.open(service.url)
@@ -52,7 +52,7 @@ def test_a_wrong_answer_is_corrected_and_the_correction_comes_back_in_other_word
     shoot(page, "3-asked-in-other-words")
 
 
-def test_by_keyboard_alone_on_a_narrow_dark_screen(visits: Visits, start: Start) -> None:
+def test_the_page_is_used_by_keyboard_only_on_a_narrow_dark_screen(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
     page = visits.open(service.url, width=360, scheme="dark")
@@ -72,7 +72,7 @@ def test_by_keyboard_alone_on_a_narrow_dark_screen(visits: Visits, start: Start)
     check_accessible(page)
 
 
-def test_a_new_reply_is_in_sight_on_a_narrow_screen_whatever_is_open_above_it(visits: Visits, start: Start) -> None:
+def test_a_new_reply_is_scrolled_into_view_on_a_narrow_screen(visits: Visits, start: Start) -> None:
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
     page = visits.open(service.url, width=360, height=780)
@@ -80,7 +80,7 @@ def test_a_new_reply_is_in_sight_on_a_narrow_screen_whatever_is_open_above_it(vi
     first = page.get_by_role("article", name="Reply").last
     first.get_by_role("button", name="Wrong reply").click()
     first.get_by_role("button", name="Why this reply?").click()
-    expect(first.get_by_text("How the replies score")).to_be_visible()
+    expect(first.get_by_text("Reply scores")).to_be_visible()
     for question in ("Do you have wifi?", "How do I renew a book?", "When are you open?"):
         ask(page, question)
         newest = page.get_by_role("article", name="Reply").last
@@ -88,18 +88,20 @@ def test_a_new_reply_is_in_sight_on_a_narrow_screen_whatever_is_open_above_it(vi
     shoot(page, "6-narrow-light")
 
 
-def test_a_second_browser_sees_the_learning_and_the_banner_says_when_it_is_paused(visits: Visits, start: Start) -> None:
+def test_a_second_browser_shows_the_new_version_and_a_banner_while_learning_is_paused(
+    visits: Visits, start: Start
+) -> None:
     service = start(CHAT, restart_max_s=5.0)
     service.wait_learned("chat", 1)
     watching = visits.open(service.url)
-    panel = watching.get_by_role("complementary", name="What is live")
+    panel = watching.get_by_role("complementary", name="Live version")
     client = service.client("chat")
     receipt = client.feedback([{"input": "Is there tea?", "correction": "Tea is in the cafe."}])[0]
     status = service.wait_learned("chat", receipt["offset"])
     expect(panel).to_contain_text(str(status["model_version_status"][0]["version"]), timeout=SLOW_MS)
     service.kill_learner()
-    expect(watching.get_by_text("Answers go on")).to_be_visible(timeout=SLOW_MS)
+    expect(watching.get_by_text("The model keeps answering")).to_be_visible(timeout=SLOW_MS)
     ask(watching, "When do you open?")
     expect(watching.get_by_role("article", name="Reply").last).to_contain_text("We open at nine.")
     shoot(watching, "5-learner-down")
-    expect(watching.get_by_text("Answers go on")).to_be_hidden(timeout=SLOW_MS)
+    expect(watching.get_by_text("The model keeps answering")).to_be_hidden(timeout=SLOW_MS)

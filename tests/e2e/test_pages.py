@@ -1,4 +1,4 @@
-"""Going from page to page: links, deep links, the way back, and what a page says whose model is not served."""
+"""Navigation between pages: links, deep links, the back button, and pages whose model is not served."""
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -10,7 +10,7 @@ CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
 VEC = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 2, scale = 4.0 }\n'
 
 
-def current(page: Page) -> str:
+def current_page(page: Page) -> str:
     return page.get_by_role("navigation", name="Pages").locator("[aria-current=page]").inner_text()
 
 
@@ -18,17 +18,15 @@ def go(page: Page, name: str) -> None:
     page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
 
 
-def test_links_the_way_back_and_a_deep_link_lead_to_pages_whose_heading_has_the_focus(
-    visits: Visits, start: Start
-) -> None:
+def test_links_deep_links_and_the_back_button_focus_the_heading_of_the_page(visits: Visits, start: Start) -> None:
     service = start(CHAT + VEC)
     page = visits.open(service.url)
-    assert current(page) == "Chat" and page.title() == "online"
+    assert current_page(page) == "Chat" and page.title() == "online"
     expect(page.get_by_label("Your question")).to_be_focused()
 
     go(page, "Learning")
     expect(page.get_by_role("heading", name="Learning", level=1)).to_be_focused()
-    assert current(page) == "Learning" and page.title() == "Learning · online"
+    assert current_page(page) == "Learning" and page.title() == "Learning · online"
     assert page.url == f"{service.url}/learning"
 
     page.get_by_label("Model").select_option("vec")
@@ -40,10 +38,10 @@ def test_links_the_way_back_and_a_deep_link_lead_to_pages_whose_heading_has_the_
     expect(page.get_by_label("Model")).to_have_value("chat")
     page.go_back()
     expect(page.get_by_role("heading", name="Chat", level=1)).to_be_focused()
-    assert current(page) == "Chat" and page.url == f"{service.url}/"
+    assert current_page(page) == "Chat" and page.url == f"{service.url}/"
 
 
-def test_the_talk_is_still_there_after_a_look_at_another_page(visits: Visits, start: Start) -> None:
+def test_the_conversation_is_kept_while_another_page_is_open(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
     page = visits.open(service.url)
@@ -59,7 +57,7 @@ def test_the_talk_is_still_there_after_a_look_at_another_page(visits: Visits, st
     expect(reply.get_by_role("status")).to_contain_text("learned in version")
 
 
-def test_a_page_whose_model_is_not_served_says_so_and_how_it_would_be(visits: Visits, start: Start) -> None:
+def test_a_page_whose_model_is_not_served_shows_how_to_configure_it(visits: Visits, start: Start) -> None:
     service = start(VEC)
     page = visits.open(service.url)
     expect(page.get_by_role("heading", name="Not served here")).to_be_visible()
@@ -71,9 +69,7 @@ def test_a_page_whose_model_is_not_served_says_so_and_how_it_would_be(visits: Vi
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_what_is_live_is_seen_and_an_older_version_is_taken_up_again(
-    visits: Visits, start: Start, width: int, scheme: str
-) -> None:
+def test_the_live_version_is_shown_and_rolled_back(visits: Visits, start: Start, width: int, scheme: str) -> None:
     service = start(VEC)
     client = service.client("vec")
     page = visits.open(f"{service.url}/learning", width=width, scheme=scheme)
@@ -82,7 +78,7 @@ def test_what_is_live_is_seen_and_an_older_version_is_taken_up_again(
         service.wait_learned("vec", receipt["offset"])
     versions = page.get_by_role("region", name="Table of versions")
     rows = versions.get_by_role("row")
-    expect(rows.nth(1)).to_contain_text("live")  # told by an event: nobody asked the page to look
+    expect(rows.nth(1)).to_contain_text("live")  # updated by an event, without a reload
     older = rows.nth(2).get_by_role("rowheader").inner_text()
     check_accessible(page)
     shoot(page, f"learning-versions-{scheme}")

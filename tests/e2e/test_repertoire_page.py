@@ -1,4 +1,4 @@
-"""The repertoire's page in a real Chromium: found, added, edited, retired; taken in as a file; what it lacks and gets wrong."""
+"""The repertoire page in a real Chromium: search, edit, add, retire, import and export replies; teach missing ones."""
 
 import json
 from pathlib import Path
@@ -7,13 +7,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import Visits, check_accessible, check_fits, shoot
+from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, shoot
 from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
-STRANGE = ("Do you lend telescopes?", "Can I borrow a telescope?", "Is there a telescope to lend?")
+UNANSWERED = ("Do you lend telescopes?", "Can I borrow a telescope?", "Is there a telescope to lend?")
 LESSON = "Telescopes are lent for a week."
-SIZES = [(1200, "light"), (360, "dark")]
 FILE = """{"id": "wifi", "text": "The network is called Library."}
 {"text": "", "examples": ["Nothing?"]}
 {"id": "hours", "text": "We open at nine."}
@@ -21,9 +20,9 @@ FILE = """{"id": "wifi", "text": "The network is called Library."}
 """
 
 
-def opened(visits: Visits, service: Service, path: str = "", **how: object) -> Page:
+def open_page(visits: Visits, service: Service, path: str = "", **options: object) -> Page:
     service.wait_learned("chat", 1)
-    return visits.open(f"{service.url}/repertoire{path}", **how)  # type: ignore[arg-type]
+    return visits.open(f"{service.url}/repertoire{path}", **options)  # type: ignore[arg-type]
 
 
 def button(where: Page | Locator, name: str) -> Locator:
@@ -35,21 +34,21 @@ def rows(page: Page) -> Locator:
 
 
 def go(page: Page, part: str) -> None:
-    page.get_by_role("navigation", name="Parts of the repertoire").get_by_role("link", name=part).click()
+    page.get_by_role("navigation", name="Repertoire sections").get_by_role("link", name=part).click()
 
 
 def answer(service: Service, question: str) -> str | None:
-    asked = {"instances": [question], "record": False}
-    reply = service.http.post("/v1/models/chat:predict", json=asked).json()["predictions"][0]["reply"]
+    request = {"instances": [question], "record": False}
+    reply = service.http.post("/v1/models/chat:predict", json=request).json()["predictions"][0]["reply"]
     return None if reply is None else str(reply["text"])
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_seen_to_be_learned(
+def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_learned(
     visits: Visits, start: Start, width: int, scheme: str
 ) -> None:
     service = start(CHAT)
-    page = opened(visits, service, width=width, scheme=scheme, touch=width == 360)
+    page = open_page(visits, service, width=width, scheme=scheme, touch=width == 360)
     expect(rows(page)).to_have_count(5)
     shoot(page, f"repertoire-{scheme}")
     check_accessible(page)
@@ -69,17 +68,17 @@ def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_seen_to
     expect(button(page, "Edit")).to_be_focused()
     assert answer(service, "Extend my loan") == "Renew it:\n\n- on your **account** page\n- at the desk"
 
-    page.get_by_label("Another question that it answers").fill("May I keep it longer?")
+    page.get_by_label("Add a question that it answers").fill("May I keep it longer?")
     button(page, "Add").click()
     examples = page.get_by_role("region", name="Example questions")
     expect(examples.get_by_role("listitem")).to_have_count(3)
     expect(status).to_contain_text("question added")
-    button(examples, "Take back “Extend my loan”").click()
+    button(examples, "Remove “Extend my loan”").click()
     expect(examples.get_by_role("listitem")).to_have_count(2)
     expect(status).to_contain_text("un-learned in version")
 
     button(page, "Retire").click()
-    expect(status).to_contain_text("not given any more since version")
+    expect(status).to_contain_text("no longer given since version")
     assert answer(service, "How do I renew a book?") is None
     shoot(page, f"repertoire-reply-{scheme}")
     check_accessible(page)
@@ -90,9 +89,9 @@ def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_seen_to
     expect(rows(page).get_by_role("link")).to_be_focused()
 
 
-def test_by_keyboard_alone_a_reply_is_added_opened_and_left(visits: Visits, start: Start) -> None:
+def test_a_reply_is_added_and_retired_by_keyboard_only(visits: Visits, start: Start) -> None:
     service = start(CHAT)
-    page = opened(visits, service, width=360)
+    page = open_page(visits, service, width=360)
     expect(rows(page)).to_have_count(5)
     button(page, "New reply").focus()
     page.keyboard.press("Enter")
@@ -102,20 +101,20 @@ def test_by_keyboard_alone_a_reply_is_added_opened_and_left(visits: Visits, star
     shoot(page, "repertoire-new")
     check_accessible(page)
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("region", name="A new reply").get_by_role("status")).to_contain_text("learned in version")
+    expect(page.get_by_role("region", name="New reply").get_by_role("status")).to_contain_text("learned in version")
     expect(button(page, "New reply")).to_be_focused()
     assert answer(service, "Where are the skis?") == "Skis are in the attic."
     expect(rows(page)).to_have_count(6)
 
     page.keyboard.press("Tab")
-    page.keyboard.press("Enter")  # the link to what was added
+    page.keyboard.press("Enter")  # the link to the added reply
     expect(page.get_by_role("heading", name="Reply", exact=False, level=2)).to_be_focused()
     expect(button(page, "Retire")).to_be_visible()
     for _ in range(2):
         page.keyboard.press("Tab")
     expect(button(page, "Retire")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("article").get_by_role("status")).to_contain_text("not given any more since")
+    expect(page.get_by_role("article").get_by_role("status")).to_contain_text("no longer given since")
     page.go_back()
     expect(rows(page).last).to_contain_text("retired")
     expect(rows(page).last.get_by_role("link")).to_be_focused()
@@ -127,19 +126,19 @@ def test_by_keyboard_alone_a_reply_is_added_opened_and_left(visits: Visits, star
     expect(rows(page)).to_have_count(1)
 
 
-def ask_what_has_no_reply(service: Service) -> None:
-    for question in (*STRANGE, "do you lend TELESCOPES?", "My cat is called Misty and likes fish"):
+def ask_unanswered_questions(service: Service) -> None:
+    for question in (*UNANSWERED, "do you lend TELESCOPES?", "My cat is called Misty and likes fish"):
         service.http.post("/v1/models/chat:predict", json={"instances": [question], "user": "eve"})
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_questions_without_a_reply_are_taught_in_one_go_and_taken_back(
+def test_unanswered_questions_are_taught_together_and_undone(
     visits: Visits, start: Start, width: int, scheme: str
 ) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
-    ask_what_has_no_reply(service)
-    page = opened(visits, service, "?part=unanswered", width=width, scheme=scheme)
+    ask_unanswered_questions(service)
+    page = open_page(visits, service, "?part=unanswered", width=width, scheme=scheme)
     gap = page.get_by_role("group", name="telescope")
     expect(gap.get_by_role("listitem")).to_have_count(3)
     expect(gap).to_contain_text("2 times")
@@ -149,7 +148,7 @@ def test_questions_without_a_reply_are_taught_in_one_go_and_taken_back(
     button(gap, "Give a reply").click()
     box = gap.get_by_label("What should the reply be?")
     expect(box).to_be_focused()
-    expect(gap).to_contain_text("Is it one of these?")
+    expect(gap).to_contain_text("Suggested replies:")
     page.keyboard.type("stairs")
     expect(gap.get_by_text("Replies with these words")).to_be_visible()
     expect(button(gap, "The printer is by the stairs.")).to_be_visible()
@@ -160,45 +159,45 @@ def test_questions_without_a_reply_are_taught_in_one_go_and_taken_back(
     expect(gap.get_by_role("status")).to_contain_text("taught to 3 questions")
     expect(gap.get_by_role("status")).to_contain_text("learned in version")
     expect(button(gap, "Undo")).to_be_focused()
-    assert [answer(service, question) for question in STRANGE] == [LESSON] * 3
+    assert [answer(service, question) for question in UNANSWERED] == [LESSON] * 3
     expect(page.get_by_role("link", name="Unanswered")).to_contain_text("1")
 
     page.keyboard.press("Enter")
     expect(gap.get_by_role("status")).to_contain_text("un-learned in version")
-    assert answer(service, STRANGE[0]) is None
+    assert answer(service, UNANSWERED[0]) is None
     button(gap, "Give a reply").click()
     box.fill("printer")
     button(gap, "The printer is by the stairs.").click()
     expect(gap.get_by_role("status")).to_contain_text("learned in version")
-    assert answer(service, STRANGE[0]) == "The printer is by the stairs."
+    assert answer(service, UNANSWERED[0]) == "The printer is by the stairs."
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_a_file_is_looked_at_before_it_is_taken_in_and_what_is_wrong_is_told_by_its_line(
+def test_a_file_is_previewed_with_its_invalid_lines_before_it_is_imported(
     visits: Visits, start: Start, tmp_path: Path, width: int, scheme: str
 ) -> None:
     service = start(CHAT)
-    page = opened(visits, service, "?part=file", width=width, scheme=scheme)
+    page = open_page(visits, service, "?part=file", width=width, scheme=scheme)
     shoot(page, f"repertoire-file-{scheme}")
     check_accessible(page)
     page.get_by_label("Choose a file").set_input_files(
         {"name": "replies.jsonl", "mimeType": "", "buffer": FILE.encode()}
     )
-    lines = page.get_by_role("region", name="What each line would change").get_by_role("row")
+    lines = page.get_by_role("region", name="Changes by line").get_by_role("row")
     expect(lines).to_have_count(4)
     expect(lines.nth(1)).to_contain_text("a reply needs a text")
     expect(lines.nth(1).get_by_role("rowheader")).to_have_text("2")
-    expect(lines.nth(2)).to_contain_text("was: The network is called Guest.")
+    expect(lines.nth(2)).to_contain_text("before: The network is called Guest.")
     expect(lines.nth(3)).to_contain_text("2 new example questions")
-    assert page.locator("dl").inner_text().split() == ["new", "1", "changed", "1", "unchanged", "1", "bad", "1"]
-    take = button(page, "Import 2 lines")
-    expect(take).to_be_disabled()
+    assert page.locator("dl").inner_text().split() == ["new", "1", "changed", "1", "unchanged", "1", "invalid", "1"]
+    import_button = button(page, "Import 2 lines")
+    expect(import_button).to_be_disabled()
     shoot(page, f"repertoire-import-{scheme}")
     check_accessible(page)
     assert answer(service, "Is there wifi?") == "The network is called Guest."
 
-    page.get_by_label("Leave out the bad line").check()
-    take.click()
+    page.get_by_label("Skip the invalid line").check()
+    import_button.click()
     expect(page.get_by_role("status")).to_contain_text(["learned in version"])
     assert answer(service, "Is there wifi?") == "The network is called Library."
     assert answer(service, "Where are pens?") == "Pens are at the desk."
@@ -211,30 +210,28 @@ def test_a_file_is_looked_at_before_it_is_taken_in_and_what_is_wrong_is_told_by_
         download.value.save_as(exported)
         assert "Pens are at the desk." in exported.read_text()
         drop(page, exported)
-        expect(page.get_by_role("heading", name=f"What again.{ending} would change")).to_be_focused()
+        expect(page.get_by_role("heading", name=f"Changes in again.{ending}")).to_be_focused()
         assert page.locator("dl").inner_text().split()[1:6:2] == ["0", "0", "6"]
-        button(page, "Import nothing").click()
+        button(page, "Cancel").click()
 
 
 def drop(page: Page, file: Path) -> None:
-    held = page.evaluate_handle(
+    transfer = page.evaluate_handle(
         "([text, name]) => { const held = new DataTransfer(); held.items.add(new File([text], name)); return held; }",
         [file.read_text(), file.name],
     )
-    page.locator(".drop").dispatch_event("drop", {"dataTransfer": held})
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": transfer})
 
 
-def test_replies_that_were_never_right_are_told_with_their_figures_and_a_chat_leads_to_its_reply(
-    visits: Visits, start: Start
-) -> None:
+def test_replies_that_were_never_right_are_listed_and_the_chat_links_to_its_reply(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     service.wait_learned("chat", 1)
     client = service.client("chat")
     for reward, question in ((0, "Can I print here?"), (0, "Where is the printer?"), (1, "When do you open?")):
-        asked = client.predict([question])
-        receipt = client.feedback([{"prediction_id": asked["prediction_ids"][0], "reward": reward}])[0]
+        prediction = client.predict([question])
+        receipt = client.feedback([{"prediction_id": prediction["prediction_ids"][0], "reward": reward}])[0]
     service.wait_learned("chat", receipt["offset"])
-    page = opened(visits, service, width=360)
+    page = open_page(visits, service, width=360)
     page.get_by_label("never right").check()
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("The printer is by the stairs.")
@@ -247,22 +244,22 @@ def test_replies_that_were_never_right_are_told_with_their_figures_and_a_chat_le
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Edit this reply").click()
     expect(page.get_by_role("heading", name="Reply hours")).to_be_focused()
-    expect(page.get_by_role("region", name="What people said")).to_contain_text("When do you open?")
+    expect(page.get_by_role("region", name="Feedback")).to_contain_text("When do you open?")
     expect(page.get_by_role("article")).to_contain_text("right 1 of 1 time")
     page.goto(f"{service.url}/repertoire?reply=nobody")
     expect(page.get_by_role("alert")).to_contain_text("no reply “nobody”")
     check_accessible(page)
 
 
-def test_many_replies_are_shown_as_far_as_somebody_looks(visits: Visits, start: Start, tmp_path: Path) -> None:
+def test_a_long_list_of_replies_is_shown_in_parts(visits: Visits, start: Start, tmp_path: Path) -> None:
     many = tmp_path / "many.jsonl"
     replies = [{"id": f"r{n}", "text": f"Reply {n} is about the shelf {n}."} for n in range(400)]
     many.write_text("\n".join(map(json.dumps, replies)))
-    page = opened(visits, start(CHAT, repertoire=str(many)))
+    page = open_page(visits, start(CHAT, repertoire=str(many)))
     region = page.get_by_role("region", name="Replies", exact=True)
     expect(region.get_by_role("status")).to_have_text("400 replies")
     expect(rows(page)).to_have_count(50)
-    button(page, "Show more (350 are left)").scroll_into_view_if_needed()
+    button(page, "Show more (350 left)").scroll_into_view_if_needed()
     expect(rows(page).nth(50)).to_be_attached()
     page.get_by_label("Search replies").fill("shelf 387")
     expect(region.get_by_role("status")).to_have_text("1 reply with these words")

@@ -1,4 +1,4 @@
-"""The page of reports in a real Chromium: a model's own, and logs that are dropped on it to be replayed."""
+"""The reports page in a real Chromium: the report of a model, and replays of uploaded logs."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
 from tests.support import Service
 
 VEC = """
@@ -15,7 +15,7 @@ name = "vec"
 kind = "classifier"
 options = { input = "vector", size = 2, scale = 4.0 }
 """
-MADE_MS = 180_000
+REPORT_MS = 180_000
 DROP = """
 ([zone, name, text]) => {
   const files = new DataTransfer();
@@ -26,74 +26,74 @@ DROP = """
 """
 
 
-def tell(service: Service, count: int) -> None:
+def give_feedback(service: Service, count: int) -> None:
     client = service.client("vec")
     for number in range(count):
-        asked = client.predict([[number % 3, 1]])
-        receipt = client.label(asked["prediction_ids"][0], f"n{number % 3}")
+        answer = client.predict([[number % 3, 1]])
+        receipt = client.label(answer["prediction_ids"][0], f"n{number % 3}")
     service.wait_learned("vec", receipt["offset"])
 
 
-def sides(rows: int) -> str:
+def sides_csv(rows: int) -> str:
     return "\n".join(["x,y,side", *(f"{n % 7},{n % 5},{'left' if n % 7 > n % 5 else 'right'}" for n in range(rows))])
 
 
-def shown(page: Page, title: str) -> None:
-    """The report in the frame, which can run nothing and reach nothing."""
+def expect_report(page: Page, title: str) -> None:
+    """Expect the report in a sandboxed frame."""
     frame = page.locator(f'iframe[title="{title}"]')
-    expect(frame).to_be_visible(timeout=MADE_MS)
+    expect(frame).to_be_visible(timeout=REPORT_MS)
     assert frame.get_attribute("sandbox") == ""
     expect(page.frame_locator(f'iframe[title="{title}"]').get_by_role("heading", level=1)).to_be_visible()
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_a_report_is_made_shown_and_made_anew_and_a_dropped_log_replayed(
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_a_report_is_created_shown_and_renewed_and_a_dropped_log_is_replayed(
     visits: Visits, start: Start, width: int, scheme: str
 ) -> None:
     service = start(VEC)
     page = visits.open(f"{service.url}/reports", width=width, scheme=scheme)
-    own = page.get_by_role("region", name="What vec was told")
-    expect(own).to_contain_text("was told nothing yet")
-    tell(service, 9)
-    own.get_by_role("button", name="Make it").click()  # the news of what was told came by an event
+    own = page.get_by_role("region", name="Report of vec")
+    expect(own).to_contain_text("has no feedback yet")
+    give_feedback(service, 9)
+    own.get_by_role("button", name="Make the report").click()  # the page was updated by an event
     expect(page.get_by_role("progressbar", name="Progress of the report of vec")).to_be_visible()
     check_accessible(page)
-    shown(page, "vec, up to event 9")
+    expect_report(page, "vec, up to event 9")
     check_accessible(page)
     shoot(page, f"reports-own-{scheme}")
 
-    tell(service, 3)
-    expect(own).to_contain_text("3 events have come since")
-    own.get_by_role("button", name="Make it anew").click()
-    shown(page, "vec, up to event 12")
+    give_feedback(service, 3)
+    expect(own).to_contain_text("3 new events since then")
+    own.get_by_role("button", name="Refresh").click()
+    expect_report(page, "vec, up to event 12")
 
-    zone = page.get_by_role("group", name="Place to drop a log")
-    page.evaluate(DROP, [zone.element_handle(), "sides.csv", sides(90)])
-    expect(page.get_by_label("Column of the label")).to_have_value("side")
+    zone = page.get_by_role("group", name="Drop a log here")
+    page.evaluate(DROP, [zone.element_handle(), "sides.csv", sides_csv(90)])
+    expect(page.get_by_label("Label column")).to_have_value("side")
     check_accessible(page)
     shoot(page, f"reports-dropped-{scheme}")
     page.get_by_role("checkbox", name="logistic").check()
     page.get_by_role("checkbox", name="knn").check()
-    expect(page.get_by_role("checkbox", name="those that fit")).not_to_be_checked()
+    expect(page.get_by_role("checkbox", name="all suitable")).not_to_be_checked()
     page.get_by_role("button", name="Replay", exact=True).click()
     expect(page.get_by_role("listitem", name="sides.csv").get_by_role("progressbar")).to_be_visible()
-    expect(page.get_by_text("The replay of sides.csv is done")).to_be_visible(timeout=MADE_MS)
-    shown(page, "Replay of sides.csv")
+    expect(page.get_by_text("The replay of sides.csv is done")).to_be_visible(timeout=REPORT_MS)
+    expect_report(page, "Replay of sides.csv")
     expect(page.get_by_role("listitem", name="sides.csv")).to_contain_text("on logistic, knn")
     check_accessible(page)
     shoot(page, f"reports-replayed-{scheme}")
 
-    own.get_by_role("button", name="Show it").click()
+    own.get_by_role("button", name="Show").click()
     expect(page.get_by_role("heading", name="vec, up to event 12")).to_be_focused()
 
 
-def test_by_keyboard_alone_a_log_is_chosen_replayed_saved_and_forgotten(
+def test_a_log_is_chosen_replayed_saved_and_deleted_by_keyboard_only(
     visits: Visits, start: Start, tmp_path: Path
 ) -> None:
     service = start(VEC, max_log_bytes=5_000)
     page = visits.open(f"{service.url}/reports")
     log, bad = tmp_path / "sides.csv", tmp_path / "bad.jsonl"
-    log.write_text(sides(60))
+    log.write_text(sides_csv(60))
     bad.write_text('{"input": [1, 2], "label": "a"}\n{"input": [1, 2]}\n')
 
     def choose(path: Path) -> None:
@@ -103,44 +103,44 @@ def test_by_keyboard_alone_a_log_is_chosen_replayed_saved_and_forgotten(
         choosing.value.set_files(path)
 
     choose(bad)
-    expect(page.get_by_role("checkbox", name="those that fit")).to_be_focused()
-    page.keyboard.press("Enter")  # sends the form
-    expect(page.get_by_text("bad.jsonl could not be replayed")).to_be_visible(timeout=MADE_MS)
+    expect(page.get_by_role("checkbox", name="all suitable")).to_be_focused()
+    page.keyboard.press("Enter")  # submits the form
+    expect(page.get_by_text("bad.jsonl could not be replayed")).to_be_visible(timeout=REPORT_MS)
     failed = page.get_by_role("listitem", name="bad.jsonl")
     expect(failed).to_contain_text('bad.jsonl, line 2: expected {"input": ..., "label": ...}')
     expect(page.get_by_label("Choose a log")).to_be_focused()
     shoot(page, "reports-failed")
 
     choose(log)
-    expect(page.get_by_role("checkbox", name="those that fit")).to_be_focused()
+    expect(page.get_by_role("checkbox", name="all suitable")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_text("The replay of sides.csv is done")).to_be_visible(timeout=MADE_MS)
+    expect(page.get_by_text("The replay of sides.csv is done")).to_be_visible(timeout=REPORT_MS)
     page.get_by_role("button", name="Show the report of sides.csv").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Replay of sides.csv")).to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Open alone")).to_be_focused()
+    expect(page.get_by_role("link", name="Open in a new tab")).to_be_focused()
     page.keyboard.press("Tab")
     with page.expect_download() as saving:
         page.keyboard.press("Enter")
     assert "60 examples" in saving.value.path().read_text()
 
-    forget = page.get_by_role("button", name="Forget sides.csv")
+    forget = page.get_by_role("button", name="Delete sides.csv")
     forget.focus()
     page.keyboard.press("Enter")
     expect(forget).to_be_hidden()
     expect(page.get_by_role("heading", name="Replayed logs")).to_be_focused()
 
-    (tmp_path / "large.csv").write_text(sides(2_000))
+    (tmp_path / "large.csv").write_text(sides_csv(2_000))
     choose(tmp_path / "large.csv")
-    expect(page.get_by_role("alert")).to_contain_text("this service takes logs of at most 5 kB")
+    expect(page.get_by_role("alert")).to_contain_text("this service accepts logs of at most 5 kB")
     check_accessible(page)
 
 
-def test_a_report_opened_alone_can_run_nothing(visits: Visits, start: Start) -> None:
+def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> None:
     service = start(VEC)
-    tell(service, 3)
+    give_feedback(service, 3)
     page = visits.open(f"{service.url}/v1/models/vec/report")
-    expect(page.get_by_role("heading", name="The report of vec is being made")).to_be_visible()
-    expect(page.get_by_role("heading", name="vec", exact=True)).to_be_visible(timeout=MADE_MS)
+    expect(page.get_by_role("heading", name="The report of vec is in progress")).to_be_visible()
+    expect(page.get_by_role("heading", name="vec", exact=True)).to_be_visible(timeout=REPORT_MS)
     assert page.evaluate("origin") == "null"

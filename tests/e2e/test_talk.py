@@ -1,4 +1,4 @@
-"""The chat page in a real Chromium: conversations that are kept, other replies, reasons, why, and replies with markup."""
+"""The chat page in a real Chromium: conversations, other replies, comments, explanations, and replies with markup."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
 from tests.e2e.test_page import CHAT, ask
 from tests.support import Service
 
@@ -20,9 +20,9 @@ MARKUP = """**Nine** to *five*, see [the hours](https://example.org/hours).
 - [never](javascript:window.harmed=2) <script>window.harmed = 3</script><style>body { display: none }</style>"""
 
 
-def opened(visits: Visits, service: Service, **how: object) -> Page:
+def open_page(visits: Visits, service: Service, **options: object) -> Page:
     service.wait_learned("chat", 1)
-    return visits.open(service.url, **how)  # type: ignore[arg-type]
+    return visits.open(service.url, **options)  # type: ignore[arg-type]
 
 
 def replies(page: Page) -> Locator:
@@ -34,14 +34,15 @@ def button(where: Page | Locator, name: str) -> Locator:
 
 
 def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start: Start) -> None:
-    page = opened(visits, start(CHAT))
+    page = open_page(visits, start(CHAT))
     ask(page, "When do you open?")
-    kept = page.url
-    assert "?c=" in kept
+    url = page.url
+    assert "?c=" in url
     reply = replies(page).last
     button(reply, "Wrong reply").click()
-    button(reply, "rude").click()
     expect(reply.get_by_role("status")).to_contain_text("asked again now")
+    with page.expect_response("**:feedback"):  # the page is not left before the reason is stored
+        button(reply, "rude").click()
 
     page.reload()
     expect(reply).to_contain_text("We open at nine.")
@@ -49,49 +50,49 @@ def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start
     expect(button(reply, "rude")).to_have_attribute("aria-pressed", "true")
     expect(reply.get_by_role("status")).to_contain_text("learned in version")
 
-    talks = page.get_by_role("navigation", name="Conversations")
-    button(talks, "New conversation").click()
+    conversations = page.get_by_role("navigation", name="Conversations")
+    button(conversations, "New conversation").click()
     expect(replies(page)).to_have_count(0)
     expect(page.get_by_label("Your question")).to_be_focused()
     ask(page, "Can I print here?")
-    expect(talks.get_by_role("listitem")).to_have_count(2)
-    expect(talks.get_by_role("listitem").first).to_contain_text("Can I print here?")
+    expect(conversations.get_by_role("listitem")).to_have_count(2)
+    expect(conversations.get_by_role("listitem").first).to_contain_text("Can I print here?")
     shoot(page, "talk-list")
     check_accessible(page)
 
-    talks.get_by_label("Search conversations").fill("at NINE")
-    expect(talks.get_by_role("listitem")).to_have_count(1)
-    talks.get_by_role("link").click()
+    conversations.get_by_label("Search conversations").fill("at NINE")
+    expect(conversations.get_by_role("listitem")).to_have_count(1)
+    conversations.get_by_role("link").click()
     expect(replies(page)).to_contain_text("We open at nine.")
-    assert page.url == kept
+    assert page.url == url
 
-    assert "# When do you open?" in exported(page, talks, "Export as Markdown").read_text()
-    told = json.loads(exported(page, talks, "Export as JSON").read_text())
-    assert [turn["reply"]["text"] for turn in told["said"]] == ["We open at nine."]
-    assert [(each["reward"], each["reason"]) for each in told["said"][0]["feedback"]] == [(0, "rude")]
+    assert "# When do you open?" in export_conversation(page, conversations, "Export as Markdown").read_text()
+    content = json.loads(export_conversation(page, conversations, "Export as JSON").read_text())
+    assert [turn["reply"]["text"] for turn in content["said"]] == ["We open at nine."]
+    assert [(each["reward"], each["reason"]) for each in content["said"][0]["feedback"]] == [(0, "rude")]
 
-    talks.get_by_label("More about").click()
-    button(talks, "Delete…").click()
+    conversations.get_by_label("Actions for").click()
+    button(conversations, "Delete…").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("What was learned from it stays")
+    expect(dialog).to_contain_text("What the model learned from it stays")
     check_accessible(page)
     button(dialog, "Delete").click()
-    expect(talks.get_by_text("None has these words.")).to_be_visible()
+    expect(conversations.get_by_text("No conversations match.")).to_be_visible()
     expect(replies(page)).to_have_count(0)
-    page.goto(kept)
-    expect(page.get_by_role("alert")).to_contain_text("is not here")
+    page.goto(url)
+    expect(page.get_by_role("alert")).to_contain_text("does not exist")
 
 
-def exported(page: Page, talks: Locator, how: str) -> Path:
-    talks.get_by_label("More about").click()
+def export_conversation(page: Page, conversations: Locator, how: str) -> Path:
+    conversations.get_by_label("Actions for").click()
     with page.expect_download() as download:
-        button(talks, how).click()
+        button(conversations, how).click()
     return Path(download.value.path())
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (360, "dark")])
-def test_another_reply_why_it_was_given_and_a_comment(visits: Visits, start: Start, width: int, scheme: str) -> None:
-    page = opened(visits, start(CHAT), width=width, scheme=scheme)
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_another_reply_an_explanation_and_a_comment(visits: Visits, start: Start, width: int, scheme: str) -> None:
+    page = open_page(visits, start(CHAT), width=width, scheme=scheme)
     ask(page, "When do you open?")
     reply = replies(page)
     page.keyboard.press("Escape")
@@ -132,10 +133,10 @@ def test_another_reply_why_it_was_given_and_a_comment(visits: Visits, start: Sta
     expect(reply).to_contain_text("I have no other reply to that.")
     expect(page.get_by_label("Your question")).to_be_focused()
     if width == 360:
-        look_into_the_drawer(page)
+        check_drawer(page)
 
 
-def look_into_the_drawer(page: Page) -> None:
+def check_drawer(page: Page) -> None:
     button(page, "Conversations").click()
     drawer = page.get_by_role("dialog", name="Conversations")
     expect(drawer.get_by_role("link")).to_contain_text("When do you open?")
@@ -146,45 +147,43 @@ def look_into_the_drawer(page: Page) -> None:
     expect(replies(page)).to_have_count(0)
 
 
-def test_a_forgotten_reply_is_given_no_more_until_it_is_brought_back(visits: Visits, start: Start) -> None:
-    page = opened(visits, start(CHAT))
+def test_a_retired_reply_is_not_given_until_it_is_restored(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT))
     ask(page, "When do you open?")
     status = replies(page).get_by_role("status")
-    button(replies(page), "Forget this reply").click()
-    expect(status).to_contain_text("not given any more since version")
+    button(replies(page), "Retire this reply").click()
+    expect(status).to_contain_text("no longer given since version")
     expect(status).to_contain_text("before “We open at nine.”, now")
-    button(replies(page), "Bring this reply back").click()
+    button(replies(page), "Restore this reply").click()
     expect(status).to_contain_text("now “We open at nine.”")
-    button(replies(page), "Forget this reply").click()
+    button(replies(page), "Retire this reply").click()
     expect(status).to_contain_text("before “We open at nine.”, now")
     page.keyboard.press("z")
-    expect(status).to_contain_text("this reply is back")
+    expect(status).to_contain_text("reply restored")
     expect(status).to_contain_text("now “We open at nine.”")
 
 
-def test_the_first_answer_waits_for_what_is_to_be_learned_says_so_and_does_not_wait_for_ever(
-    visits: Visits, start: Start
-) -> None:
-    page = visits.open(start(CHAT, flags=("--no-learner",)).url)  # nobody will ever learn the replies
+def test_the_first_answer_waits_a_limited_time_for_the_replies_to_be_learned(visits: Visits, start: Start) -> None:
+    page = visits.open(start(CHAT, flags=("--no-learner",)).url)  # the replies are never learned
     page.get_by_label("Your question").fill("When do you open?")
     page.keyboard.press("Enter")
-    waiting = page.get_by_text("learning my replies first")
+    waiting = page.get_by_text("learning its replies first")
     expect(waiting).to_be_visible()
     shoot(page, "talk-first")
     check_accessible(page)
     expect(replies(page)).to_contain_text("version 0")
     expect(waiting).to_have_count(0)
-    with page.expect_request("**/*:predict") as asked:
+    with page.expect_request("**/*:predict") as request:
         ask(page, "Can I print here?")
-    assert "min_offset" not in (asked.value.post_data or "")
+    assert "min_offset" not in (request.value.post_data or "")
 
 
-def test_a_question_is_stopped_edited_and_asked_anew(visits: Visits, start: Start) -> None:
-    page = opened(visits, start(CHAT))
-    held: list[Route] = []
+def test_a_question_is_stopped_edited_and_asked_again(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT))
+    routes: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        routes.append(route)
 
     page.route("**/*:predict", hold)
     box = page.get_by_label("Your question")
@@ -203,11 +202,11 @@ def test_a_question_is_stopped_edited_and_asked_anew(visits: Visits, start: Star
     expect(replies(page)).to_have_count(2)
 
 
-def test_a_reply_with_markup_is_shown_and_does_no_harm(visits: Visits, start: Start) -> None:
+def test_a_reply_with_markup_is_sanitised(visits: Visits, start: Start) -> None:
     service = start(CHAT)
     added = service.http.post("/v1/models/chat/replies", json={"text": MARKUP, "examples": ["What about Sundays?"]})
     service.wait_learned("chat", added.json()["offset"])
-    page = opened(visits, service)
+    page = open_page(visits, service)
     ask(page, "What about Sundays?")
     reply = replies(page)
     expect(reply.locator("strong").first).to_have_text("Nine")

@@ -1,4 +1,4 @@
-"""A log that many tests replay."""
+"""A log of a driven service, which several tests replay."""
 
 import json
 from pathlib import Path
@@ -15,30 +15,30 @@ Driven = dict[str, tuple[Path, dict[str, Any]]]
 
 @pytest.fixture(scope="session")
 def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """model -> (its exported log, the newest version's manifest with the counts its server told as `curve`)."""
+    """Return model -> (its exported log, the newest version's manifest with the server's counts as `curve`)."""
     folder = tmp_path_factory.mktemp("parity")
     path = folder / "online.toml"
     text = config(folder, MODELS)
     path.write_text(text)
-    names, live, told = ("chat", "vec", "rv"), dict[str, Any](), dict[str, Any]()
+    models, live, curves = ("chat", "vec", "rv"), dict[str, Any](), dict[str, Any]()
     service = Service(folder / "state", text)
     try:
-        for seed, name in enumerate(names):
+        for seed, name in enumerate(models):
             with service.client(name) as client:
                 drive = Drive(client, seed)
                 drive.run()
                 until(lambda: client.status()["learned_until"] >= drive.head, 60, "everything to be learned")  # noqa: B023
-            told[name] = service.http.get(f"/v1/models/{name}/curve").json()
+            curves[name] = service.http.get(f"/v1/models/{name}/curve").json()
     finally:
         service.stop()
-    made = Driven()
-    for name, packed in zip(names, ("", ".gz", ".zst"), strict=True):
+    exported = Driven()
+    for name, compression in zip(models, ("", ".gz", ".zst"), strict=True):
         listed = run_online(
             "versions", "--config", str(path), "--state", str(folder / "state"), "--model", name, "--json"
         )
-        live[name] = {**json.loads(listed.stdout)["versions"][0], "curve": told[name]}
-        log = folder / f"{name}.jsonl{packed}"
-        done = run_online(
+        live[name] = {**json.loads(listed.stdout)["versions"][0], "curve": curves[name]}
+        log = folder / f"{name}.jsonl{compression}"
+        export = run_online(
             "log",
             "export",
             "--config",
@@ -50,6 +50,6 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
             "--output",
             str(log),
         )
-        assert done.returncode == 0, done.stderr
-        made[name] = log, live[name]
-    return made
+        assert export.returncode == 0, export.stderr
+        exported[name] = log, live[name]
+    return exported

@@ -1,9 +1,9 @@
-"""People at a service, who do everything people do."""
+"""Simulated users of a service, who send every kind of request."""
 
 import random
 from typing import Any
 
-from online.client import Client, Predicted
+from online.client import Client, PredictResponse
 from tests.conftest import REPERTOIRE
 
 MODELS = """
@@ -26,10 +26,10 @@ QUESTIONS = [(question, str(reply["id"])) for reply in REPERTOIRE for question i
 
 
 class Drive:
-    """People at one model: thumbs, labels and corrections, some late, some taken back, two users erased in the end."""
+    """Users of one model: thumbs, labels and corrections, some late, some retracted; two users are erased at the end."""
 
     def __init__(self, client: Client, seed: int) -> None:
-        self.client, self.draw = client, random.Random(seed)
+        self.client, self.rng = client, random.Random(seed)
         self.late: list[tuple[int, dict[str, Any]]] = []
         self.head = 0
 
@@ -37,64 +37,66 @@ class Drive:
         self.head = self.client.status()["head"]
         self.client.predict([self.instance()[0]], min_offset=self.head, timeout_ms=20_000, record=False)
         for turn in range(TURNS):
-            self.late = [due for due in self.late if not self.tell_if_due(turn, *due)]
+            self.late = [due for due in self.late if not self.send_if_due(turn, *due)]
             self.turn(turn)
         for _, feedback in self.late:
-            self.tell(feedback)
+            self.send(feedback)
         for user in ("user 1", "user 2"):
             erased = self.client.erase(user)
             assert erased["feedback"] > 0 and erased["predictions"] > 0
             self.head = max(self.head, erased["offset"])
 
     def turn(self, turn: int) -> None:
-        instance, right = self.instance()
-        user = f"user {self.draw.randrange(USERS)}"
+        instance, expected = self.instance()
+        user = f"user {self.rng.randrange(USERS)}"
         self.client.user = user
-        known = self.head if self.draw.random() < 0.5 else 0  # half of them will not wait for what was told last
-        asked = self.client.predict([instance], min_offset=known, timeout_ms=20_000)
-        if (unwanted := replied(asked)) and self.draw.random() < ANOTHER:
-            asked = self.client.predict([instance], min_offset=known, timeout_ms=20_000, besides=[unwanted])
-        feedback = {"prediction_id": asked["prediction_ids"][0], "user": user, **self.opinion(asked, right)}
-        if self.draw.random() < 0.1:
-            return  # nobody says anything
-        if self.draw.random() < LATE:
-            self.late.append((turn + self.draw.randrange(2, 30), feedback))
+        known = (
+            self.head if self.rng.random() < 0.5 else 0
+        )  # half of them do not wait until the last feedback is learned
+        response = self.client.predict([instance], min_offset=known, timeout_ms=20_000)
+        if (unwanted := get_reply_id(response)) and self.rng.random() < ANOTHER:
+            response = self.client.predict([instance], min_offset=known, timeout_ms=20_000, exclude=[unwanted])
+        feedback = {"prediction_id": response["prediction_ids"][0], "user": user, **self.opinion(response, expected)}
+        if self.rng.random() < 0.1:
+            return  # no feedback
+        if self.rng.random() < LATE:
+            self.late.append((turn + self.rng.randrange(2, 30), feedback))
         else:
-            self.tell(feedback)
+            self.send(feedback)
 
-    def tell_if_due(self, turn: int, due: int, feedback: dict[str, Any]) -> bool:
+    def send_if_due(self, turn: int, due: int, feedback: dict[str, Any]) -> bool:
         if turn >= due:
-            self.tell(feedback)
+            self.send(feedback)
         return turn >= due
 
-    def tell(self, feedback: dict[str, Any]) -> None:
+    def send(self, feedback: dict[str, Any]) -> None:
         receipt = self.client.feedback([feedback])[0]
         self.head = receipt["offset"]
-        if self.draw.random() < RETRACTED:
+        if self.rng.random() < RETRACTED:
             self.head = self.client.retract(receipt["id"])["offset"]
 
     def instance(self) -> tuple[Any, str]:
         match self.client.model:
             case "chat":
-                return self.draw.choice(QUESTIONS)
+                return self.rng.choice(QUESTIONS)
             case "vec":
-                right = self.draw.randrange(4)
-                return [float(place == right) + self.draw.gauss(0, 0.4) for place in range(4)], str(right)
+                expected = self.rng.randrange(4)
+                return [float(place == expected) + self.rng.gauss(0, 0.4) for place in range(4)], str(expected)
             case _:
-                size = self.draw.randrange(10)
-                return {"size": size, "noise": self.draw.random()}, "big" if size > 4 else "small"
+                size = self.rng.randrange(10)
+                return {"size": size, "noise": self.rng.random()}, "big" if size > 4 else "small"
 
-    def opinion(self, asked: Predicted, right: str) -> dict[str, Any]:
-        shown = asked["predictions"][0]
-        given = replied(asked) if "reply" in shown else shown["label"]
-        if given is None or self.draw.random() < 0.3:
-            if self.client.model == "chat" and self.draw.random() < 0.3:
-                return {"correction": f"A new reply about {right}, number {self.draw.randrange(9)}."}
-            return {"label": right}
-        return {"reward": float(given == right)}
+    def opinion(self, response: PredictResponse, expected: str) -> dict[str, Any]:
+        prediction = response["predictions"][0]
+        answer = get_reply_id(response) if "reply" in prediction else prediction["label"]
+        if answer is None or self.rng.random() < 0.3:
+            if self.client.model == "chat" and self.rng.random() < 0.3:
+                return {"correction": f"A new reply about {expected}, number {self.rng.randrange(9)}."}
+            return {"label": expected}
+        return {"reward": float(answer == expected)}
 
 
-def replied(asked: Predicted) -> str | None:
-    """The id of the reply that was given, if one was."""
-    reply = asked["predictions"][0].get("reply")
+def get_reply_id(response: PredictResponse) -> str | None:
+    """Return the id of the given reply, or None."""
+    reply = response["predictions"][0].get("reply")
     return None if reply is None else str(reply["id"])

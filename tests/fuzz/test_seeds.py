@@ -1,4 +1,4 @@
-"""What fuzzers found once (`python -m benchmarks.fuzz`) is never found again."""
+"""Regression tests for the inputs on which the fuzzers (`python -m benchmarks.fuzz`) once failed."""
 
 import json
 from pathlib import Path
@@ -15,17 +15,22 @@ REQUESTS: dict[str, dict[str, Any]] = json.loads((HERE / "requests.json").read_t
 
 
 @pytest.mark.parametrize("path", TENSORS, ids=lambda path: path.name)
-def test_bytes_that_a_decoder_did_not_bear(path: Path) -> None:
+def test_bytes_that_once_broke_a_decoder_are_handled(path: Path) -> None:
     try_one(path.read_bytes())
 
 
-@pytest.mark.parametrize("data", samples())
-def test_what_a_fuzzer_begins_with_is_sound(data: bytes) -> None:
-    try_one(data)
+SAMPLES = samples()
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)))
+def test_the_samples_that_a_fuzzer_starts_with_are_handled(number: int) -> None:
+    try_one(SAMPLES[number])
 
 
 @pytest.mark.parametrize("case", REQUESTS)
-def test_a_request_that_was_answered_with_500(service: Service, case: str) -> None:
-    asked = REQUESTS[case]
-    told = service.http.request(asked["method"], asked["path"], content=asked.get("body"), headers=asked.get("headers"))
-    assert told.status_code == asked["status"], told.text
+def test_a_request_that_was_once_answered_with_500_has_its_expected_status(service: Service, case: str) -> None:
+    request = REQUESTS[case]
+    response = service.http.request(
+        request["method"], request["path"], content=request.get("body"), headers=request.get("headers")
+    )
+    assert response.status_code == request["status"], response.text

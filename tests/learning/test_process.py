@@ -1,17 +1,18 @@
-"""The learner process: where it computes, how much memory it takes there, and what happens when that is too little."""
+"""The learner process: its device, its share of the device's memory, and the fallback to the CPU."""
 
 import logging
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from pydantic import ValidationError
 
-from online.learning.process import device_of, keep_learning
+from online.learning.process import configure_device, run_learner
 from online.models import KINDS, recipe
-from online.schemas import Event
+from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.workspace import Workspace
 from tests.support import until
@@ -19,47 +20,47 @@ from tests.support import until
 
 @pytest.fixture
 def whole_device() -> Iterator[int]:
-    """The bytes of a CUDA device's memory, all of which may be used again afterwards."""
+    """The bytes of a CUDA device's memory. The limit is removed afterwards."""
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device on this machine")
     yield torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-def test_a_learner_takes_no_more_of_the_device_than_its_share(whole_device: int, tmp_path: Path) -> None:
-    assert device_of(Settings(state=tmp_path, device="cuda", device_memory_fraction=0.01)) == "cuda"
+def test_a_learner_uses_at_most_its_share_of_the_device(whole_device: int, tmp_path: Path) -> None:
+    assert configure_device(Settings(state=tmp_path, device="cuda", device_memory_fraction=0.01)) == "cuda"
     assert torch.empty(whole_device // 200, dtype=torch.uint8, device="cuda").nbytes == whole_device // 200
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(whole_device // 50, dtype=torch.uint8, device="cuda")
 
 
-def test_a_share_of_the_device_means_nothing_to_the_cpu(tmp_path: Path) -> None:
-    assert device_of(Settings(state=tmp_path, device="cpu", device_memory_fraction=0.01)) == "cpu"
+def test_a_share_of_the_device_has_no_effect_on_the_cpu(tmp_path: Path) -> None:
+    assert configure_device(Settings(state=tmp_path, device="cpu", device_memory_fraction=0.01)) == "cpu"
 
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.01, float("nan"), "half"])
-def test_a_share_of_the_device_is_above_nothing_and_at_most_all(share: object) -> None:
+def test_a_share_of_the_device_is_above_0_and_at_most_1(share: object) -> None:
     with pytest.raises(ValidationError, match="device_memory_fraction"):
         Settings.model_validate({"device_memory_fraction": share})
 
 
-def test_a_model_that_the_device_has_no_room_for_is_learned_on_the_cpu(
+def test_a_model_too_large_for_the_device_is_learned_on_the_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(KINDS, "river", "tests.learning.brittle:TooLarge")
+    monkeypatch.setitem(KINDS, "river", replace(KINDS["river"], path="tests.learning.failing_models:OversizedModel"))
     spec = ModelSettings(name="m", kind="river")
     workspace, stop = Workspace(Settings(state=tmp_path / "state", models=(spec,))), threading.Event()
-    stream, made_by = workspace.sql_stream("m"), recipe("river", workspace.options(spec))
-    for place in range(3):
-        stream.append(Event(f"e{place}", "label", b"", "a"))
+    stream, recipe_hash = workspace.sql_stream("m"), recipe("river", workspace.options(spec))
+    for n in range(3):
+        stream.append(Event(f"e{n}", "label", b"", "a"))
     caplog.set_level(logging.WARNING, "online.learner")
-    learner = threading.Thread(target=keep_learning, args=(workspace, spec, "meta", stop))
+    learner = threading.Thread(target=run_learner, args=(workspace, spec, "meta", stop))
     learner.start()
     try:
-        until(lambda: workspace.snapshots("m").live_until(made_by) == 3, what="a version that learned everything")
+        until(lambda: workspace.snapshots("m").live_until(recipe_hash) == 3, what="a version that learned everything")
     finally:
         stop.set()
         learner.join()
         stream.close()
         workspace.store.close()
-    assert "goes on on the CPU" in caplog.text
+    assert "continuing on cpu" in caplog.text

@@ -1,4 +1,4 @@
-"""Scenes of the models' tests."""
+"""Fixtures of the models' tests."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Seeded data in the shape of encoded inputs, so that models are tested without an encoder."""
+"""Seeded examples in the format of encoded inputs, so that models are tested without an encoder."""
 
 import json
 from collections.abc import Sequence
@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models import Example, Kind
-from online.models.encoder import TEXT_SCALE, TEXT_WIDTH
+from online.models import Example, ExampleKind
+from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
 
 TOPICS = ("mango", "melon", "nut", "olive")
 NEWCOMER = "aardvark"  # a fifth topic, whose name sorts before the others
@@ -27,68 +27,68 @@ def as_features(vector: NDArray[np.float64]) -> bytes:
 
 
 def text(topic: int, variant: int = 0, spread: float = 0.7) -> bytes:
-    """A sentence about a topic; variant 0 is its very centre. Two variants have a cosine of 1 / (1 + spread^2)."""
+    """A sentence about a topic; variant 0 is the topic's centre. Two variants have a cosine of 1 / (1 + spread^2)."""
     return as_features(unit(topic) + (spread * unit(1_000 + 97 * topic + 10_007 * variant) if variant else 0))
 
 
 def texts(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
     rng = np.random.default_rng(seed)
     topics = rng.integers(among.start, among.stop, count)
-    return judged([text(int(topic), n + 1) for n, topic in enumerate(topics)], topics, rng)
+    return with_feedback([text(int(topic), n + 1) for n, topic in enumerate(topics)], topics, rng)
 
 
 def vectors(count: int, seed: int = 0, among: range = KNOWN, size: int = 6) -> list[Example]:
     rng = np.random.default_rng(seed)
     topics = rng.integers(among.start, among.stop, count)
     values = 1.5 * np.eye(len(NAMES), size)[topics] + rng.normal(0, 0.4, (count, size))
-    return judged([row.tobytes() for row in values], topics, rng)
+    return with_feedback([row.tobytes() for row in values], topics, rng)
 
 
 def tables(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
     """Three numbers, of which one is often missing, and categories, of which one is rare."""
     rng = np.random.default_rng(seed)
     topics = rng.integers(among.start, among.stop, count)
-    return judged([row(table_row(int(topic), n, rng)) for n, topic in enumerate(topics)], topics, rng)
+    return with_feedback([row(table_row(int(topic), n, rng)) for n, topic in enumerate(topics)], topics, rng)
 
 
-def table_row(topic: int, place: int, rng: np.random.Generator) -> dict[str, float | str]:
-    made: dict[str, float | str] = {"width": float(4 * topic + rng.normal()), "shape": f"s{topic // 2}"}
-    made["height"] = float(6 * (topic % 2) + rng.normal())
+def table_row(topic: int, index: int, rng: np.random.Generator) -> dict[str, float | str]:
+    values: dict[str, float | str] = {"width": float(4 * topic + rng.normal()), "shape": f"s{topic // 2}"}
+    values["height"] = float(6 * (topic % 2) + rng.normal())
     if rng.random() < 0.5:
-        made["weight"] = float(10 - 2 * topic + rng.normal())
-    if place % 50 == 7:
-        made["stamp"] = f"lot {place}"
-    return made
+        values["weight"] = float(10 - 2 * topic + rng.normal())
+    if index % 50 == 7:
+        values["stamp"] = f"lot {index}"
+    return values
 
 
 def row(values: dict[str, float | str]) -> bytes:
-    """As TableEncoder writes it."""
+    """Encode as TableEncoder does."""
     return json.dumps(values, sort_keys=True, separators=(",", ":")).encode()
 
 
-def judged(features: Sequence[bytes], topics: NDArray[np.int64], rng: np.random.Generator) -> list[Example]:
-    """Labels, with a thumb in every fifth place: up for the right answer, down for another."""
-    made = []
-    for place, (data, topic) in enumerate(zip(features, topics.tolist(), strict=True)):
-        down = place % 10 == 5
-        answer = TOPICS[(topic + int(rng.integers(1, 4))) % len(TOPICS)] if down else NAMES[topic]
-        kind: Kind = "reward" if place % 5 == 0 else "label"
-        made.append(Example(place + 1, kind, data, answer, reward=0.0 if down else 1.0))
-    return made
+def with_feedback(features: Sequence[bytes], topics: NDArray[np.int64], rng: np.random.Generator) -> list[Example]:
+    """Labels, and a reward at every fifth index: 1 for the right class, or 0 for a wrong one."""
+    examples = []
+    for index, (data, topic) in enumerate(zip(features, topics.tolist(), strict=True)):
+        negative = index % 10 == 5
+        label = TOPICS[(topic + int(rng.integers(1, 4))) % len(TOPICS)] if negative else NAMES[topic]
+        kind: ExampleKind = "reward" if index % 5 == 0 else "label"
+        examples.append(Example(index + 1, kind, data, label, reward=0.0 if negative else 1.0))
+    return examples
 
 
 def labels_only(examples: Sequence[Example]) -> list[Example]:
-    """What a river classifier can learn: no thumbs down."""
+    """The examples that a river classifier can learn, which are those without a reward of 0."""
     return [example for example in examples if example.reward >= 0.5]
 
 
 def numbers(examples: Sequence[Example]) -> list[Example]:
-    """The same inputs with a number instead of a topic: its place among the names, and some noise. Labels alone."""
+    """The labels alone, each with a number instead of a topic: ten times the topic's index, with some noise."""
     kept = [example for example in examples if example.kind == "label"]
     noise = np.random.default_rng(len(kept)).normal(0, 0.1, len(kept))
     return [
-        replace(example, label=repr(round(10.0 * NAMES.index(example.label) + float(away), 3)))
-        for example, away in zip(kept, noise, strict=True)
+        replace(example, label=repr(round(10.0 * NAMES.index(example.label) + float(error), 3)))
+        for example, error in zip(kept, noise, strict=True)
     ]
 
 
@@ -97,20 +97,20 @@ def reply(topic: int, offset: int, name: str) -> Example:
 
 
 def replies() -> list[Example]:
-    """A reply per topic at offsets 1, 2, ..., and one about something that nobody asks."""
-    return [reply(topic, place, name) for place, (topic, name) in enumerate([*enumerate(TOPICS), (9, "other")], 1)]
+    """A reply per topic at offsets 1, 2, ..., and one on a topic that no question is about."""
+    return [reply(topic, index, name) for index, (topic, name) in enumerate([*enumerate(TOPICS), (9, "other")], 1)]
 
 
 def ranker_log(count: int, seed: int = 0, among: range = KNOWN) -> list[Example]:
-    """Replies, then labels, corrections and thumbs about them, with a retirement and a restoration now and then."""
+    """Replies, then labels, corrections and rewards for them, with occasional retirements and restorations."""
     rng = np.random.default_rng(seed)
-    kinds: list[Kind] = ["label", "correction", "reward", "reward"]
-    made = replies()
-    for place in range(len(made), count):
+    kinds: list[ExampleKind] = ["label", "correction", "reward", "reward"]
+    examples = replies()
+    for index in range(len(examples), count):
         topic = int(rng.integers(among.start, among.stop))
-        kind, down = kinds[place % 4], place % 4 == 3
-        answer = TOPICS[(topic + 1) % len(TOPICS)] if down else NAMES[topic]
-        made.append(Example(place + 1, kind, text(topic, place), answer, reward=0.1 if down else 1.0))
-        if place % 40 in (20, 30):
-            made[-1] = Example(place + 1, "retire" if place % 40 == 20 else "restore", b"", "other")
-    return made
+        kind, negative = kinds[index % 4], index % 4 == 3
+        label = TOPICS[(topic + 1) % len(TOPICS)] if negative else NAMES[topic]
+        examples.append(Example(index + 1, kind, text(topic, index), label, reward=0.1 if negative else 1.0))
+        if index % 40 in (20, 30):
+            examples[-1] = Example(index + 1, "retire" if index % 40 == 20 else "restore", b"", "other")
+    return examples

@@ -1,4 +1,4 @@
-"""Texts, vectors and rows -> labels: what the features can and cannot express, and what is learned from a punishment."""
+"""The classifier: bumps, scales, columns of tables, classes and rewards of 0."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from online.models import BadExample, Example, Kind
+from online.models import BadExample, Example, ExampleKind
 from online.models.classifier import Classifier
-from online.models.encoder import OVERFLOW_COLUMNS, Column, Columns
+from online.models.encoders.columns import OVERFLOW_COLUMNS, Column, Columns
 from online.models.inputs import WARM_UP
 from tests.models.synthetic import as_features, row, tables, text, texts, unit
 
 
 def vector_example(
-    offset: int, values: Sequence[float] | NDArray[np.float64], label: str, kind: Kind = "label"
+    offset: int, values: Sequence[float] | NDArray[np.float64], label: str, kind: ExampleKind = "label"
 ) -> Example:
     return Example(offset, kind, np.array(values, np.float64).tobytes(), label)
 
@@ -30,27 +30,27 @@ def accuracy(model: Classifier, features: list[bytes], labels: list[str]) -> flo
     return float(np.mean([answer.choice == label for answer, label in zip(answers, labels, strict=True)]))
 
 
-def inside_or_outside(count: int, seed: int) -> tuple[NDArray[np.float64], list[str]]:
-    """A rule that no line can follow: near zero is inside, both ends are outside."""
+def intervals(count: int, seed: int) -> tuple[NDArray[np.float64], list[str]]:
+    """Numbers labelled by whether they are near zero, which no linear rule follows."""
     values = np.random.default_rng(seed).uniform(-1, 1, (count, 1))
     return values, ["inside" if abs(value) < 0.4 else "outside" for value in values[:, 0]]
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0])
-def test_bumps_let_a_linear_head_learn_a_rule_that_bends(scale: float) -> None:
+def test_bumps_let_a_linear_head_learn_a_nonlinear_rule(scale: float) -> None:
     model = Classifier({"input": "vector", "size": 1, "scale": scale})
-    values, labels = inside_or_outside(600, 0)
+    values, labels = intervals(600, 0)
     model.learn([vector_example(n, v, label) for n, (v, label) in enumerate(zip(values, labels, strict=True))])
-    asked, right = inside_or_outside(300, 1)
-    assert accuracy(model, [value.tobytes() for value in asked], right) >= 0.9
+    test_values, test_labels = intervals(300, 1)
+    assert accuracy(model, [value.tobytes() for value in test_values], test_labels) >= 0.9
 
 
-def test_a_long_vector_goes_without_bumps() -> None:
+def test_a_long_vector_has_no_bumps() -> None:
     assert Classifier({"input": "vector", "size": 64, "scale": 1.0}).inputs.columns.width == 4 * 64
     assert Classifier({"input": "vector", "size": 65, "scale": 1.0}).inputs.columns.width == 65
 
 
-def test_it_learns_digits_from_one_pass() -> None:
+def test_it_learns_digits_in_one_pass() -> None:
     digits = load_digits()
     rows, labels = digits.data.astype(np.float64), [str(target) for target in digits.target]
     model = Classifier({"input": "vector", "size": 64, "scale": 16.0})
@@ -58,7 +58,7 @@ def test_it_learns_digits_from_one_pass() -> None:
     assert accuracy(model, [r.tobytes() for r in rows[1_200:]], labels[1_200:]) >= 0.9
 
 
-def test_five_classes_that_come_one_after_the_other_are_not_forgotten() -> None:
+def test_classes_that_arrive_one_after_the_other_are_not_forgotten() -> None:
     digits = load_digits()
     rows, labels = digits.data.astype(np.float64), [str(target) for target in digits.target]
     sorted_by_class = sorted(range(1_200), key=lambda n: labels[n])
@@ -73,26 +73,26 @@ def test_five_classes_that_come_one_after_the_other_are_not_forgotten() -> None:
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 16.0, 1e-30, 1e30])
 def test_a_declared_scale_is_a_power_of_two_that_fits_int8(scale: float) -> None:
-    column = Column.declared("x", scale)
+    column = Column.with_scale("x", scale)
     assert 127 / 2 < scale * 2.0**column.exponent <= 127
     assert column.centre == 0
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, -50.0, 1e6])
 @pytest.mark.parametrize("width", [1e-3, 1.0, 1e4])
-def test_a_fitted_scale_puts_nearly_all_values_within_int8_and_uses_it(shift: float, width: float) -> None:
+def test_a_fitted_scale_fits_nearly_all_values_into_int8_and_uses_its_range(shift: float, width: float) -> None:
     values = shift + width * np.random.default_rng(0).normal(size=500)
-    column = Column.fitted("x", values.tolist())
+    column = Column.fit("x", values.tolist())
     q = np.rint(np.ldexp(values, column.exponent)) - column.centre
     assert (np.abs(q) <= 64).mean() >= 0.95
     assert np.abs(q).max() >= 32
 
 
-def test_features_are_the_integers_that_the_scale_says() -> None:
+def test_features_are_the_values_in_units_of_the_scale() -> None:
     columns = Columns(bumps=False, limit=10)
     columns.admit_vectors(np.zeros((0, 2)), 4.0)  # 2^4 is the largest power that keeps 4 * 2^p within 127
-    made = columns.vectors(np.array([[1.0, -2.0], [0.53125, 100.0], [-0.03, 0.03]]))
-    assert made.tolist() == [[16, -32], [8, 127], [0, 0]]
+    features = columns.vectors(np.array([[1.0, -2.0], [0.53125, 100.0], [-0.03, 0.03]]))
+    assert features.tolist() == [[16, -32], [8, 127], [0, 0]]
 
 
 def test_vectors_and_rows_of_the_same_numbers_have_the_same_features() -> None:
@@ -110,17 +110,16 @@ EXTREMES = [1.7e308, -1.7e308, 5e-324, -5e-324, 0.0, 1.0]
 @pytest.mark.parametrize("first", EXTREMES)
 @pytest.mark.parametrize("second", EXTREMES)
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_the_most_extreme_numbers_leave_a_model_that_answers(first: float, second: float) -> None:
+def test_a_model_with_extreme_numbers_gives_finite_answers(first: float, second: float) -> None:
     vector, table = Classifier({"input": "vector", "size": 1}), Classifier({"input": "table"})
     vector.learn([vector_example(1, [first], "a"), vector_example(2, [second], "b")])
     table.learn([row_example(1, {"x": first}, "a"), row_example(2, {"x": second}, "b")])
-    for model, asked in ((vector, np.array(EXTREMES)), (table, None)):
-        inputs = [row({"x": x}) for x in EXTREMES] if asked is None else [np.array([x]).tobytes() for x in asked]
-        answers = model.predict(inputs)
+    vectors, rows = [np.array([x]).tobytes() for x in EXTREMES], [row({"x": x}) for x in EXTREMES]
+    for answers in (vector.predict(vectors), table.predict(rows)):
         assert all(answer.choice in ("a", "b") and math.isfinite(answer.score) for answer in answers)
 
 
-def test_the_scale_is_frozen_by_the_warm_up() -> None:
+def test_the_scale_is_fixed_after_the_warm_up() -> None:
     model = Classifier({"input": "vector", "size": 1})
     rng = np.random.default_rng(0)
     model.learn([vector_example(n, rng.normal(size=1), "a") for n in range(WARM_UP)])
@@ -132,25 +131,27 @@ def test_the_scale_is_frozen_by_the_warm_up() -> None:
 # rows
 
 
-def test_a_new_name_may_appear_while_it_runs() -> None:
+def test_a_new_column_is_learned() -> None:
     model = Classifier({"input": "table"})
     model.learn(tables(300))
     rng = np.random.default_rng(0)
     lengths = rng.normal(0, 1, 400)
-    told = [row_example(1_000 + n, {"length": float(v)}, "long" if v > 0 else "short") for n, v in enumerate(lengths)]
-    model.learn(told)
+    examples = [
+        row_example(1_000 + n, {"length": float(v)}, "long" if v > 0 else "short") for n, v in enumerate(lengths)
+    ]
+    model.learn(examples)
     assert model.predict([row({"length": 1.5})])[0].choice == "long"
     assert model.predict([row({"length": -1.5})])[0].choice == "short"
 
 
-def test_a_new_category_may_appear_while_it_runs() -> None:
+def test_a_new_category_is_learned() -> None:
     model = Classifier({"input": "table"})
     model.learn(tables(300))
     model.learn([row_example(1_000 + n, {"shape": "star"}, "sky") for n in range(40)])
     assert model.predict([row({"shape": "star"})])[0].choice == "sky"
 
 
-def test_a_row_of_unknown_names_is_answered() -> None:
+def test_a_row_of_unknown_columns_is_answered() -> None:
     model = Classifier({"input": "table"})
     model.learn(tables(300))
     assert model.predict([row({"never": 1.0, "heard": "of"}), row({})])[0].choice is not None
@@ -158,7 +159,7 @@ def test_a_row_of_unknown_names_is_answered() -> None:
 
 @pytest.mark.parametrize("scale", [0.0, 4.0])
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_table_has_no_more_columns_than_there_is_room_for(scale: float, at_once: bool) -> None:
+def test_a_table_has_at_most_max_features_columns(scale: float, at_once: bool) -> None:
     model = Classifier({"input": "table", "max_features": 20, "scale": scale})
     one_row: list[dict[str, float | str]] = [{f"name {n}": float(n % 3) for n in range(300)}]
     many_rows: list[dict[str, float | str]] = [{f"name {n}": "x" if n % 2 else 1.0} for n in range(300)]
@@ -168,14 +169,14 @@ def test_a_table_has_no_more_columns_than_there_is_room_for(scale: float, at_onc
     assert model.statistics.width == model.inputs.columns.width
 
 
-def test_names_past_the_limit_are_still_worth_something() -> None:
+def test_columns_beyond_the_limit_share_the_overflow_columns() -> None:
     model = Classifier({"input": "table", "max_features": 2, "scale": 4.0})
     model.learn([row_example(0, {"a": 1.0, "b": 1.0}, "first")])
     model.learn([row_example(n, {"shape": "star" if n % 2 else "moon"}, "odd" if n % 2 else "even") for n in range(40)])
     assert [model.predict([row({"shape": shape})])[0].choice for shape in ("star", "moon")] == ["odd", "even"]
 
 
-def test_a_full_table_no_longer_subtracts() -> None:
+def test_a_full_table_cannot_subtract() -> None:
     model = Classifier({"input": "table", "max_features": 2, "scale": 4.0})
     model.learn([row_example(0, {"a": 1.0}, "x")])
     assert model.subtracts
@@ -183,36 +184,36 @@ def test_a_full_table_no_longer_subtracts() -> None:
     assert not model.subtracts
 
 
-# labels
+# classes
 
 
-def test_a_thumb_down_lowers_the_label_it_was_given_to() -> None:
+def test_a_reward_of_0_lowers_the_score_of_its_class() -> None:
     model = Classifier({"input": "text"})
     model.learn(texts(60))
-    asked = as_features(unit(0) + unit(1))
-    before = {candidate.id: candidate.score for candidate in model.predict([asked])[0].candidates}
-    model.learn([Example(1_000 + n, "reward", asked, "mango", reward=0.0) for n in range(3)])
-    after = {candidate.id: candidate.score for candidate in model.predict([asked])[0].candidates}
+    question = as_features(unit(0) + unit(1))
+    before = {candidate.id: candidate.score for candidate in model.predict([question])[0].candidates}
+    model.learn([Example(1_000 + n, "reward", question, "mango", reward=0.0) for n in range(3)])
+    after = {candidate.id: candidate.score for candidate in model.predict([question])[0].candidates}
     assert after["mango"] < before["mango"] - 0.01
 
 
-def test_enough_thumbs_down_change_the_answer_of_a_vector_model() -> None:
+def test_enough_rewards_of_0_change_the_answer() -> None:
     model = Classifier({"input": "vector", "size": 1, "scale": 1.0, "priors": False})
     model.learn([vector_example(n, [float(n % 2) - 0.5], "ab"[n % 2]) for n in range(20)])
-    asked = np.array([0.02]).tobytes()
-    assert model.predict([asked])[0].choice == "b"
-    model.learn([Example(100 + n, "reward", asked, "b", reward=0.0) for n in range(200)])
-    assert model.predict([asked])[0].choice == "a"
+    point = np.array([0.02]).tobytes()
+    assert model.predict([point])[0].choice == "b"
+    model.learn([Example(100 + n, "reward", point, "b", reward=0.0) for n in range(200)])
+    assert model.predict([point])[0].choice == "a"
 
 
-def test_a_label_that_was_only_punished_is_never_chosen() -> None:
+def test_a_class_with_rewards_of_0_alone_is_never_predicted() -> None:
     model = Classifier({"input": "text"})
     model.learn([Example(1, "label", text(0, 1), "mango"), Example(2, "reward", text(1, 1), "melon", reward=0.0)])
     assert [candidate.id for candidate in model.predict([text(1, 1)])[0].candidates] == ["mango"]
 
 
-def test_with_priors_a_frequent_label_is_preferred_where_nothing_else_decides() -> None:
-    def how_often(priors: bool) -> int:
+def test_with_priors_a_frequent_class_is_preferred() -> None:
+    def count_frequent(priors: bool) -> int:
         model = Classifier({"input": "vector", "size": 1, "scale": 4.0, "priors": priors})
         spread = np.linspace(-1.5, 1.5, 10)
         model.learn([vector_example(n, [1 + spread[n % 10]], "often") for n in range(90)])
@@ -220,17 +221,17 @@ def test_with_priors_a_frequent_label_is_preferred_where_nothing_else_decides() 
         answers = model.predict([np.array([value]).tobytes() for value in np.linspace(-2, 2, 41)])
         return [answer.choice for answer in answers].count("often")
 
-    assert how_often(priors=True) > how_often(priors=False)
+    assert count_frequent(priors=True) > count_frequent(priors=False)
 
 
-def test_no_more_labels_are_taken_than_there_is_room_for() -> None:
+def test_a_class_beyond_max_labels_is_refused() -> None:
     model = Classifier({"input": "text", "max_labels": 2})
     model.learn([Example(n, "label", text(n), "ab"[n]) for n in range(2)])
-    with pytest.raises(BadExample, match=r"more than 2 labels \(option max_labels\)"):
+    with pytest.raises(BadExample, match=r"more than 2 classes \(option max_labels\)"):
         model.learn([Example(3, "label", text(3), "c")])
 
 
-def test_a_label_that_was_taken_back_while_warming_up_leaves_room_for_another() -> None:
+def test_a_class_unlearned_during_the_warm_up_makes_room_for_another() -> None:
     model = Classifier({"input": "vector", "size": 1, "max_labels": 2})
     examples = [vector_example(n, [float(n)], "ab"[n]) for n in range(2)]
     model.learn(examples)
@@ -243,7 +244,7 @@ def test_a_label_that_was_taken_back_while_warming_up_leaves_room_for_another() 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input": "sound"}, "option 'input' must be text, vector or table, not 'sound'"),
+        ({"input": "sound"}, "option 'input' must be one of text, vector, table, not 'sound'"),
         ({"input": "vector"}, "needs option 'size'"),
         ({"input": "vector", "size": True}, "option 'size' must be int, not True"),
         ({"shrinkage": "much"}, "option 'shrinkage' must be float"),
@@ -257,10 +258,10 @@ def test_a_label_that_was_taken_back_while_warming_up_leaves_room_for_another() 
         ({"head": "rp_ridge", "window": 5}, "need head 'slda'"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
+def test_an_invalid_option_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Classifier(options)
 
 
-def test_a_whole_number_will_do_where_a_fraction_is_expected() -> None:
+def test_an_integer_is_accepted_for_a_float_option() -> None:
     assert Classifier({"input": "vector", "size": 2, "scale": 4}).inputs.columns.width == 8

@@ -1,4 +1,4 @@
-"""Numbers and their intervals: how well they fit, how often they hold, and what no model can learn."""
+"""The regressor: its error, its intervals, and the labels that it refuses."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def line(count: int, seed: int, size: int = 4, noise: float = 1.0) -> tuple[Floa
     return x, 20 + x @ rule + rng.normal(0, noise, count)
 
 
-def lessons(x: Floats, y: Floats, start: int = 1) -> list[Example]:
+def make_examples(x: Floats, y: Floats, start: int = 1) -> list[Example]:
     return [Example(start + n, "label", x[n].tobytes(), repr(float(y[n]))) for n in range(len(y))]
 
 
@@ -31,75 +31,75 @@ def vector_model(size: int = 4, **options: float) -> Regressor:
     return Regressor({"input": "vector", "size": size, **options})
 
 
-def predicted(model: Regressor, x: Floats) -> tuple[Floats, Floats]:
+def predict(model: Regressor, x: Floats) -> tuple[Floats, Floats]:
     """Numbers [B], intervals [B, 2]."""
     answers = model.predict([each.tobytes() for each in x])
     return np.array([float(a.choice or "nan") for a in answers]), np.array([a.interval for a in answers])
 
 
-def test_it_finds_a_linear_rule() -> None:
+def test_it_learns_a_linear_rule() -> None:
     model = vector_model()
-    model.learn(lessons(*line(600, 1, noise=0.2)))
+    model.learn(make_examples(*line(600, 1, noise=0.2)))
     x, y = line(300, 2, noise=0.0)
-    assert np.abs(predicted(model, x)[0] - y).mean() < 0.1
+    assert np.abs(predict(model, x)[0] - y).mean() < 0.1
 
 
-def test_bumps_let_it_learn_a_rule_that_bends() -> None:
+def test_bumps_let_it_learn_a_nonlinear_rule() -> None:
     x = np.random.default_rng(0).uniform(-2, 2, (800, 1))
     model = vector_model(1)
-    model.learn(lessons(x[:600], x[:600, 0] ** 2))
-    errors = np.abs(predicted(model, x[600:])[0] - x[600:, 0] ** 2)
+    model.learn(make_examples(x[:600], x[:600, 0] ** 2))
+    errors = np.abs(predict(model, x[600:])[0] - x[600:, 0] ** 2)
     assert errors.mean() < 0.25 * np.std(x[:, 0] ** 2)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
-@pytest.mark.parametrize(("taught", "size"), [(5, 4), (12, 4), (30, 20), (250, 20), (1_000, 4)])
-def test_an_interval_holds_the_number_as_often_as_it_says(level: float, taught: int, size: int) -> None:
-    held = []
+@pytest.mark.parametrize(("count", "size"), [(5, 4), (12, 4), (30, 20), (250, 20), (1_000, 4)])
+def test_an_interval_contains_the_number_as_often_as_its_level(level: float, count: int, size: int) -> None:
+    contained = []
     for seed in range(30):
         model = vector_model(size, level=level)
-        x, y = line(taught + 100, seed, size)
-        model.learn(lessons(x[:taught], y[:taught]))
-        _, interval = predicted(model, x[taught:])
-        held += ((interval[:, 0] <= y[taught:]) & (y[taught:] <= interval[:, 1])).tolist()
-    few = taught < 4 * size  # fewer examples than features (with their bumps): an interval is a little too narrow
-    assert np.mean(held) == pytest.approx(level, abs=0.12 if few else 0.04)
+        x, y = line(count + 100, seed, size)
+        model.learn(make_examples(x[:count], y[:count]))
+        _, interval = predict(model, x[count:])
+        contained += ((interval[:, 0] <= y[count:]) & (y[count:] <= interval[:, 1])).tolist()
+    few = count < 4 * size  # fewer examples than features (with their bumps): an interval is a little too narrow
+    assert np.mean(contained) == pytest.approx(level, abs=0.12 if few else 0.04)
 
 
-def test_an_interval_is_wider_where_nothing_was_seen() -> None:
+def test_an_interval_is_wider_far_from_the_examples() -> None:
     model = vector_model(1, scale=8.0)
-    model.learn(lessons(*line(60, 0, 1)))
-    _, interval = predicted(model, np.array([[0.0], [7.5]]))
+    model.learn(make_examples(*line(60, 0, 1)))
+    _, interval = predict(model, np.array([[0.0], [7.5]]))
     widths = interval[:, 1] - interval[:, 0]
     assert widths[1] > 1.2 * widths[0]
 
 
-def test_one_number_gives_an_answer_without_an_interval() -> None:
+def test_after_one_example_there_is_an_answer_without_an_interval() -> None:
     model = Regressor({"input": "table"})
     model.learn([Example(1, "label", row({"x": 1.0}), "12.5")])
     answer = model.predict([row({"x": 3.0})])[0]
     assert (answer.choice, answer.interval) == ("12.5", None)
 
 
-def test_rows_without_any_features_get_the_mean() -> None:
+def test_without_features_the_answer_is_the_mean() -> None:
     model = Regressor({"input": "table"})
     model.learn([Example(n, "label", row({}), text) for n, text in enumerate(["1", "2", "6"])])
     assert float(model.predict([row({})])[0].choice or "nan") == pytest.approx(3.0, abs=1e-3)
 
 
-def test_a_constant_number_is_predicted_as_it_is() -> None:
+def test_a_constant_target_is_predicted_exactly() -> None:
     model = vector_model(2)
     x = np.random.default_rng(0).normal(size=(300, 2))
-    model.learn(lessons(x, np.full(300, -7.25)))
-    numbers, interval = predicted(model, x[:5])
+    model.learn(make_examples(x, np.full(300, -7.25)))
+    numbers, interval = predict(model, x[:5])
     assert numbers.tolist() == [-7.25] * 5
     assert (interval[:, 1] - interval[:, 0] < 0.01).all()
 
 
-def test_the_moments_are_the_sums_they_are_said_to_be() -> None:
+def test_moments_equal_the_sums_of_products() -> None:
     model = vector_model(3, scale=4.0, target_scale=64.0)
     x, y = line(EXACT_ROWS + 50, 0, 3)
-    model.learn(lessons(x, y))
+    model.learn(make_examples(x, y))
     features = model.inputs.features([each.tobytes() for each in x]).astype(np.int64)
     quanta = np.rint(np.ldexp(y, model.target.exponent)).astype(np.int64)
     z = np.column_stack([np.ones(len(y), np.int64), quanta, features])
@@ -109,16 +109,16 @@ def test_the_moments_are_the_sums_they_are_said_to_be() -> None:
 def test_targets_at_the_limit_are_summed_exactly() -> None:
     model = vector_model(1, scale=1.0, target_scale=1.0)
     count = EXACT_ROWS + 1
-    model.learn(lessons(np.ones((count, 1)), np.full(count, 1e9)))
+    model.learn(make_examples(np.ones((count, 1)), np.full(count, 1e9)))
     assert int(model.moments[1, 1]) == count * TARGET_LIMIT**2
 
 
 @pytest.mark.parametrize("shift", [0.0, -40.0, 1e6])
 @pytest.mark.parametrize("width", [1e-3, 1.0, 1e4])
-def test_a_fitted_target_scale_is_fine_and_has_room(shift: float, width: float) -> None:
+def test_a_fitted_target_scale_has_a_small_quantum_and_a_wide_range(shift: float, width: float) -> None:
     model = vector_model(1)
     y = shift + width * np.random.default_rng(0).normal(size=250)
-    model.learn(lessons(np.zeros((250, 1)), y))
+    model.learn(make_examples(np.zeros((250, 1)), y))
     quantum = 2.0**-model.target.exponent
     assert quantum < width / 1_000
     assert quantum * TARGET_LIMIT > 100 * width
@@ -130,7 +130,7 @@ EXTREMES = ["1e300", "-1e300", "5e-324", "0", "-0.0", "1"]
 @pytest.mark.parametrize("first", EXTREMES)
 @pytest.mark.parametrize("second", EXTREMES)
 @pytest.mark.filterwarnings("ignore:overflow")
-def test_the_most_extreme_targets_leave_a_model_that_answers(first: str, second: str) -> None:
+def test_a_model_with_extreme_targets_gives_finite_answers(first: str, second: str) -> None:
     model = vector_model(1)
     examples = [Example(n, "label", np.array([float(n)]).tobytes(), text) for n, text in enumerate([first, second])]
     model.learn(examples * 120)
@@ -140,34 +140,34 @@ def test_the_most_extreme_targets_leave_a_model_that_answers(first: str, second:
 
 
 @pytest.mark.parametrize("label", ["mango", "", "nan", "inf", "-inf", "1e301", "1e999", "12,5", "0x10"])
-def test_a_label_that_is_no_finite_number_is_refused_with_the_reason(label: str) -> None:
+def test_a_label_that_is_not_a_finite_number_is_refused(label: str) -> None:
     model = vector_model(1)
     with pytest.raises(BadExample, match=r"the label .* (is not a number|must be finite)"):
         model.learn([Example(1, "label", np.zeros(1).tobytes(), label)])
 
 
-def test_a_reward_is_refused_with_the_reason() -> None:
-    with pytest.raises(BadExample, match="it says how good a number was, not what was right"):
+def test_a_reward_is_refused() -> None:
+    with pytest.raises(BadExample, match="learns from the right numbers, not from rewards"):
         vector_model(1).learn([Example(1, "reward", np.zeros(1).tobytes(), "1.0")])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 0.0}, "option 'level' must lie between 0 and 1"),
-        ({"level": 1}, "option 'level' must lie between 0 and 1"),
+        ({"level": 0.0}, "option 'level' must be above 0 and below 1, not"),
+        ({"level": 1}, "option 'level' must be above 0 and below 1, not"),
         ({"target_scale": "wide"}, "option 'target_scale' must be float"),
         ({"priors": True}, "unknown option 'priors'"),
     ],
 )
-def test_an_option_that_makes_no_sense_is_refused(options: dict[str, object], message: str) -> None:
+def test_an_invalid_option_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Regressor(options)
 
 
-def test_facts_tell_the_noise_in_the_targets_own_unit() -> None:
+def test_facts_report_the_noise_in_the_unit_of_the_target() -> None:
     model = vector_model(2)
-    model.learn(lessons(*line(1_000, 3, 2, noise=2.5)))
+    model.learn(make_examples(*line(1_000, 3, 2, noise=2.5)))
     assert model.facts()["noise"] == pytest.approx(2.5, rel=0.1)
 
 
@@ -179,7 +179,7 @@ def moments_of(x: Floats, y: Floats) -> torch.Tensor:
     return torch.from_numpy(z.T @ z)
 
 
-def integers(count: int, size: int, seed: int) -> tuple[Floats, Floats]:
+def integer_line(count: int, size: int, seed: int) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
     x = rng.integers(-60, 60, (count, size)).astype(np.float64)
     return x, np.rint(x @ rng.normal(0, 5, size) + rng.normal(0, 200, count))
@@ -187,7 +187,7 @@ def integers(count: int, size: int, seed: int) -> tuple[Floats, Floats]:
 
 @pytest.mark.parametrize(("count", "size"), [(6, 10), (40, 10), (400, 10)])
 def test_the_solve_is_ridge_regression_with_a_free_intercept(count: int, size: int) -> None:
-    x, y = integers(count, size, count)
+    x, y = integer_line(count, size, count)
     ridge = solve(moments_of(x, y))
     centred, strength = x - x.mean(0), ridge.scalars[3]
     inverse = np.linalg.inv(centred.T @ centred + strength * np.eye(size))
@@ -197,24 +197,22 @@ def test_the_solve_is_ridge_regression_with_a_free_intercept(count: int, size: i
     assert ridge.scalars[2] == pytest.approx(left / (count - 1), rel=1e-8)
 
 
-def test_the_strength_has_the_highest_evidence() -> None:
-    x, y = integers(40, 10, 1)
+def test_the_strength_maximises_the_evidence() -> None:
+    x, y = integer_line(40, 10, 1)
 
     def evidence(strength: float) -> float:
-        """Log density of y under its multivariate t: by the N x N covariance, another way than `solve` takes."""
+        """Log density of y under its multivariate t, computed from the N x N covariance, unlike in `solve`."""
         centre = np.eye(40) - 1 / 40
         basis = np.linalg.svd(centre)[0][:, :39]
-        told, seen = basis.T @ y, basis.T @ x
-        covariance = np.eye(39) + seen @ seen.T / strength
-        return float(
-            -0.5 * np.linalg.slogdet(covariance)[1] - 39 / 2 * np.log(told @ np.linalg.solve(covariance, told))
-        )
+        y_N, x_ND = basis.T @ y, basis.T @ x
+        covariance = np.eye(39) + x_ND @ x_ND.T / strength
+        return float(-0.5 * np.linalg.slogdet(covariance)[1] - 39 / 2 * np.log(y_N @ np.linalg.solve(covariance, y_N)))
 
     best = float(solve(moments_of(x, y)).scalars[3])
     assert all(evidence(best) >= evidence(best * factor) for factor in (0.1, 0.7, 1.4, 10.0))
 
 
-def test_noise_is_never_less_than_what_rounding_leaves() -> None:
+def test_noise_is_at_least_that_of_rounding() -> None:
     x = np.random.default_rng(0).integers(-60, 60, (100, 3)).astype(np.float64)
     assert solve(moments_of(x, x @ np.array([3.0, -2.0, 7.0]))).scalars[2] >= ROUNDING
 
@@ -227,14 +225,14 @@ def test_noise_is_never_less_than_what_rounding_leaves() -> None:
         (0.95, {1: 12.706, 2: 4.303, 4: 2.776, 10: 2.228}),
     ],
 )
-def test_student_t_is_that_of_the_tables(level: float, table: dict[int, float]) -> None:
+def test_student_t_equals_the_published_tables(level: float, table: dict[int, float]) -> None:
     for freedom, expected in table.items():
         assert student_t(level, freedom) == pytest.approx(expected, rel=0.006)
 
 
 @pytest.mark.parametrize("make", [lambda: vector_model(4), lambda: vector_model(4, scale=4.0, target_scale=32.0)])
-def test_workers_in_any_order_end_in_the_same_state(make: Callable[[], Regressor]) -> None:
-    examples = lessons(*line(150, 5))
+def test_the_state_does_not_depend_on_the_order_of_examples(make: Callable[[], Regressor]) -> None:
+    examples = make_examples(*line(150, 5))
     one, other = make(), make()
     one.learn(examples)
     other.learn(examples[::-1])
@@ -242,6 +240,6 @@ def test_workers_in_any_order_end_in_the_same_state(make: Callable[[], Regressor
 
 
 @pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf])
-def test_a_scale_that_makes_no_sense_is_refused_by_its_name(scale: float) -> None:
+def test_a_scale_out_of_range_is_refused_by_name(scale: float) -> None:
     with pytest.raises(ValueError, match="option 'target_scale' must lie in"):
         Regressor({"target_scale": scale})

@@ -15,9 +15,9 @@ export interface paths {
         put?: never;
         /**
          * Predict
-         * @description Answer instances. Each answer is remembered and may be given feedback.
+         * @description Predict for each instance. Every prediction is recorded and accepts feedback.
          *
-         *     With `inputs`, or with a `signature_name`, the answer is as TensorFlow Serving gives it.
+         *     A body with `inputs` or `signature_name` is answered as TensorFlow Serving answers it.
          */
         post: operations["predict_v1_models__model__predict_post"];
         delete?: never;
@@ -37,7 +37,7 @@ export interface paths {
         put?: never;
         /**
          * Predict By Version
-         * @description Answer by this version, if it is at hand: the live one, the one before, or one that has a label.
+         * @description Predict with this version. The live version, the previous one and every labelled version are available.
          */
         post: operations["predict_by_version_v1_models__model__versions__version__predict_post"];
         delete?: never;
@@ -57,7 +57,7 @@ export interface paths {
         put?: never;
         /**
          * Predict By Label
-         * @description Answer by the version that has this label: latest, previous, or one that was given.
+         * @description Predict with the version that has this version label: `latest`, `previous`, or one that was set.
          */
         post: operations["predict_by_label_v1_models__model__labels__label__predict_post"];
         delete?: never;
@@ -76,10 +76,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Feedback
-         * @description Say what you thought. Acknowledged means durable; its offset tells when it is learned.
+         * Give Feedback
+         * @description Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it.
          */
-        post: operations["feedback_v1_models__model__feedback_post"];
+        post: operations["give_feedback_v1_models__model__feedback_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -94,17 +94,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Fate
-         * @description What became of one feedback: accepted, learned in which version, refused and why, or retracted.
+         * Get Feedback
+         * @description What became of one feedback: accepted, learned by which version, refused and why, quarantined, or retracted.
          */
-        get: operations["fate_v1_models__model__feedback__id__get"];
+        get: operations["get_feedback_v1_models__model__feedback__id__get"];
         put?: never;
         post?: never;
         /**
-         * Retract
-         * @description Take one feedback back; it is un-learned exactly.
+         * Retract Feedback
+         * @description Retract one feedback. It is un-learned exactly.
          */
-        delete: operations["retract_v1_models__model__feedback__id__delete"];
+        delete: operations["retract_feedback_v1_models__model__feedback__id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -121,10 +121,10 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Erase
-         * @description Forget a user: everything they said is un-learned exactly, their name and their words are blanked.
+         * Erase User
+         * @description Erase a user: all their feedback is un-learned exactly, their name and their texts are deleted.
          */
-        delete: operations["erase_v1_models__model__users__user__delete"];
+        delete: operations["erase_user_v1_models__model__users__user__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -138,10 +138,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Models
-         * @description Every model, in a list that OpenAI's and KServe's clients read too.
+         * List Models
+         * @description List every model, in a shape that the clients of OpenAI and KServe can read too.
          */
-        get: operations["models_v1_models_get"];
+        get: operations["list_models_v1_models_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -158,153 +158,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Status
-         * @description TensorFlow Serving's status of every version at hand, the live one first, and what KServe's and OpenAI's clients
-         *     look for beside it.
+         * Get Status
+         * @description The status of a model and of its versions, the live version first.
          *
-         *     Of a model that reads texts also its tuned encoder, and what became of the last attempt to tune one. With min_offset:
-         *     of a version that has learned this offset, as soon as there is one. freshness_ms: how soon the newest feedback was
-         *     live, of what came since this server started.
+         *     It includes what the clients of TensorFlow Serving, KServe and OpenAI expect; for a model of texts also its tuned encoder and
+         *     the result of the last attempt to tune one. `freshness_ms` is the time from feedback to the version that has learned it,
+         *     for the newest feedback since the server started.
          */
-        get: operations["status_v1_models__model__get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/models/{model}/replies": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Replies
-         * @description Every reply, retired ones too, in the order they came, with how often it was right where it was given.
-         *
-         *     q: only those with these words.
-         */
-        get: operations["replies_v1_models__model__replies_get"];
-        put?: never;
-        /**
-         * Add
-         * @description Add a reply with example questions; a retired one comes back. It is given from its offset on.
-         */
-        post: operations["add_v1_models__model__replies_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/models/{model}/replies/{id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Details
-         * @description One reply, its example questions, and what people said about it lately.
-         */
-        get: operations["details_v1_models__model__replies__id__get"];
-        /**
-         * Edit
-         * @description Give a reply another wording, more example questions, or its place back. It holds from its offset on.
-         */
-        put: operations["edit_v1_models__model__replies__id__put"];
-        post?: never;
-        /**
-         * Retire
-         * @description Stop giving a reply. What was learned about it is kept, for the day it is added again.
-         */
-        delete: operations["retire_v1_models__model__replies__id__delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/models/{model}/replies/{id}/examples/{offset}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * Forget Example
-         * @description Take an example question back; it is un-learned exactly.
-         */
-        delete: operations["forget_example_v1_models__model__replies__id__examples__offset__delete"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/models/{model}/replies:export": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Export
-         * @description All replies with their example questions, as a file that can be taken in again.
-         */
-        get: operations["export_v1_models__model__replies_export_get"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/models/{model}/replies:import": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Take In
-         * @description Take in a file of replies, all of it in one transaction: nothing where a line is bad, unless those are skipped.
-         *
-         *     dry_run: changes nothing, and tells line by line what would be.
-         */
-        post: operations["take_in_v1_models__model__replies_import_post"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/models/{model}/unanswered": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Unanswered
-         * @description Questions that were asked lately and would get no reply now either, those that mean much the same together.
-         *
-         *     Send a correction to their predictions, and all of them are answered by it.
-         */
-        get: operations["unanswered_v1_models__model__unanswered_get"];
+        get: operations["get_status_v1_models__model__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -326,9 +187,145 @@ export interface paths {
          * Complete
          * @description Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
          *
-         *     The header `X-Message-Id` is kept as what the caller's page calls the answer, so that feedback may come by that name.
+         *     The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
          */
         post: operations["complete_v1_chat_completions_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Replies
+         * @description Every reply, including retired ones, in the order in which they were added, with how often it was right.
+         */
+        get: operations["list_replies_v1_models__model__replies_get"];
+        put?: never;
+        /**
+         * Add Reply
+         * @description Add a reply with example questions, or restore a retired one. Versions that have learned its offset may give it.
+         */
+        post: operations["add_reply_v1_models__model__replies_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Reply
+         * @description One reply, its example questions, and the newest feedback about it.
+         */
+        get: operations["get_reply_v1_models__model__replies__id__get"];
+        /**
+         * Edit Reply
+         * @description Change the text of a reply, add example questions, retire or restore it. Versions that have learned its offset follow.
+         */
+        put: operations["edit_reply_v1_models__model__replies__id__put"];
+        post?: never;
+        /**
+         * Retire Reply
+         * @description Stop giving a reply. What was learned about it is kept until it is restored.
+         */
+        delete: operations["retire_reply_v1_models__model__replies__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies/{id}/examples/{offset}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Example
+         * @description Delete an example question. It is un-learned exactly.
+         */
+        delete: operations["delete_example_v1_models__model__replies__id__examples__offset__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies:export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Replies
+         * @description All replies with their example questions, as a file that can be imported again.
+         */
+        get: operations["export_replies_v1_models__model__replies_export_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies:import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Import Replies
+         * @description Import a file of replies in one transaction. If a line is invalid nothing is changed, unless `skip_bad` is set.
+         *
+         *     dry_run: change nothing, and answer what each line would do.
+         */
+        post: operations["import_replies_v1_models__model__replies_import_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/unanswered": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Unanswered
+         * @description Recent questions that still get no reply, grouped by meaning.
+         *
+         *     A correction of the predictions of a group answers all its questions.
+         */
+        get: operations["list_unanswered_v1_models__model__unanswered_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -343,21 +340,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Ask
-         * @description A page that asks what one thinks of an answer. It changes nothing.
+         * Show Form
+         * @description A page on which the holder of the URL can rate the prediction. It changes nothing.
          */
-        get: operations["ask_v1_models__model__feedback_get"];
+        get: operations["show_form_v1_models__model__feedback_get"];
         put?: never;
         /**
          * Rate
-         * @description Say what one thinks of an answer, in place of what was said by this URL before. JSON, or the page's form.
+         * @description Rate the prediction, in JSON or with the form of the page. It replaces an earlier rating by the same URL.
          */
         post: operations["rate_v1_models__model__feedback_post"];
         /**
-         * Take Back
-         * @description Take back what was said by this URL.
+         * Retract
+         * @description Retract the rating that was given by this URL.
          */
-        delete: operations["take_back_v1_models__model__feedback_delete"];
+        delete: operations["retract_v1_models__model__feedback_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -371,10 +368,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Conversations
-         * @description The newest hundred of a user's conversations that have these words in them.
+         * List Conversations
+         * @description The newest 100 conversations of a user.
          */
-        get: operations["conversations_v1_models__model__conversations_get"];
+        get: operations["list_conversations_v1_models__model__conversations_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -391,17 +388,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Conversation
-         * @description All that was said in one, and what was thought of it.
+         * Get Conversation
+         * @description The turns of one conversation, with the feedback about each.
          */
-        get: operations["conversation_v1_models__model__conversations__id__get"];
+        get: operations["get_conversation_v1_models__model__conversations__id__get"];
         put?: never;
         post?: never;
         /**
-         * Forget
-         * @description Delete one, and blank its words. What was learned from it stays: take the feedback back, or erase the user.
+         * Delete Conversation
+         * @description Delete a conversation and its texts. What was learned from it stays; retract the feedback or erase the user for that.
          */
-        delete: operations["forget_v1_models__model__conversations__id__delete"];
+        delete: operations["delete_conversation_v1_models__model__conversations__id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -415,10 +412,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Why
-         * @description Why a question gets its reply, by what the live version knows.
+         * Explain Prediction
+         * @description Explain why a question gets its reply, by what the live version has learned.
          */
-        get: operations["why_v1_models__model__predictions__id__why_get"];
+        get: operations["explain_prediction_v1_models__model__predictions__id__why_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -435,10 +432,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Labels
-         * @description Every label that feedback named, retired ones too, in the order they came.
+         * List Classes
+         * @deprecated
+         * @description Every class that feedback has named, including retired ones, in the order in which they appeared.
          */
-        get: operations["labels_v1_models__model__labels_get"];
+        get: operations["list_classes_v1_models__model__labels_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -447,7 +445,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/models/{model}/labels/{label}": {
+    "/v1/models/{model}/classes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Classes
+         * @description Every class that feedback has named, including retired ones, in the order in which they appeared.
+         */
+        get: operations["list_classes_v1_models__model__classes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/labels/{name}": {
         parameters: {
             query?: never;
             header?: never;
@@ -456,16 +474,42 @@ export interface paths {
         };
         get?: never;
         /**
-         * Restore
-         * @description Give a retired label again, as if it had never been away.
+         * Restore Class
+         * @deprecated
+         * @description Predict a retired class again, as if it had never been retired.
          */
-        put: operations["restore_v1_models__model__labels__label__put"];
+        put: operations["restore_class_v1_models__model__labels__name__put"];
         post?: never;
         /**
-         * Retire
-         * @description Stop giving a label. What is learned about it, before and meanwhile, waits until it is restored.
+         * Retire Class
+         * @deprecated
+         * @description Stop predicting a class. What was and will be learned about it is kept until it is restored.
          */
-        delete: operations["retire_v1_models__model__labels__label__delete"];
+        delete: operations["retire_class_v1_models__model__labels__name__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/classes/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Restore Class
+         * @description Predict a retired class again, as if it had never been retired.
+         */
+        put: operations["restore_class_v1_models__model__classes__name__put"];
+        post?: never;
+        /**
+         * Retire Class
+         * @description Stop predicting a class. What was and will be learned about it is kept until it is restored.
+         */
+        delete: operations["retire_class_v1_models__model__classes__name__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -481,10 +525,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Open Webui Event
-         * @description An event of an Open WebUI. Of feedback, what it says there now is made to stand here; others are not looked at.
+         * Receive Open Webui Event
+         * @description Receive an event of an Open WebUI. For feedback, its present state there is copied here; other events are ignored.
          */
-        post: operations["open_webui_event_integrations_open_webui_post"];
+        post: operations["receive_open_webui_event_integrations_open_webui_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -501,10 +545,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take Score
-         * @description A thumb of LibreChat, in Langfuse's shape. The same id again changes it.
+         * Save Score
+         * @description Save a thumb of LibreChat, in Langfuse's shape. A second request with the same id replaces it.
          */
-        post: operations["take_score_api_public_scores_post"];
+        post: operations["save_score_api_public_scores_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -523,7 +567,7 @@ export interface paths {
         post?: never;
         /**
          * Delete Score
-         * @description A thumb that LibreChat's user took back.
+         * @description Retract a thumb of LibreChat.
          */
         delete: operations["delete_score_api_public_scores__id__delete"];
         options?: never;
@@ -539,16 +583,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Report
-         * @description The model's own log, replayed, as a page; 202 and a page that waits while it is made. until: an older one.
+         * Show Report
+         * @description The newest report; 202 and a page that waits where it is out of date. until: the offset of an older report.
          */
-        get: operations["report_v1_models__model__report_get"];
+        get: operations["show_report_v1_models__model__report_get"];
         put?: never;
         /**
-         * Make Report
-         * @description Make it anew, however old the newest one is.
+         * Create Report
+         * @description Create a new report, even if the newest one is up to date.
          */
-        post: operations["make_report_v1_models__model__report_post"];
+        post: operations["create_report_v1_models__model__report_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -563,10 +607,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Report State
-         * @description Up to where the newest one tells, and how far the next one is. Makes none.
+         * Get Report State
+         * @description The offset of the newest report, and the progress of the next one. It creates none.
          */
-        get: operations["report_state_v1_models__model__report_state_get"];
+        get: operations["get_report_state_v1_models__model__report_state_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -583,18 +627,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Replays
-         * @description The newest ones, newest first, and what can be sent.
+         * List Replays
+         * @description The newest replays, newest first, and the limits of an upload.
          */
-        get: operations["replays_v1_replays_get"];
+        get: operations["list_replays_v1_replays_get"];
         put?: never;
         /**
-         * Send Log
-         * @description Send a log as the body, to be replayed beside the service: whatever `online replay` reads.
+         * Upload Log
+         * @description Upload a log as the body and replay it. It may have any format that `online replay` reads.
          *
-         *     name: what it is called; its endings tell how it is packed and what it holds.
+         *     name: the file name; its endings tell the compression and the format.
          */
-        post: operations["send_log_v1_replays_post"];
+        post: operations["upload_log_v1_replays_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -609,17 +653,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Replay
-         * @description How far it is, or what became of it.
+         * Get Replay
+         * @description The progress of a replay, or its result.
          */
-        get: operations["replay_v1_replays__id__get"];
+        get: operations["get_replay_v1_replays__id__get"];
         put?: never;
         post?: never;
         /**
-         * Drop Replay
-         * @description End it, if it waits or runs, and forget it with its report.
+         * Delete Replay
+         * @description Stop a replay if it waits or runs, and delete it with its report.
          */
-        delete: operations["drop_replay_v1_replays__id__delete"];
+        delete: operations["delete_replay_v1_replays__id__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -633,10 +677,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Replay Report
-         * @description What it came to, as a page; 202 and a page that waits while it is made.
+         * Show Replay Report
+         * @description The report of a replay; 202 and a page that waits until it is ready.
          */
-        get: operations["replay_report_v1_replays__id__report_get"];
+        get: operations["show_replay_report_v1_replays__id__report_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -653,10 +697,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Versions
-         * @description The versions that are kept, newest first; which can be asked for, and by which names.
+         * List Versions
+         * @description The retained versions, newest first, with their labels and states.
          */
-        get: operations["versions_v1_models__model__versions_get"];
+        get: operations["list_versions_v1_models__model__versions_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -675,10 +719,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Rollback
-         * @description Make an older version live: the one before, if none is named. What is learned from now on goes live again.
+         * Roll Back
+         * @description Make an older version live; by default the previous one. The next version that is learned becomes live again.
          */
-        post: operations["rollback_v1_models__model__rollback_post"];
+        post: operations["roll_back_v1_models__model__rollback_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -695,17 +739,18 @@ export interface paths {
         get?: never;
         /**
          * Set Label
-         * @description Give a version a name, or move the name to it: it is verified, and kept as long as it has one.
+         * @description Give a version a label, or move the label to it. The version is verified, and kept while it has a label.
          *
-         *     `canary` also has a share of the traffic, the same callers every time; `shadow` is asked everything, and never answers.
+         *     The label `canary` gets a share of the traffic, always of the same callers. The label `shadow` gets a copy of all traffic;
+         *     its answers are compared and not sent.
          */
         put: operations["set_label_v1_models__model__version_labels__label__put"];
         post?: never;
         /**
-         * Drop Label
-         * @description Take the name away; the version stays for as long as retention keeps it.
+         * Delete Label
+         * @description Delete a version label. The version stays as long as retention keeps it.
          */
-        delete: operations["drop_label_v1_models__model__version_labels__label__delete"];
+        delete: operations["delete_label_v1_models__model__version_labels__label__delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -719,10 +764,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Shadow
-         * @description How often the version with the label `shadow` would have been right, beside what was answered.
+         * Compare Shadow
+         * @description How often the version with the label `shadow` would have been right, compared with what was answered.
          */
-        get: operations["shadow_v1_models__model__shadow_get"];
+        get: operations["compare_shadow_v1_models__model__shadow_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -742,7 +787,7 @@ export interface paths {
         put?: never;
         /**
          * Freeze
-         * @description Learn nothing more until it is thawed. Feedback is taken meanwhile, and waits in the log.
+         * @description Stop learning until the model is thawed. Feedback is still accepted, and waits in the log.
          */
         post: operations["freeze_v1_models__model__freeze_post"];
         delete?: never;
@@ -762,7 +807,7 @@ export interface paths {
         put?: never;
         /**
          * Thaw
-         * @description Learn what waited, and go on. Where the guard froze it, say first what the quarantine is worth.
+         * @description Learn what waited in the log, and resume learning. A quarantine must be ended first.
          */
         post: operations["thaw_v1_models__model__thaw_post"];
         delete?: never;
@@ -779,10 +824,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Quarantines
-         * @description What the guard did, newest first: since when, why, and what somebody said of it.
+         * List Quarantines
+         * @description The quarantines that the rollback guard started, newest first, and how they ended.
          */
-        get: operations["quarantines_v1_models__model__quarantine_get"];
+        get: operations["list_quarantines_v1_models__model__quarantine_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -802,7 +847,7 @@ export interface paths {
         put?: never;
         /**
          * End Quarantine
-         * @description Say what was set apart is worth: learned after all, or dropped, which un-learns it exactly. Learning goes on.
+         * @description End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes.
          */
         post: operations["end_quarantine_v1_models__model__quarantine_end_post"];
         delete?: never;
@@ -821,10 +866,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Batch Predict
-         * @description Answer a whole file, when nobody else asks. The same request again goes on where one failed, or was cut short.
+         * Start Job
+         * @description Predict for a whole file, while no interactive request waits. The same request again resumes a job that failed.
          */
-        post: operations["batch_predict_v1_models__model__batchPredict_post"];
+        post: operations["start_job_v1_models__model__batchPredict_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -839,10 +884,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Jobs
-         * @description Those that wait, run or ended, the newest first.
+         * List Jobs
+         * @description The waiting, running and ended jobs of a model, newest first.
          */
-        get: operations["jobs_v1_models__model__jobs_get"];
+        get: operations["list_jobs_v1_models__model__jobs_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -859,10 +904,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Job
-         * @description How far it is, or what became of it.
+         * Get Job
+         * @description The progress of a job, or its result.
          */
-        get: operations["job_v1_models__model__jobs__id__get"];
+        get: operations["get_job_v1_models__model__jobs__id__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -881,10 +926,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel
-         * @description End it; what it had written is removed.
+         * Cancel Job
+         * @description Cancel a job and remove what it has written.
          */
-        post: operations["cancel_v1_models__model__jobs__id__cancel_post"];
+        post: operations["cancel_job_v1_models__model__jobs__id__cancel_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -899,10 +944,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Drift
+         * List Drift
          * @description The newest alarms of the drift detectors, newest first.
          */
-        get: operations["drift_v1_models__model__drift_get"];
+        get: operations["list_drift_v1_models__model__drift_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -919,11 +964,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Curve
-         * @description The prequential curve, in at most so many points. Of a long log that is yet to be counted, as far as that is; the
-         *     event `counted` says when it is done.
+         * Get Curve
+         * @description The prequential curve. While a long log is being counted, it ends at `counted_until`; the event `counted` follows.
          */
-        get: operations["curve_v1_models__model__curve_get"];
+        get: operations["get_curve_v1_models__model__curve_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -940,10 +984,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Refused
-         * @description The newest feedback that could not be learned and why, newest first.
+         * List Refused
+         * @description The newest feedback that could not be learned, with the reasons, newest first.
          */
-        get: operations["refused_v1_models__model__refused_get"];
+        get: operations["list_refused_v1_models__model__refused_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -960,10 +1004,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Events
+         * Stream Events
          * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted.
          */
-        get: operations["events_v1_models__model__events_get"];
+        get: operations["stream_events_v1_models__model__events_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -980,10 +1024,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Healthz
+         * Get Liveness
          * @description The process answers.
          */
-        get: operations["healthz_healthz_get"];
+        get: operations["get_liveness_healthz_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1000,10 +1044,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Readyz
-         * @description Every model can predict. The learner may be down meanwhile: answers go on, and this says so.
+         * Get Readiness
+         * @description 503 with the reasons before the first learning, and while a model cannot predict or record predictions.
+         *
+         *     The learner may be down: predictions go on, and its state is shown here.
          */
-        get: operations["readyz_readyz_get"];
+        get: operations["get_readiness_readyz_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1020,7 +1066,7 @@ export interface components {
         ChatAnswer: {
             /**
              * Id
-             * @description the prediction_id that feedback refers to; of a task, which takes none, a name alone
+             * @description The prediction_id that feedback refers to. The id of a task accepts no feedback.
              */
             id: string;
             /**
@@ -1034,7 +1080,7 @@ export interface components {
             model: string;
             /**
              * System Fingerprint
-             * @description the version that answered
+             * @description The version that answered.
              */
             system_fingerprint: string;
             /** Choices */
@@ -1042,7 +1088,7 @@ export interface components {
             usage: components["schemas"]["ChatUsage"];
             /**
              * Feedback Url
-             * @description whoever has it may say what they think of this answer
+             * @description A signed URL; its holder may rate this answer.
              */
             feedback_url?: string | null;
         };
@@ -1059,7 +1105,7 @@ export interface components {
         };
         /**
          * ChatError
-         * @description How OpenAI's clients read an error.
+         * @description An error, as the clients of OpenAI expect it.
          */
         ChatError: {
             error: components["schemas"]["ChatErrorText"];
@@ -1087,7 +1133,7 @@ export interface components {
         };
         /**
          * ChatUsage
-         * @description In words, by which a model that chooses among whole replies does not reckon.
+         * @description Counts of words. The model chooses among whole replies, so it has no tokens.
          */
         ChatUsage: {
             /** Prompt Tokens */
@@ -1096,6 +1142,35 @@ export interface components {
             completion_tokens: number;
             /** Total Tokens */
             total_tokens: number;
+        };
+        /** ClassState */
+        ClassState: {
+            /**
+             * Label
+             * @description The class.
+             */
+            label: string;
+            /**
+             * Active
+             * @description False: it was retired, and is not predicted until it is restored.
+             */
+            active: boolean;
+            /**
+             * Offset
+             * @description Of the event that last retired or restored it, or else of the first that named it.
+             */
+            offset: number;
+        };
+        /** ClassesAnswer */
+        ClassesAnswer: {
+            /** Classes */
+            classes: components["schemas"]["ClassState"][];
+            /**
+             * Labels
+             * @deprecated
+             * @description The same list under its former name.
+             */
+            labels: components["schemas"]["ClassState"][];
         };
         /** ClassifierPrediction */
         ClassifierPrediction: {
@@ -1112,7 +1187,7 @@ export interface components {
             id: string;
             /**
              * Title
-             * @description its first question
+             * @description The first question.
              */
             title: string;
             /** Created At */
@@ -1123,17 +1198,17 @@ export interface components {
             turns: number;
             /**
              * Said
-             * @description in the order in which it was said
+             * @description The turns, in order.
              */
-            said: components["schemas"]["TurnShown"][];
+            said: components["schemas"]["Turn"][];
         };
-        /** ConversationShown */
-        ConversationShown: {
+        /** ConversationSummary */
+        ConversationSummary: {
             /** Id */
             id: string;
             /**
              * Title
-             * @description its first question
+             * @description The first question.
              */
             title: string;
             /** Created At */
@@ -1147,15 +1222,16 @@ export interface components {
         ConversationsAnswer: {
             /**
              * Conversations
-             * @description the newest first
+             * @description The newest first.
              */
-            conversations: components["schemas"]["ConversationShown"][];
+            conversations: components["schemas"]["ConversationSummary"][];
         };
         /**
          * CurveAnswer
-         * @description How often what was served was right, beside baselines that knew what the model knew: `no_change`, the last label
-         *     again, and `majority`, the most frequent so far (of numbers `mean`). Each outcome is counted when it comes, also where it
-         *     is taken back later: so a replay of the log counts the same.
+         * @description How often the served answers were right, compared with baselines that see the same feedback.
+         *
+         *     The baselines are `no_change` (the last class again) and `majority` (the most frequent class; of numbers `mean`). An outcome
+         *     is counted when it arrives, even if it is retracted later, so that a replay of the log counts the same.
          */
         CurveAnswer: {
             /**
@@ -1165,26 +1241,26 @@ export interface components {
             measure: "right" | "error";
             /**
              * Counted Until
-             * @description the offset up to which all is counted; below `head` where that takes long
+             * @description Everything up to this offset is counted; it is below `head` while a long log is being counted.
              */
             counted_until: number;
             /** Head */
             head: number;
             /**
              * Rated
-             * @description feedback about predictions that had answered something
+             * @description The number of feedbacks about predictions that had an answer.
              */
             rated: number;
             /** Right */
             right: number;
             /**
              * Feedback
-             * @description all of it
+             * @description The number of all feedbacks.
              */
             feedback: number;
             /**
              * Feedback Per Minute
-             * @description within the last minute
+             * @description In the last minute.
              */
             feedback_per_minute: number;
             /** Tallies */
@@ -1196,14 +1272,14 @@ export interface components {
         };
         /**
          * CurvePoint
-         * @description Outcomes up to number `until`, after those of the point before it. counts, sums: by who answered.
+         * @description The outcomes after the previous point, up to number `until`. counts, sums: by the name of the tally.
          */
         CurvePoint: {
             /** Until */
             until: number;
             /**
              * Offset
-             * @description of the feedback that was the last of them
+             * @description Of the last feedback among them.
              */
             offset: number;
             /** Began */
@@ -1219,19 +1295,26 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** DriftAnswer */
-        DriftAnswer: {
-            /** Drift */
-            drift: components["schemas"]["DriftShown"][];
+        /** DeletedConversation */
+        DeletedConversation: {
+            /** Id */
+            id: string;
+            /** Turns */
+            turns: number;
+        };
+        /** DeletedReplay */
+        DeletedReplay: {
+            /** Id */
+            id: string;
         };
         /**
-         * DriftShown
-         * @description What changed (the loss, a label's loss, the features), where, since about when, and by how much.
+         * DriftAlarm
+         * @description An alarm of a drift detector: what changed (the loss, the loss of a class, the features), since when, by how much.
          */
-        DriftShown: {
+        DriftAlarm: {
             /**
              * Offset
-             * @description of the feedback that showed it
+             * @description Of the feedback that raised the alarm.
              */
             offset: number;
             /**
@@ -1243,51 +1326,51 @@ export interface components {
             label: string | null;
             /**
              * Projection
-             * @description of features: the direction that moved most
+             * @description Of the features: the direction that changed most.
              */
             projection: number | null;
             /**
              * Since
-             * @description about the offset where it began
+             * @description The approximate offset where the change began.
              */
             since: number;
             /**
              * Before
-             * @description mean loss before; of features, their mean on the direction
+             * @description The mean loss before; of the features, their mean in the direction.
              */
             before: number;
             /** After */
             after: number;
             /**
              * Size
-             * @description after - before; of features, the Kolmogorov-Smirnov distance
+             * @description after - before; of the features, the Kolmogorov-Smirnov distance.
              */
             size: number;
             /**
              * Window
-             * @description in how many entries it shows
+             * @description The number of entries that the detector compared.
              */
             window: number;
             /** Noted At */
             noted_at: string;
         };
-        /** Dropped */
-        Dropped: {
-            /** Id */
-            id: string;
+        /** DriftAnswer */
+        DriftAnswer: {
+            /** Drift */
+            drift: components["schemas"]["DriftAlarm"][];
         };
         /**
-         * Erased
-         * @description What was blanked: how many feedbacks and predictions of the user.
+         * ErasureAnswer
+         * @description How much was erased: the numbers of feedbacks and predictions of the user.
          */
-        Erased: {
+        ErasureAnswer: {
             /** Feedback */
             feedback: number;
             /** Predictions */
             predictions: number;
             /**
              * Offset
-             * @description of the last retraction: learned until here, nothing is left of them; 0: none
+             * @description Of the last retraction: a version that has learned it keeps nothing of the user. 0: there was nothing.
              */
             offset: number;
         };
@@ -1296,20 +1379,41 @@ export interface components {
             /** Error */
             error: string;
         };
-        /** ExampleShown */
-        ExampleShown: {
-            /** Text */
-            text: string;
-            /** Offset */
-            offset: number;
+        /** Explanation */
+        Explanation: {
+            /**
+             * Model Version
+             * @description The version that explains: the live one.
+             */
+            model_version: string;
+            /**
+             * Answered By
+             * @description The version that answered.
+             */
+            answered_by: string;
+            /**
+             * Settled
+             * @description The reply that the newest feedback about exactly this question asks for.
+             */
+            settled: string | null;
+            /**
+             * Grounds
+             * @description The reply that was given, then the best others.
+             */
+            grounds: components["schemas"]["ReplyScore"][];
+            /**
+             * Witnesses
+             * @description The nearest first.
+             */
+            witnesses: components["schemas"]["RatedQuestion"][];
         };
         /** FeedbackAnswer */
         FeedbackAnswer: {
             /** Receipts */
             receipts: components["schemas"]["Receipt"][];
         };
-        /** FeedbackFate */
-        FeedbackFate: {
+        /** FeedbackOutcome */
+        FeedbackOutcome: {
             /** Id */
             id: string;
             /** Offset */
@@ -1326,46 +1430,12 @@ export interface components {
             /** Freshness Ms */
             freshness_ms?: number | null;
         };
-        /** Forgotten */
-        Forgotten: {
-            /** Id */
-            id: string;
-            /** Turns */
-            turns: number;
-        };
-        /** FrozenShown */
-        FrozenShown: {
+        /** FreezeState */
+        FreezeState: {
             /** Since */
             since: string;
             /** Reason */
             reason: string;
-        };
-        /**
-         * Ground
-         * @description How a reply came to its score for one question; the three parts add up to it, in score units.
-         */
-        Ground: {
-            /** Id */
-            id: string;
-            /** Text */
-            text: string;
-            /** Score */
-            score: number;
-            /**
-             * Sums
-             * @description of what the questions it was right for have in common
-             */
-            sums: number;
-            /**
-             * Evidence
-             * @description of rated questions nearby
-             */
-            evidence: number;
-            /**
-             * Standing
-             * @description of its thumbs, whatever was asked
-             */
-            standing: number;
         };
         /** HTTPValidationError */
         HTTPValidationError: {
@@ -1378,18 +1448,18 @@ export interface components {
             lines: components["schemas"]["ImportedLine"][];
             /**
              * Bad
-             * @description lines that cannot be meant
+             * @description The number of invalid lines.
              */
             bad: number;
             /**
              * Offset
-             * @description from which on all of it is learned; null: nothing was changed
+             * @description A version that has learned this offset has all changes; null: nothing was changed.
              */
             offset: number | null;
         };
         /**
          * ImportedLine
-         * @description does: what it changes; nothing where it is empty. was: the wording that it replaces.
+         * @description The effect of one line. does: its changes; empty for none. was: the text that it replaces.
          */
         ImportedLine: {
             /** Line */
@@ -1402,7 +1472,7 @@ export interface components {
             does: ("new" | "reworded" | "examples" | "restored" | "retired")[];
             /**
              * Examples
-             * @description how many it adds
+             * @description The number of example questions that it adds.
              */
             examples: number;
             /** Was */
@@ -1410,46 +1480,61 @@ export interface components {
             /** Error */
             error: string | null;
         };
-        /** JobShown */
-        JobShown: {
+        /**
+         * IntegrationAnswer
+         * @description What became of the feedback.
+         *
+         *     waiting: it will be looked up again later. ignored: it is not about a prediction of this service.
+         */
+        IntegrationAnswer: {
+            /** Id */
+            id: string;
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "accepted" | "retracted" | "ignored" | "waiting";
+        };
+        /** JobStatus */
+        JobStatus: {
             /**
              * Input
-             * @description JSONL, CSV or Parquet, plain or .gz or .zst
+             * @description A file in JSONL, CSV or Parquet; .gz and .zst are decompressed.
              */
             input: string;
             /**
              * Output
-             * @description a folder that is new or empty, or this job's own
+             * @description A folder that is new or empty, or belongs to this job.
              */
             output: string;
             /**
              * Version
-             * @description a number or a label; the whole job is answered by what that is when it begins
+             * @description A number or a version label, which is resolved once, when the job starts.
              * @default latest
              */
             version?: number | string;
             /**
              * Key
-             * @description field that is told with each prediction, instead of the instance
+             * @description The field that is written with each prediction, instead of the instance.
              * @default
              */
             key?: string;
             /**
              * Format
-             * @description default: as the input is named, or JSONL
+             * @description Default: by the ending of the input, or JSONL.
              * @default
              * @enum {string}
              */
             format?: "" | "jsonl" | "csv" | "parquet";
             /**
              * Shards
-             * @description files of results
+             * @description The number of result files.
              * @default 4
              */
             shards?: number;
             /**
              * Max Bad Ratio
-             * @description the share of rows that may fail before the job does
+             * @description The largest share of rows that may fail.
              * @default 0.5
              */
             max_bad_ratio?: number;
@@ -1466,18 +1551,18 @@ export interface components {
             state: "waiting" | "running" | "done" | "failed" | "cancelled";
             /**
              * Model Version
-             * @description the version that answers; null before it has begun
+             * @description The version that predicts; null before the job starts.
              */
             model_version?: string | null;
             /**
              * Rows
-             * @description in the input; 0 before it has begun
+             * @description In the input; 0 before the job starts.
              * @default 0
              */
             rows?: number;
             /**
              * Done
-             * @description of these, that are done: results and errors
+             * @description Of these, how many are done: results and errors.
              * @default 0
              */
             done?: number;
@@ -1493,34 +1578,14 @@ export interface components {
             errors?: number;
             /**
              * Error
-             * @description why it failed
+             * @description Why it failed.
              */
             error?: string | null;
         };
         /** JobsAnswer */
         JobsAnswer: {
             /** Jobs */
-            jobs: components["schemas"]["JobShown"][];
-        };
-        /** LabelShown */
-        LabelShown: {
-            /** Label */
-            label: string;
-            /**
-             * Active
-             * @description false: it was retired, and is given no more until it is restored
-             */
-            active: boolean;
-            /**
-             * Offset
-             * @description of when it was last retired or restored, or else came first
-             */
-            offset: number;
-        };
-        /** LabelsAnswer */
-        LabelsAnswer: {
-            /** Labels */
-            labels: components["schemas"]["LabelShown"][];
+            jobs: components["schemas"]["JobStatus"][];
         };
         /** ModelCard */
         ModelCard: {
@@ -1533,7 +1598,7 @@ export interface components {
             object: "model";
             /**
              * Created
-             * @description when its live version was made, in s since 1970; 0: there is none yet
+             * @description When the live version was created, in s since 1970; 0: there is none yet.
              */
             created: number;
             /** Owned By */
@@ -1541,14 +1606,20 @@ export interface components {
             /** Kind */
             kind: string;
             /**
+             * Task
+             * @description What it predicts: a class, a number, or a reply of its repertoire.
+             * @enum {string}
+             */
+            task: "classification" | "regression" | "ranking";
+            /**
              * Input
-             * @description what an instance is
+             * @description What an instance is.
              * @enum {string}
              */
             input: "text" | "vector" | "table";
             /**
              * Size
-             * @description of a vector: how many numbers; 0: any, or none
+             * @description The length of a vector; 0: any length, or no vector.
              */
             size: number;
         };
@@ -1564,41 +1635,6 @@ export interface components {
             /** Models */
             models: string[];
         };
-        /**
-         * OpenCluster
-         * @description Questions that mean much the same.
-         */
-        OpenCluster: {
-            /** Asked */
-            asked: number;
-            /** Questions */
-            questions: components["schemas"]["OpenQuestion"][];
-        };
-        /** OpenQuestion */
-        OpenQuestion: {
-            /** Text */
-            text: string;
-            /**
-             * Predictions
-             * @description ids of those that asked so, the newest first
-             */
-            predictions: string[];
-            /** Asked At */
-            asked_at: string;
-        };
-        /**
-         * OutsideAnswer
-         * @description What became of it here. waiting: it will be looked up again. ignored: it is about nothing that was answered here.
-         */
-        OutsideAnswer: {
-            /** Id */
-            id: string;
-            /**
-             * Status
-             * @enum {string}
-             */
-            status: "accepted" | "retracted" | "ignored" | "waiting";
-        };
         /** PredictAnswer */
         PredictAnswer: {
             /** Predictions */
@@ -1607,7 +1643,7 @@ export interface components {
             prediction_ids: string[];
             /**
              * Feedback Urls
-             * @description one a prediction: whoever has it may say what they think of that one
+             * @description A signed URL for each prediction; its holder may rate the prediction.
              */
             feedback_urls?: string[];
             /** Model Version */
@@ -1619,23 +1655,23 @@ export interface components {
         Progress: {
             /**
              * What
-             * @description what is being done
+             * @description What is being done.
              */
             what: string;
             /**
              * Percent
-             * @description how much of it is done
+             * @description How much of it is done.
              */
             percent: number;
         };
         /**
-         * QuarantineShown
-         * @description What the guard set apart: the feedback since an offset, until somebody says what it is worth.
+         * QuarantineDetails
+         * @description The feedback that the rollback guard set apart, from one offset to another, until an operator decides about it.
          */
-        QuarantineShown: {
+        QuarantineDetails: {
             /**
              * Offset
-             * @description of the feedback that showed it
+             * @description Of the feedback that raised the alarm.
              */
             offset: number;
             /** Since */
@@ -1646,7 +1682,7 @@ export interface components {
             reason: string;
             /**
              * Rolled Back To
-             * @description the version that answers since; null: there was none to go back to
+             * @description The version that was made live; null: there was no earlier one.
              */
             rolled_back_to: number | null;
             /** Created At */
@@ -1659,7 +1695,7 @@ export interface components {
         /** QuarantinesAnswer */
         QuarantinesAnswer: {
             /** Quarantines */
-            quarantines: components["schemas"]["QuarantineShown"][];
+            quarantines: components["schemas"]["QuarantineDetails"][];
         };
         /** RankedReply */
         RankedReply: {
@@ -1682,6 +1718,37 @@ export interface components {
             /** Abstained */
             abstained: boolean;
         };
+        /**
+         * RatedQuestion
+         * @description A rated question or an example question near this one.
+         */
+        RatedQuestion: {
+            /**
+             * Question
+             * @description Null where it was erased.
+             */
+            question: string | null;
+            reply: components["schemas"]["ReplyRef"];
+            /**
+             * Likeness
+             * @description The cosine similarity of the two questions.
+             */
+            likeness: number;
+            /**
+             * Reward
+             * @description From -1 to 1.
+             */
+            reward: number;
+            /**
+             * Said
+             * @enum {string}
+             */
+            said: "correction" | "thumb" | "example";
+            /** Feedback Id */
+            feedback_id: string | null;
+            /** Offset */
+            offset: number;
+        };
         /** Receipt */
         Receipt: {
             /** Id */
@@ -1697,32 +1764,13 @@ export interface components {
         /** RefusedAnswer */
         RefusedAnswer: {
             /** Refused */
-            refused: components["schemas"]["RefusedShown"][];
+            refused: components["schemas"]["RefusedFeedback"][];
         };
         /**
-         * RefusedCandidate
-         * @description What the gate did not let go live, and went on refusing: times in all, the last one having learned `until`.
+         * RefusedFeedback
+         * @description An event that the model could not learn. It was skipped.
          */
-        RefusedCandidate: {
-            /**
-             * Learned Until
-             * @description what the first of them had learned
-             */
-            learned_until: number;
-            /** Until */
-            until: number;
-            /** Times */
-            times: number;
-            /** Reason */
-            reason: string;
-            /** Created At */
-            created_at: string;
-        };
-        /**
-         * RefusedShown
-         * @description An event that the model could not learn; it was set aside, and learning went on.
-         */
-        RefusedShown: {
+        RefusedFeedback: {
             /** Offset */
             offset: number;
             /** Id */
@@ -1734,7 +1782,7 @@ export interface components {
             kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "retraction";
             /**
              * Label
-             * @description what it said was right, or was answered
+             * @description The class or reply that the event names.
              */
             label: string;
             /** Reason */
@@ -1744,7 +1792,7 @@ export interface components {
         };
         /**
          * RegressorPrediction
-         * @description value lies within low..high as often as the model's option `level` says; null before it has seen enough.
+         * @description The right number lies within low..high as often as the option `level` says. Null before enough is learned.
          */
         RegressorPrediction: {
             /** Value */
@@ -1754,13 +1802,32 @@ export interface components {
             /** High */
             high: number | null;
         };
-        /** ReplayShown */
-        ReplayShown: {
+        /**
+         * RejectedSnapshot
+         * @description A proposed snapshot that the gate rejected, `times` in a row; the last one had learned `until`.
+         */
+        RejectedSnapshot: {
+            /**
+             * Learned Until
+             * @description The offset that the first of them had learned.
+             */
+            learned_until: number;
+            /** Until */
+            until: number;
+            /** Times */
+            times: number;
+            /** Reason */
+            reason: string;
+            /** Created At */
+            created_at: string;
+        };
+        /** ReplayStatus */
+        ReplayStatus: {
             /** Id */
             id: string;
             /**
              * Name
-             * @description what its sender calls the log
+             * @description The name that the uploader gave the log.
              */
             name: string;
             /** Size Bytes */
@@ -1769,7 +1836,7 @@ export interface components {
             created_at: string;
             /**
              * Models
-             * @description on what it is replayed; empty until it is known which fit
+             * @description The models it is replayed on; empty until the fitting ones are known.
              */
             models: string[];
             /**
@@ -1777,33 +1844,33 @@ export interface components {
              * @enum {string}
              */
             state: "waiting" | "running" | "done" | "failed";
-            /** @description of one that waits or runs */
+            /** @description Of a replay that waits or runs. */
             progress: components["schemas"]["Progress"] | null;
             /**
              * Error
-             * @description why it failed
+             * @description Why it failed.
              */
             error: string | null;
         };
         /** ReplaysAnswer */
         ReplaysAnswer: {
             /** Replays */
-            replays: components["schemas"]["ReplayShown"][];
+            replays: components["schemas"]["ReplayStatus"][];
             /**
              * Kinds
-             * @description the kinds of models that a log can be replayed on
+             * @description The kinds of models that a log can be replayed on.
              */
             kinds: string[];
             /**
              * Max Bytes
-             * @description the largest log that is taken
+             * @description The largest log that is accepted, in bytes.
              */
             max_bytes: number;
         };
         /** RepliesAnswer */
         RepliesAnswer: {
             /** Replies */
-            replies: components["schemas"]["ReplyListed"][];
+            replies: components["schemas"]["ReplySummary"][];
         };
         /** ReplyDetails */
         ReplyDetails: {
@@ -1816,15 +1883,81 @@ export interface components {
             /** Offset */
             offset: number;
             /** Examples */
-            examples: components["schemas"]["ExampleShown"][];
+            examples: components["schemas"]["ReplyExample"][];
             /**
              * Taught
-             * @description the newest feedback about it, newest first
+             * @description The newest feedback about it, newest first.
              */
-            taught: components["schemas"]["TaughtShown"][];
+            taught: components["schemas"]["ReplyFeedback"][];
         };
-        /** ReplyListed */
-        ReplyListed: {
+        /** ReplyExample */
+        ReplyExample: {
+            /** Text */
+            text: string;
+            /** Offset */
+            offset: number;
+        };
+        /**
+         * ReplyFeedback
+         * @description A feedback about a reply: that it is right for a question, or (`right` false) that it is wrong.
+         */
+        ReplyFeedback: {
+            /** Question */
+            question: string;
+            /** Feedback Id */
+            feedback_id: string;
+            /** Offset */
+            offset: number;
+            /** Right */
+            right: boolean;
+        };
+        /** ReplyRef */
+        ReplyRef: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+        };
+        /**
+         * ReplyScore
+         * @description The score of a reply for one question, as the sum of three terms.
+         */
+        ReplyScore: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /** Score */
+            score: number;
+            /**
+             * Sums
+             * @description Of the features that the questions it was right for have in common.
+             */
+            sums: number;
+            /**
+             * Evidence
+             * @description Of the rated questions nearby.
+             */
+            evidence: number;
+            /**
+             * Standing
+             * @description Of all its ratings, independent of the question.
+             */
+            standing: number;
+        };
+        /** ReplyState */
+        ReplyState: {
+            /** Id */
+            id: string;
+            /** Text */
+            text: string;
+            /** Active */
+            active: boolean;
+            /** Offset */
+            offset: number;
+        };
+        /** ReplySummary */
+        ReplySummary: {
             /** Id */
             id: string;
             /** Text */
@@ -1835,56 +1968,38 @@ export interface components {
             offset: number;
             /**
              * Examples
-             * @description questions that were added with it
+             * @description The number of its example questions.
              */
             examples: number;
             /**
              * Rated
-             * @description outcomes that said something about it where it was given
+             * @description The number of outcomes that judge it where it was given.
              */
             rated: number;
             /** Right */
             right: number;
         };
-        /** ReplyRef */
-        ReplyRef: {
-            /** Id */
-            id: string;
-            /** Text */
-            text: string;
-        };
-        /** ReplyShown */
-        ReplyShown: {
-            /** Id */
-            id: string;
-            /** Text */
-            text: string;
-            /** Active */
-            active: boolean;
-            /** Offset */
-            offset: number;
-        };
         /**
          * ReportState
-         * @description The newest report of a model's own log, and the one that is being made, if one is.
+         * @description The newest report of a model's log, and the progress of the next one.
          */
         ReportState: {
             /**
              * Until
-             * @description the offset up to which it tells; null: there is none yet
+             * @description The last offset that it covers; null: there is none yet.
              */
             until: number | null;
             /** Made At */
             made_at: string | null;
             /**
              * Head
-             * @description the newest offset of the log
+             * @description The newest offset of the log.
              */
             head: number;
             making: components["schemas"]["Progress"] | null;
             /**
              * Failed
-             * @description why the last attempt failed, until the next one
+             * @description Why the last attempt failed, until the next attempt.
              */
             failed: string | null;
         };
@@ -1896,10 +2011,69 @@ export interface components {
             learned_until: number;
         };
         /**
-         * SaidAbout
-         * @description One feedback about a turn that stands.
+         * ShadowAnswer
+         * @description The version with the label `shadow`, compared with what was answered.
          */
-        SaidAbout: {
+        ShadowAnswer: {
+            /**
+             * Version
+             * @description Null: no version has the label.
+             */
+            version: string | null;
+            /** Answered */
+            answered: number;
+            /**
+             * Judged
+             * @description Those with feedback that says what was right.
+             */
+            judged: number;
+            /** Shadow Right */
+            shadow_right: number;
+            /** Live Right */
+            live_right: number;
+        };
+        /** Tally */
+        Tally: {
+            /**
+             * Judged
+             * @description The number of outcomes that judge its answers.
+             */
+            judged: number;
+            /**
+             * Total
+             * @description How many of those were right; of numbers, the sum of the absolute errors.
+             */
+            total: number;
+        };
+        /** Turn */
+        Turn: {
+            /** Prediction Id */
+            prediction_id: string;
+            /**
+             * Question
+             * @description Null where it was erased.
+             */
+            question: string | null;
+            reply: components["schemas"]["ReplyRef"] | null;
+            /** Candidates */
+            candidates: components["schemas"]["RankedReply"][];
+            /**
+             * Besides
+             * @description The replies that the request excluded.
+             */
+            besides: string[];
+            /** Model Version */
+            model_version: string;
+            /** Created At */
+            created_at: string;
+            /** Feedback */
+            feedback: components["schemas"]["TurnFeedback"][];
+        };
+        /**
+         * TurnFeedback
+         * @description One feedback about a turn that is not retracted.
+         */
+        TurnFeedback: {
             /** Id */
             id: string;
             /**
@@ -1920,83 +2094,32 @@ export interface components {
             /** Comment */
             comment?: string | null;
         };
-        /**
-         * ShadowAnswer
-         * @description How the version with the label shadow would have done, beside what was answered.
-         */
-        ShadowAnswer: {
-            /**
-             * Version
-             * @description null: no version has the label
-             */
-            version: string | null;
-            /** Answered */
-            answered: number;
-            /**
-             * Judged
-             * @description with feedback that says what was right
-             */
-            judged: number;
-            /** Shadow Right */
-            shadow_right: number;
-            /** Live Right */
-            live_right: number;
-        };
-        /** Tally */
-        Tally: {
-            /**
-             * Judged
-             * @description how many outcomes said something about its answers
-             */
-            judged: number;
-            /**
-             * Total
-             * @description how many of those were right; of numbers, the sum of their absolute errors
-             */
-            total: number;
-        };
-        /**
-         * TaughtShown
-         * @description What somebody said about a reply: that it is right for a question, or (`right` false) that it is not.
-         */
-        TaughtShown: {
-            /** Question */
-            question: string;
-            /** Feedback Id */
-            feedback_id: string;
-            /** Offset */
-            offset: number;
-            /** Right */
-            right: boolean;
-        };
-        /** TurnShown */
-        TurnShown: {
-            /** Prediction Id */
-            prediction_id: string;
-            /**
-             * Question
-             * @description null where it was erased
-             */
-            question: string | null;
-            reply: components["schemas"]["ReplyRef"] | null;
-            /** Candidates */
-            candidates: components["schemas"]["RankedReply"][];
-            /**
-             * Besides
-             * @description replies that were not wanted
-             */
-            besides: string[];
-            /** Model Version */
-            model_version: string;
-            /** Created At */
-            created_at: string;
-            /** Feedback */
-            feedback: components["schemas"]["SaidAbout"][];
-        };
         /** UnansweredAnswer */
         UnansweredAnswer: {
             /** Clusters */
-            clusters: components["schemas"]["OpenCluster"][];
+            clusters: components["schemas"]["UnansweredCluster"][];
+        };
+        /**
+         * UnansweredCluster
+         * @description Questions of similar meaning.
+         */
+        UnansweredCluster: {
+            /** Asked */
+            asked: number;
+            /** Questions */
+            questions: components["schemas"]["UnansweredQuestion"][];
+        };
+        /** UnansweredQuestion */
+        UnansweredQuestion: {
+            /** Text */
+            text: string;
+            /**
+             * Predictions
+             * @description The ids of the predictions, newest first.
+             */
+            predictions: string[];
+            /** Asked At */
+            asked_at: string;
         };
         /** ValidationError */
         ValidationError: {
@@ -2011,20 +2134,8 @@ export interface components {
             /** Context */
             ctx?: Record<string, never>;
         };
-        /** VersionLabel */
-        VersionLabel: {
-            /** Label */
-            label: string;
-            /** Version */
-            version: string;
-            /**
-             * Percent
-             * @description of the canary: the share of the traffic that it answers
-             */
-            percent: number;
-        };
-        /** VersionShown */
-        VersionShown: {
+        /** VersionDetails */
+        VersionDetails: {
             /** Version */
             version: string;
             /** Parent */
@@ -2049,209 +2160,163 @@ export interface components {
             live: boolean;
             /**
              * Labels
-             * @description its names: latest (the live one), previous, and those it was given
+             * @description Its version labels: latest (the live version), previous, and those that were set.
              */
             labels: string[];
             /**
              * State
-             * @description whether it can be asked for
+             * @description Whether it can be requested.
              * @enum {string}
              */
             state: "START" | "LOADING" | "AVAILABLE" | "END";
         };
+        /** VersionLabel */
+        VersionLabel: {
+            /** Label */
+            label: string;
+            /** Version */
+            version: string;
+            /**
+             * Percent
+             * @description Of the canary: its share of the traffic.
+             */
+            percent: number;
+        };
         /** VersionsAnswer */
         VersionsAnswer: {
             /** Versions */
-            versions: components["schemas"]["VersionShown"][];
+            versions: components["schemas"]["VersionDetails"][];
             /**
              * Refused
-             * @description candidates that the gate refused, newest first
+             * @description The proposed snapshots that the gate rejected, newest first.
              */
-            refused: components["schemas"]["RefusedCandidate"][];
+            refused: components["schemas"]["RejectedSnapshot"][];
             /** Labels */
             labels: components["schemas"]["VersionLabel"][];
-            /** @description since when nothing is learned, and why; null where the model learns */
-            frozen: components["schemas"]["FrozenShown"] | null;
-        };
-        /** WhyAnswer */
-        WhyAnswer: {
-            /**
-             * Model Version
-             * @description the version that explains: the live one
-             */
-            model_version: string;
-            /**
-             * Answered By
-             * @description the version that answered
-             */
-            answered_by: string;
-            /**
-             * Settled
-             * @description the reply that the last word on this very question asks for
-             */
-            settled: string | null;
-            /**
-             * Grounds
-             * @description the reply that was given, then the best of the others
-             */
-            grounds: components["schemas"]["Ground"][];
-            /**
-             * Witnesses
-             * @description the nearest first
-             */
-            witnesses: components["schemas"]["Witness"][];
-        };
-        /**
-         * Witness
-         * @description A question nearby that was rated, or an example.
-         */
-        Witness: {
-            /**
-             * Question
-             * @description null where it was erased
-             */
-            question: string | null;
-            reply: components["schemas"]["ReplyRef"];
-            /**
-             * Likeness
-             * @description cosine of the two questions
-             */
-            likeness: number;
-            /**
-             * Reward
-             * @description -1 to 1
-             */
-            reward: number;
-            /**
-             * Said
-             * @enum {string}
-             */
-            said: "correction" | "thumb" | "example";
-            /** Feedback Id */
-            feedback_id: string | null;
-            /** Offset */
-            offset: number;
+            /** @description Since when learning is frozen, and why; null where the model learns. */
+            frozen: components["schemas"]["FreezeState"] | null;
         };
         /**
          * PredictRequest
-         * @description `instances` holds texts, lists of numbers or objects of features, as the model takes them.
+         * @description `instances` are texts, lists of numbers or objects of features, as the model takes them.
          */
         PredictRequest: {
             /** Instances */
             instances: unknown[];
             /**
              * Min Offset
-             * @description answer only with a version that has learned this offset
+             * @description Predict with a version that has learned this offset; wait for one if necessary.
              * @default null
              */
             min_offset?: number | null;
             /**
              * Timeout Ms
-             * @description how long min_offset may wait, in ms
+             * @description How long `min_offset` may wait, in ms.
              * @default 2000
              */
             timeout_ms?: number;
             /**
              * User
+             * @description The user on whose behalf the request is made.
              * @default null
              */
             user?: string | null;
             /**
              * Record
-             * @description false: a dry run that leaves no row and takes no feedback
+             * @description False: the predictions are not recorded and accept no feedback.
              * @default true
              */
             record?: boolean;
             /**
              * Conversation
-             * @description keep it there, for this user to come back to
+             * @description Keep the question and its reply in this conversation of the user.
              * @default null
              */
             conversation?: string | null;
             /**
-             * Besides
-             * @description answers not to give: asks for another
+             * Exclude
+             * @description Replies or classes that must not be given. The former name `besides` is accepted too.
              */
-            besides?: string[];
+            exclude?: string[];
         };
         /**
          * BatchPredictRequest
-         * @description A file of instances to be answered, and a folder for the results; both lie under one of the setting job_folders.
+         * @description A file of instances and a folder for the results. Both must be inside a folder of the setting `job_folders`.
          */
         BatchPredictRequest: {
             /**
              * Input
-             * @description JSONL, CSV or Parquet, plain or .gz or .zst
+             * @description A file in JSONL, CSV or Parquet; .gz and .zst are decompressed.
              */
             input: string;
             /**
              * Output
-             * @description a folder that is new or empty, or this job's own
+             * @description A folder that is new or empty, or belongs to this job.
              */
             output: string;
             /**
              * Version
-             * @description a number or a label; the whole job is answered by what that is when it begins
+             * @description A number or a version label, which is resolved once, when the job starts.
              * @default latest
              */
             version?: number | string;
             /**
              * Key
-             * @description field that is told with each prediction, instead of the instance
+             * @description The field that is written with each prediction, instead of the instance.
              * @default
              */
             key?: string;
             /**
              * Format
-             * @description default: as the input is named, or JSONL
+             * @description Default: by the ending of the input, or JSONL.
              * @default
              * @enum {string}
              */
             format?: "" | "jsonl" | "csv" | "parquet";
             /**
              * Shards
-             * @description files of results
+             * @description The number of result files.
              * @default 4
              */
             shards?: number;
             /**
              * Max Bad Ratio
-             * @description the share of rows that may fail before the job does
+             * @description The largest share of rows that may fail.
              * @default 0.5
              */
             max_bad_ratio?: number;
         };
         /**
          * EditReply
-         * @description What is to be another; whatever is not there stays as it is.
+         * @description The fields of a reply to change; fields that are left out stay.
          */
         EditReply: {
             /**
              * Text
-             * @description its new wording; the id and all that was learned about it stay
+             * @description The new text. The id and everything that was learned about the reply stay.
              * @default null
              */
             text?: string | null;
             /**
              * Examples
-             * @description questions to add
+             * @description Example questions to add.
              */
             examples?: string[];
             /**
              * Active
-             * @description whether it is given: false retires it, true restores it
+             * @description False retires the reply, true restores it.
              * @default null
              */
             active?: boolean | null;
         };
         /**
          * FeedbackItem
-         * @description What somebody thought: exactly one of reward, label and correction, about a prediction or about an input.
+         * @description One feedback: exactly one of reward, label and correction, about a prediction or about an input.
          */
         FeedbackItem: {
             /**
              * Id
-             * @description your idempotency key; the same id again has no second effect
+             * @description An idempotency key: the same feedback with the same id has no second effect.
              * @default null
              */
             id?: string | null;
@@ -2262,7 +2327,7 @@ export interface components {
             prediction_id?: string | null;
             /**
              * Input
-             * @description instead of a prediction_id
+             * @description An instance, instead of a prediction_id.
              * @default null
              */
             input?: unknown;
@@ -2273,13 +2338,13 @@ export interface components {
             reward?: number | null;
             /**
              * Label
-             * @description the right label, reply id or number
+             * @description The right class, reply id or number.
              * @default null
              */
             label?: string | number | null;
             /**
              * Correction
-             * @description the text of the reply it should have given; new text is a new reply
+             * @description The text of the reply it should have given. A new text becomes a new reply.
              * @default null
              */
             correction?: string | null;
@@ -2324,18 +2389,21 @@ export interface components {
         LabelRequest: {
             /**
              * Version
-             * @description a number or another label
+             * @description A number or another version label.
              */
             version: string | number;
             /**
              * Percent
-             * @description of the canary: the share of the traffic that it answers
+             * @description Of the canary: its share of the traffic.
              * @default 0
              */
             percent?: number;
         };
-        /** NewReply */
-        NewReply: {
+        /**
+         * NewReplyRequest
+         * @description A request to add a reply.
+         */
+        NewReplyRequest: {
             /** Text */
             text: string;
             /** Examples */
@@ -2350,7 +2418,7 @@ export interface components {
         RollbackRequest: {
             /**
              * Version
-             * @description a number or a label
+             * @description A number or a version label.
              * @default previous
              */
             version?: string | number;
@@ -2377,7 +2445,7 @@ export interface components {
         };
         /**
          * ChatUser
-         * @description A user as Open WebUI's pipelines are told of one.
+         * @description A user, as the pipelines of Open WebUI send it.
          */
         ChatUser: {
             /** Id */
@@ -2393,12 +2461,12 @@ export interface components {
         };
         /**
          * ChatRequest
-         * @description The last message of the user is the question; what was said before it is not looked at.
+         * @description A request for a completion. The last message of the user is the question; earlier messages are ignored.
          */
         ChatRequest: {
             /**
              * Model
-             * @description the name of a ranker
+             * @description The name of a ranker.
              */
             model: string;
             /** Messages */
@@ -2422,7 +2490,7 @@ export interface components {
             user?: string | components["schemas"]["ChatUser"] | null;
             /**
              * Metadata
-             * @description of this only `task` is looked at: no question then
+             * @description Only `task` is read: it marks a task of the page, which is not a question.
              * @default null
              */
             metadata?: {
@@ -2431,7 +2499,7 @@ export interface components {
         };
         /**
          * LinkedFeedback
-         * @description What somebody thought of the prediction of a feedback_url: exactly one of reward, label and correction.
+         * @description Feedback about the prediction of a feedback_url: exactly one of reward, label and correction.
          */
         LinkedFeedback: {
             /**
@@ -2460,8 +2528,8 @@ export interface components {
              */
             comment?: string | null;
         };
-        /** OutsideSubject */
-        OutsideSubject: {
+        /** OpenWebuiSubject */
+        OpenWebuiSubject: {
             /**
              * Id
              * @default null
@@ -2469,18 +2537,18 @@ export interface components {
             id?: string | number | null;
         };
         /**
-         * OutsideEvent
-         * @description An event as Open WebUI's webhooks send it; the rest of it is not looked at.
+         * OpenWebuiEvent
+         * @description An event, as the webhooks of Open WebUI send it.
          */
-        OutsideEvent: {
+        OpenWebuiEvent: {
             /** Event */
             event: string;
             /** @default null */
-            subject?: components["schemas"]["OutsideSubject"] | null;
+            subject?: components["schemas"]["OpenWebuiSubject"] | null;
         };
         /**
          * Score
-         * @description A score as Langfuse takes it, as far as LibreChat sends it; the rest is not looked at.
+         * @description A score in Langfuse's shape, with the fields that LibreChat sends.
          */
         Score: {
             /**
@@ -2494,7 +2562,7 @@ export interface components {
             name: string;
             /**
              * Value
-             * @description 1 for a thumb up, 0 for one down, null for none
+             * @description 1 for a thumb up, 0 for a thumb down, null for none.
              * @default null
              */
             value?: number | boolean | null;
@@ -2544,7 +2612,7 @@ export interface operations {
                     "application/json": components["schemas"]["PredictAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2553,7 +2621,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2562,7 +2630,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2580,7 +2648,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2616,7 +2684,7 @@ export interface operations {
                     "application/json": components["schemas"]["PredictAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2625,7 +2693,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2634,7 +2702,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2652,7 +2720,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2688,7 +2756,7 @@ export interface operations {
                     "application/json": components["schemas"]["PredictAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2697,7 +2765,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2706,7 +2774,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2724,7 +2792,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2735,7 +2803,7 @@ export interface operations {
             };
         };
     };
-    feedback_v1_models__model__feedback_post: {
+    give_feedback_v1_models__model__feedback_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -2759,7 +2827,7 @@ export interface operations {
                     "application/json": components["schemas"]["FeedbackAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2768,7 +2836,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2777,7 +2845,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2795,7 +2863,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2806,7 +2874,7 @@ export interface operations {
             };
         };
     };
-    fate_v1_models__model__feedback__id__get: {
+    get_feedback_v1_models__model__feedback__id__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -2824,10 +2892,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FeedbackFate"];
+                    "application/json": components["schemas"]["FeedbackOutcome"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2836,7 +2904,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2845,7 +2913,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2863,7 +2931,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2874,7 +2942,7 @@ export interface operations {
             };
         };
     };
-    retract_v1_models__model__feedback__id__delete: {
+    retract_feedback_v1_models__model__feedback__id__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -2895,7 +2963,7 @@ export interface operations {
                     "application/json": components["schemas"]["Receipt"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2904,7 +2972,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2913,7 +2981,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2931,7 +2999,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -2942,7 +3010,7 @@ export interface operations {
             };
         };
     };
-    erase_v1_models__model__users__user__delete: {
+    erase_user_v1_models__model__users__user__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -2960,10 +3028,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Erased"];
+                    "application/json": components["schemas"]["ErasureAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -2972,7 +3040,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2981,7 +3049,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -2999,7 +3067,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3010,7 +3078,7 @@ export interface operations {
             };
         };
     };
-    models_v1_models_get: {
+    list_models_v1_models_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -3028,7 +3096,7 @@ export interface operations {
                     "application/json": components["schemas"]["ModelsAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3037,7 +3105,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3046,7 +3114,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3055,7 +3123,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3066,12 +3134,12 @@ export interface operations {
             };
         };
     };
-    status_v1_models__model__get: {
+    get_status_v1_models__model__get: {
         parameters: {
             query?: {
-                /** @description tell of a version that has learned this offset */
+                /** @description Answer when a version that has learned this offset is live. */
                 min_offset?: number | null;
-                /** @description how long min_offset may wait, in ms */
+                /** @description How long `min_offset` may wait, in ms. */
                 timeout_ms?: number;
             };
             header?: never;
@@ -3091,7 +3159,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3100,7 +3168,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3109,7 +3177,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3127,634 +3195,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    replies_v1_models__model__replies_get: {
-        parameters: {
-            query?: {
-                /** @description all of them stand in its text, or in one of its example questions */
-                q?: string;
-            };
-            header?: never;
-            path: {
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["RepliesAnswer"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    add_v1_models__model__replies_post: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["NewReply"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReplyShown"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    details_v1_models__model__replies__id__get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReplyDetails"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    edit_v1_models__model__replies__id__put: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["EditReply"];
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ReplyShown"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    retire_v1_models__model__replies__id__delete: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Receipt"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    forget_example_v1_models__model__replies__id__examples__offset__delete: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: string;
-                offset: number;
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Receipt"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    export_v1_models__model__replies_export_get: {
-        parameters: {
-            query?: {
-                format?: "jsonl" | "csv";
-            };
-            header?: never;
-            path: {
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content?: never;
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    take_in_v1_models__model__replies_import_post: {
-        parameters: {
-            query?: {
-                format?: "jsonl" | "csv";
-                dry_run?: boolean;
-                skip_bad?: boolean;
-            };
-            header?: never;
-            path: {
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "text/plain": string;
-            };
-        };
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ImportAnswer"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-        };
-    };
-    unanswered_v1_models__model__unanswered_get: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                model: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description Successful Response */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["UnansweredAnswer"];
-                };
-            };
-            /** @description the request cannot be meant; nothing changed */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description no such model, prediction, feedback, reply, label or version */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description more than a limit allows */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorAnswer"];
-                };
-            };
-            /** @description Validation Error */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["HTTPValidationError"];
-                };
-            };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3787,7 +3228,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChatAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3796,7 +3237,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChatError"];
                 };
             };
-            /** @description no such model, or one that does not chat */
+            /** @description The model does not exist, or does not chat. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3805,7 +3246,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChatError"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3814,7 +3255,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChatError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3825,7 +3266,634 @@ export interface operations {
             };
         };
     };
-    ask_v1_models__model__feedback_get: {
+    list_replies_v1_models__model__replies_get: {
+        parameters: {
+            query?: {
+                /** @description Only replies with these words in their text or in one example question. */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RepliesAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    add_reply_v1_models__model__replies_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewReplyRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplyState"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_reply_v1_models__model__replies__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplyDetails"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    edit_reply_v1_models__model__replies__id__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EditReply"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplyState"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    retire_reply_v1_models__model__replies__id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_example_v1_models__model__replies__id__examples__offset__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                offset: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    export_replies_v1_models__model__replies_export_get: {
+        parameters: {
+            query?: {
+                format?: "jsonl" | "csv";
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    import_replies_v1_models__model__replies_import_post: {
+        parameters: {
+            query?: {
+                format?: "jsonl" | "csv";
+                dry_run?: boolean;
+                skip_bad?: boolean;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "text/plain": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_unanswered_v1_models__model__unanswered_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UnansweredAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    show_form_v1_models__model__feedback_get: {
         parameters: {
             query: {
                 prediction_id: string;
@@ -3848,7 +3916,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3857,7 +3925,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the signature is not valid */
+            /** @description The signature is not valid. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3866,7 +3934,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3875,7 +3943,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3893,7 +3961,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3931,7 +3999,7 @@ export interface operations {
                     "application/json": components["schemas"]["Receipt"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -3940,7 +4008,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the signature is not valid */
+            /** @description The signature is not valid. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3949,7 +4017,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3958,7 +4026,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -3976,7 +4044,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -3987,7 +4055,7 @@ export interface operations {
             };
         };
     };
-    take_back_v1_models__model__feedback_delete: {
+    retract_v1_models__model__feedback_delete: {
         parameters: {
             query: {
                 prediction_id: string;
@@ -4010,7 +4078,7 @@ export interface operations {
                     "application/json": components["schemas"]["Receipt"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4019,7 +4087,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the signature is not valid */
+            /** @description The signature is not valid. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4028,7 +4096,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4037,7 +4105,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4055,7 +4123,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4066,14 +4134,14 @@ export interface operations {
             };
         };
     };
-    conversations_v1_models__model__conversations_get: {
+    list_conversations_v1_models__model__conversations_get: {
         parameters: {
             query?: {
-                /** @description stand in one of its questions or replies */
+                /** @description Only conversations with these words in a question or a reply. */
                 q?: string;
             };
             header: {
-                /** @description the user that the predictions were asked for */
+                /** @description The user whose conversations are meant. */
                 "X-User": string;
             };
             path: {
@@ -4092,7 +4160,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationsAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4101,7 +4169,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4110,7 +4178,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4128,7 +4196,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4139,11 +4207,11 @@ export interface operations {
             };
         };
     };
-    conversation_v1_models__model__conversations__id__get: {
+    get_conversation_v1_models__model__conversations__id__get: {
         parameters: {
             query?: never;
             header: {
-                /** @description the user that the predictions were asked for */
+                /** @description The user whose conversations are meant. */
                 "X-User": string;
             };
             path: {
@@ -4163,7 +4231,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4172,7 +4240,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4181,7 +4249,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4199,7 +4267,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4210,11 +4278,11 @@ export interface operations {
             };
         };
     };
-    forget_v1_models__model__conversations__id__delete: {
+    delete_conversation_v1_models__model__conversations__id__delete: {
         parameters: {
             query?: never;
             header: {
-                /** @description the user that the predictions were asked for */
+                /** @description The user whose conversations are meant. */
                 "X-User": string;
             };
             path: {
@@ -4231,10 +4299,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Forgotten"];
+                    "application/json": components["schemas"]["DeletedConversation"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4243,7 +4311,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4252,7 +4320,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4270,7 +4338,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4281,7 +4349,7 @@ export interface operations {
             };
         };
     };
-    why_v1_models__model__predictions__id__why_get: {
+    explain_prediction_v1_models__model__predictions__id__why_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -4299,10 +4367,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["WhyAnswer"];
+                    "application/json": components["schemas"]["Explanation"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4311,7 +4379,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4320,7 +4388,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4338,7 +4406,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4349,7 +4417,7 @@ export interface operations {
             };
         };
     };
-    labels_v1_models__model__labels_get: {
+    list_classes_v1_models__model__labels_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -4366,10 +4434,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["LabelsAnswer"];
+                    "application/json": components["schemas"]["ClassesAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4378,7 +4446,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4387,7 +4455,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4405,7 +4473,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4416,12 +4484,79 @@ export interface operations {
             };
         };
     };
-    restore_v1_models__model__labels__label__put: {
+    list_classes_v1_models__model__classes_get: {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                label: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClassesAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    restore_class_v1_models__model__labels__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
                 model: string;
             };
             cookie?: never;
@@ -4437,7 +4572,7 @@ export interface operations {
                     "application/json": components["schemas"]["Receipt"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4446,7 +4581,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4455,7 +4590,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4473,7 +4608,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4484,12 +4619,12 @@ export interface operations {
             };
         };
     };
-    retire_v1_models__model__labels__label__delete: {
+    retire_class_v1_models__model__labels__name__delete: {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                label: string;
+                name: string;
                 model: string;
             };
             cookie?: never;
@@ -4505,7 +4640,7 @@ export interface operations {
                     "application/json": components["schemas"]["Receipt"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4514,7 +4649,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4523,7 +4658,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4541,7 +4676,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4552,7 +4687,143 @@ export interface operations {
             };
         };
     };
-    open_webui_event_integrations_open_webui_post: {
+    restore_class_v1_models__model__classes__name__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    retire_class_v1_models__model__classes__name__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    receive_open_webui_event_integrations_open_webui_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -4561,7 +4832,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["OutsideEvent"];
+                "application/json": components["schemas"]["OpenWebuiEvent"];
             };
         };
         responses: {
@@ -4571,10 +4842,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OutsideAnswer"];
+                    "application/json": components["schemas"]["IntegrationAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4583,7 +4854,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4592,7 +4863,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4601,7 +4872,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4612,7 +4883,7 @@ export interface operations {
             };
         };
     };
-    take_score_api_public_scores_post: {
+    save_score_api_public_scores_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -4631,10 +4902,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OutsideAnswer"];
+                    "application/json": components["schemas"]["IntegrationAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4643,7 +4914,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4652,7 +4923,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4661,7 +4932,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4689,10 +4960,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["OutsideAnswer"];
+                    "application/json": components["schemas"]["IntegrationAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4701,7 +4972,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4710,7 +4981,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4728,7 +4999,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4739,7 +5010,7 @@ export interface operations {
             };
         };
     };
-    report_v1_models__model__report_get: {
+    show_report_v1_models__model__report_get: {
         parameters: {
             query?: {
                 until?: number | null;
@@ -4761,7 +5032,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description it is being made: ask again */
+            /** @description The report is being created; ask again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4770,7 +5041,7 @@ export interface operations {
                     "text/html": unknown;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4779,7 +5050,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4788,7 +5059,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4806,7 +5077,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4817,7 +5088,7 @@ export interface operations {
             };
         };
     };
-    make_report_v1_models__model__report_post: {
+    create_report_v1_models__model__report_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -4837,7 +5108,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReportState"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4846,7 +5117,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4855,7 +5126,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4873,7 +5144,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4884,7 +5155,7 @@ export interface operations {
             };
         };
     };
-    report_state_v1_models__model__report_state_get: {
+    get_report_state_v1_models__model__report_state_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -4904,7 +5175,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReportState"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4913,7 +5184,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4922,7 +5193,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4940,7 +5211,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -4951,7 +5222,7 @@ export interface operations {
             };
         };
     };
-    replays_v1_replays_get: {
+    list_replays_v1_replays_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -4969,7 +5240,7 @@ export interface operations {
                     "application/json": components["schemas"]["ReplaysAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -4978,7 +5249,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4987,7 +5258,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -4996,7 +5267,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5007,16 +5278,16 @@ export interface operations {
             };
         };
     };
-    send_log_v1_replays_post: {
+    upload_log_v1_replays_post: {
         parameters: {
             query: {
                 name: string;
-                /** @description KIND or KIND:NAME=VALUE,...; none: those that fit */
+                /** @description KIND or KIND:NAME=VALUE,... of each model to replay on. Default: the kinds that fit the log. */
                 model?: string[];
-                /** @description the label's column, of a CSV or Parquet */
+                /** @description The column of the label, in a CSV or Parquet file. */
                 label?: string;
                 format?: "" | "jsonl" | "csv" | "parquet" | "vw" | "dsjson";
-                /** @description the share of unusable lines that is borne */
+                /** @description The largest share of unusable lines that is accepted. */
                 max_bad_ratio?: number;
             };
             header?: never;
@@ -5035,10 +5306,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReplayShown"];
+                    "application/json": components["schemas"]["ReplayStatus"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5047,7 +5318,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5056,7 +5327,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5074,7 +5345,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5085,7 +5356,7 @@ export interface operations {
             };
         };
     };
-    replay_v1_replays__id__get: {
+    get_replay_v1_replays__id__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -5102,10 +5373,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ReplayShown"];
+                    "application/json": components["schemas"]["ReplayStatus"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5114,7 +5385,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5123,7 +5394,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5141,7 +5412,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5152,7 +5423,7 @@ export interface operations {
             };
         };
     };
-    drop_replay_v1_replays__id__delete: {
+    delete_replay_v1_replays__id__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -5169,10 +5440,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Dropped"];
+                    "application/json": components["schemas"]["DeletedReplay"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5181,7 +5452,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5190,7 +5461,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5208,7 +5479,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5219,7 +5490,7 @@ export interface operations {
             };
         };
     };
-    replay_report_v1_replays__id__report_get: {
+    show_replay_report_v1_replays__id__report_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -5239,7 +5510,7 @@ export interface operations {
                     "text/html": string;
                 };
             };
-            /** @description it is being made: ask again */
+            /** @description The report is being created; ask again. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -5248,7 +5519,7 @@ export interface operations {
                     "text/html": unknown;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5257,7 +5528,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5266,7 +5537,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5284,7 +5555,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5295,7 +5566,7 @@ export interface operations {
             };
         };
     };
-    versions_v1_models__model__versions_get: {
+    list_versions_v1_models__model__versions_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -5315,7 +5586,7 @@ export interface operations {
                     "application/json": components["schemas"]["VersionsAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5324,7 +5595,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5333,7 +5604,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5351,7 +5622,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5362,7 +5633,7 @@ export interface operations {
             };
         };
     };
-    rollback_v1_models__model__rollback_post: {
+    roll_back_v1_models__model__rollback_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -5386,7 +5657,7 @@ export interface operations {
                     "application/json": components["schemas"]["RollbackAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5395,7 +5666,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5404,7 +5675,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5422,7 +5693,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5458,7 +5729,7 @@ export interface operations {
                     "application/json": components["schemas"]["VersionLabel"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5467,7 +5738,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5476,7 +5747,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5494,7 +5765,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5505,7 +5776,7 @@ export interface operations {
             };
         };
     };
-    drop_label_v1_models__model__version_labels__label__delete: {
+    delete_label_v1_models__model__version_labels__label__delete: {
         parameters: {
             query?: never;
             header?: never;
@@ -5524,7 +5795,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5533,7 +5804,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5542,7 +5813,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5560,7 +5831,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5571,7 +5842,7 @@ export interface operations {
             };
         };
     };
-    shadow_v1_models__model__shadow_get: {
+    compare_shadow_v1_models__model__shadow_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -5591,7 +5862,7 @@ export interface operations {
                     "application/json": components["schemas"]["ShadowAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5600,7 +5871,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5609,7 +5880,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5627,7 +5898,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5659,10 +5930,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["FrozenShown"];
+                    "application/json": components["schemas"]["FreezeState"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5671,7 +5942,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5680,7 +5951,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5698,7 +5969,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5727,7 +5998,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5736,7 +6007,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5745,7 +6016,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5763,7 +6034,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5774,7 +6045,7 @@ export interface operations {
             };
         };
     };
-    quarantines_v1_models__model__quarantine_get: {
+    list_quarantines_v1_models__model__quarantine_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -5794,7 +6065,7 @@ export interface operations {
                     "application/json": components["schemas"]["QuarantinesAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5803,7 +6074,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5812,7 +6083,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5830,7 +6101,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5862,10 +6133,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["QuarantineShown"];
+                    "application/json": components["schemas"]["QuarantineDetails"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5874,7 +6145,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5883,7 +6154,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5901,7 +6172,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5912,7 +6183,7 @@ export interface operations {
             };
         };
     };
-    batch_predict_v1_models__model__batchPredict_post: {
+    start_job_v1_models__model__batchPredict_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -5933,10 +6204,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobShown"];
+                    "application/json": components["schemas"]["JobStatus"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -5945,7 +6216,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5954,7 +6225,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -5972,7 +6243,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -5983,7 +6254,7 @@ export interface operations {
             };
         };
     };
-    jobs_v1_models__model__jobs_get: {
+    list_jobs_v1_models__model__jobs_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6003,7 +6274,7 @@ export interface operations {
                     "application/json": components["schemas"]["JobsAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6012,7 +6283,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6021,7 +6292,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6039,7 +6310,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6050,7 +6321,7 @@ export interface operations {
             };
         };
     };
-    job_v1_models__model__jobs__id__get: {
+    get_job_v1_models__model__jobs__id__get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6068,10 +6339,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobShown"];
+                    "application/json": components["schemas"]["JobStatus"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6080,7 +6351,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6089,7 +6360,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6107,7 +6378,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6118,7 +6389,7 @@ export interface operations {
             };
         };
     };
-    cancel_v1_models__model__jobs__id__cancel_post: {
+    cancel_job_v1_models__model__jobs__id__cancel_post: {
         parameters: {
             query?: never;
             header?: never;
@@ -6136,10 +6407,10 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["JobShown"];
+                    "application/json": components["schemas"]["JobStatus"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6148,7 +6419,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6157,7 +6428,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6175,7 +6446,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6186,7 +6457,7 @@ export interface operations {
             };
         };
     };
-    drift_v1_models__model__drift_get: {
+    list_drift_v1_models__model__drift_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6206,7 +6477,7 @@ export interface operations {
                     "application/json": components["schemas"]["DriftAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6215,7 +6486,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6224,7 +6495,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6242,7 +6513,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6253,9 +6524,10 @@ export interface operations {
             };
         };
     };
-    curve_v1_models__model__curve_get: {
+    get_curve_v1_models__model__curve_get: {
         parameters: {
             query?: {
+                /** @description The largest number of points. */
                 points?: number;
             };
             header?: never;
@@ -6275,7 +6547,7 @@ export interface operations {
                     "application/json": components["schemas"]["CurveAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6284,7 +6556,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6293,7 +6565,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6311,7 +6583,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6322,7 +6594,7 @@ export interface operations {
             };
         };
     };
-    refused_v1_models__model__refused_get: {
+    list_refused_v1_models__model__refused_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6342,7 +6614,7 @@ export interface operations {
                     "application/json": components["schemas"]["RefusedAnswer"];
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6351,7 +6623,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6360,7 +6632,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6378,7 +6650,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6389,7 +6661,7 @@ export interface operations {
             };
         };
     };
-    events_v1_models__model__events_get: {
+    stream_events_v1_models__model__events_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6409,7 +6681,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6418,7 +6690,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6427,7 +6699,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6445,7 +6717,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6456,7 +6728,7 @@ export interface operations {
             };
         };
     };
-    healthz_healthz_get: {
+    get_liveness_healthz_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6474,7 +6746,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6483,7 +6755,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6492,7 +6764,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6501,7 +6773,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -6512,7 +6784,7 @@ export interface operations {
             };
         };
     };
-    readyz_readyz_get: {
+    get_readiness_readyz_get: {
         parameters: {
             query?: never;
             header?: never;
@@ -6530,7 +6802,7 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
-            /** @description the request cannot be meant; nothing changed */
+            /** @description The request is invalid; nothing was changed. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -6539,7 +6811,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description no such model, prediction, feedback, reply, label or version */
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6548,7 +6820,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description more than a limit allows */
+            /** @description The request exceeds a limit; the message names the setting. */
             413: {
                 headers: {
                     [name: string]: unknown;
@@ -6557,7 +6829,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description the store cannot be reached now; nothing changed */
+            /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
                     [name: string]: unknown;

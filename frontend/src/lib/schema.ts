@@ -1,4 +1,4 @@
-/* What crosses the wire, by the names the page uses: one line each over the types generated from the OpenAPI document. */
+/* The page's names for the types generated from the OpenAPI document. */
 import type { components } from './api.gen';
 
 type Schemas = components['schemas'];
@@ -8,60 +8,66 @@ export type Candidate = Schemas['RankedReply'];
 export type Reply = Schemas['ReplyRef'];
 export type RankerPrediction = Schemas['RankerPrediction'];
 export type Guess = Schemas['ClassifierPrediction'];
-export type LabelShown = Schemas['LabelShown'];
+export type ClassInfo = Schemas['ClassState'];
 export type Curve = Schemas['CurveAnswer'];
 export type CurvePoint = Schemas['CurvePoint'];
-export type PredictRequest<Instance = string> = Schemas['PredictRequest'] & { instances: Instance[]; user: string };
-export type PredictResponse<Prediction = RankerPrediction> = Omit<Schemas['PredictAnswer'], 'predictions'> & {
+export type PredictRequest<Instance = string> = Schemas['PredictRequest'] & {
+  instances: Instance[];
+  user: string;
+};
+export type PredictResponse<Prediction = RankerPrediction> = Omit<
+  Schemas['PredictAnswer'],
+  'predictions'
+> & {
   predictions: Prediction[];
 };
-type About = { [Name in 'id' | 'prediction_id' | 'user']: string };
+type FeedbackSubject = { [Name in 'id' | 'prediction_id' | 'user']: string };
 export type Thumb = { reward: 0 | 1; reason?: string; comment?: string };
-export type Said = Thumb | { correction: string } | { label: string };
-export type FeedbackRequest = About & Said;
+export type FeedbackContent = Thumb | { correction: string } | { label: string };
+export type FeedbackRequest = FeedbackSubject & FeedbackContent;
 export type Receipt = Schemas['Receipt'];
 export type FeedbackStatus = Receipt['status'];
-export type FeedbackFate = Schemas['FeedbackFate'];
-export type ConversationShown = Schemas['ConversationShown'];
-export type ConversationKept = Schemas['ConversationAnswer'];
-export type TurnKept = Schemas['TurnShown'];
-export type SaidKept = Schemas['SaidAbout'];
-export type WhyAnswer = Schemas['WhyAnswer'];
-export type Witness = Schemas['Witness'];
-export type Ground = Schemas['Ground'];
+export type FeedbackProgress = Schemas['FeedbackOutcome'];
+export type ConversationSummary = Schemas['ConversationSummary'];
+export type StoredConversation = Schemas['ConversationAnswer'];
+export type StoredTurn = Schemas['Turn'];
+export type StoredFeedback = Schemas['TurnFeedback'];
+export type ExplanationAnswer = Schemas['Explanation'];
+export type Neighbor = Schemas['RatedQuestion'];
+export type ScoreBreakdown = Schemas['ReplyScore'];
 export type Version = Pick<
-  Schemas['VersionShown'],
+  Schemas['VersionDetails'],
   'version' | 'parent' | 'learned_until' | 'created_at' | 'live' | 'durable' | 'metrics' | 'labels'
 >;
 export type VersionLabel = Schemas['VersionLabel'];
-export type Frozen = Schemas['FrozenShown'];
-export type Quarantine = Schemas['QuarantineShown'];
-export type Outcome = Schemas['EndQuarantine']['outcome'];
-export type RefusedCandidate = Schemas['RefusedCandidate'];
-export type Refused = Schemas['RefusedShown'];
-export type Drift = Schemas['DriftShown'];
-export type ReplyListed = Schemas['ReplyListed'];
-export type ReplyShown = Schemas['ReplyShown'];
+export type Frozen = Schemas['FreezeState'];
+export type Quarantine = Schemas['QuarantineDetails'];
+export type QuarantineOutcome = Schemas['EndQuarantine']['outcome'];
+export type RejectedSnapshot = Schemas['RejectedSnapshot'];
+export type RefusedEvent = Schemas['RefusedFeedback'];
+export type Drift = Schemas['DriftAlarm'];
+export type ReplySummary = Schemas['ReplySummary'];
+export type SavedReply = Schemas['ReplyState'];
 export type ReplyDetails = Schemas['ReplyDetails'];
-export type NewReply = Pick<Schemas['NewReply'], 'text' | 'examples'>;
+export type NewReply = Pick<Schemas['NewReplyRequest'], 'text' | 'examples'>;
 export type EditReply = Partial<Schemas['EditReply']>;
-export type OpenCluster = Schemas['OpenCluster'];
-export type OpenQuestion = Schemas['OpenQuestion'];
+export type OpenCluster = Schemas['UnansweredCluster'];
+export type OpenQuestion = Schemas['UnansweredQuestion'];
 export type ImportAnswer = Schemas['ImportAnswer'];
 export type ImportedLine = Schemas['ImportedLine'];
 export type RolledBack = Schemas['RollbackAnswer'];
 export type ReportState = Schemas['ReportState'];
 export type Progress = Schemas['Progress'];
-export type Replay = Schemas['ReplayShown'];
+export type Replay = Schemas['ReplayStatus'];
 export type Replays = Schemas['ReplaysAnswer'];
 
-/** Told by server-sent events and /readyz, which the OpenAPI document does not describe. */
+/** In server-sent events and /readyz, which the OpenAPI document does not describe. */
 export interface Learner {
   state: 'running' | 'restarting' | 'stopped' | 'external';
   reason?: string | null;
 }
 
-/** What became of the last attempt to tune the text encoder; of an attempt that never came to a judgement, little. */
+/** The result of the last tuning of the text encoder; without figures if it was not evaluated. */
 export interface Adaptation {
   at: string;
   judged?: number;
@@ -76,9 +82,9 @@ export interface Adaptation {
 export interface ModelStatus {
   learned_until: number;
   head: number;
-  /** How soon feedback was live, since the server started; null while none was. */
+  /** Freshness since the server started; null without feedback. */
   freshness_ms: { last: number | null; p50: number | null; p95: number | null };
-  /** "": the one that was never tuned; absent where the model reads no texts. */
+  /** "" for the pre-trained encoder; absent for models without texts. */
   encoder?: string;
   adaptation?: Adaptation | null;
 }

@@ -1,0 +1,250 @@
+/* The conversation: exchanges, the pending request, errors, and the actions on the last reply.
+
+   show(id) -> stored conversation  -\
+   ask -> predict ---------------------> exchanges: a question, its replies, their feedback
+   another -> predict, excluding those --/
+*/
+
+import { ApiError, type Api } from '../api';
+import { Exchange } from './exchange.svelte';
+import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
+import type { Action } from './shortcuts';
+import { Retirement } from './retirement.svelte';
+import type { PredictRequest, PredictResponse, StoredTurn } from '../schema';
+import { toAnswer, toStoredAnswer, Turn, type Answer, type UndoableAction } from './turn.svelte';
+import { messageOf } from '../ui/wording';
+
+/** How long the first answer waits for a service that has just started and is still learning. */
+export const FIRST_ANSWER_TIMEOUT_MS = 5000;
+const NOT_LEARNED_YET = 504;
+const ERASED = '(erased)';
+
+/** A request without an answer yet. exchange: gets another reply; null for a new question. */
+interface PendingRequest {
+  question: string;
+  exchange: Exchange | null;
+  abort: AbortController;
+}
+
+export class Conversation {
+  id = $state('');
+  exchanges = $state<Exchange[]>([]);
+  draft = $state('');
+  pendingRequest = $state.raw<PendingRequest | null>(null);
+  /** Whether a stored conversation is being loaded. */
+  loading = $state(false);
+  /** Whether the first answer waits for the service to learn, such as its replies after a start. */
+  waitsForLearning = $state(false);
+  problem = $state<string | null>(null);
+
+  private actions = $state<UndoableAction[]>([]);
+  private generation = 0;
+  private hasAnswered = false;
+
+  /** The question without an answer yet; null for none. */
+  pending = $derived(this.pendingRequest?.exchange === null ? this.pendingRequest.question : null);
+  busy = $derived(this.pendingRequest !== null || this.loading);
+  hasStarted = $derived(this.exchanges.length > 0);
+  replyCount = $derived(this.exchanges.reduce((sum, { turns }) => sum + turns.length, 0));
+  lastExchange = $derived(this.exchanges.at(-1) ?? null);
+  last = $derived(this.lastExchange?.current ?? null);
+  learnedCount = $derived(
+    this.actions.filter((done) => done instanceof Feedback && done.learned && done.isActive).length,
+  );
+
+  private context: FeedbackContext<Api>;
+
+  constructor(context: Omit<FeedbackContext<Api>, 'complain'>) {
+    this.context = { ...context, complain: (error) => this.complain(error) };
+    this.id = context.newId();
+  }
+
+  /** Show the stored conversation with that id; null for a new one. */
+  async show(id: string | null): Promise<void> {
+    if (id === null ? !this.hasStarted && !this.busy : id === this.id) return;
+    this.clear(id ?? this.context.newId());
+    if (id !== null) await this.load(id);
+  }
+
+  async ask(text = this.draft): Promise<void> {
+    const question = text.trim();
+    if (question === '' || this.busy) return;
+    this.draft = '';
+    const answer = await this.request({ question, exchange: null, abort: new AbortController() });
+    if (answer) this.exchanges.push(new Exchange(question, this.turn(question, answer)));
+  }
+
+  /** Request another reply to a question, excluding those it already got. */
+  async another(exchange = this.lastExchange): Promise<void> {
+    if (!exchange?.hasMore || this.busy) return;
+    const { question } = exchange;
+    const answer = await this.request({ question, exchange, abort: new AbortController() });
+    if (answer) exchange.add(this.turn(question, answer, exchange));
+  }
+
+  /** Cancel the request. A new question returns to the composer. */
+  stop() {
+    const { pendingRequest: waiting } = this;
+    if (!waiting) return;
+    this.pendingRequest = null;
+    if (waiting.exchange === null) this.draft ||= waiting.question;
+    waiting.abort.abort();
+  }
+
+  /** Put the question back into the composer, to be asked as a new one. */
+  edit({ question }: Exchange) {
+    this.draft = question;
+  }
+
+  async rollBack(version: string): Promise<void> {
+    this.problem = null;
+    await this.context.live.rollBack(version).catch((error: unknown) => this.complain(error));
+  }
+
+  /** Undo the last active feedback or retirement, of any reply. */
+  async undo(): Promise<void> {
+    const done = this.actions.findLast((one) =>
+      one instanceof Retirement ? one.isRetired : one.isActive,
+    );
+    if (done instanceof Retirement) await done.restore();
+    else if (done)
+      await this.turns()
+        .find(({ feedbacks }) => feedbacks.includes(done))
+        ?.undo(done);
+  }
+
+  act(action: Action): Promise<void> | void {
+    switch (action.do) {
+      case 'rate':
+        return this.last?.rate(action.reward);
+      case 'choose':
+        return this.last?.choose(action.index);
+      case 'teach':
+        return this.last?.openTeaching();
+      case 'undo':
+        return this.undo();
+      case 'another':
+        return this.another();
+    }
+  }
+
+  /** The answer; null after an error or a cancellation. */
+  private async request(waiting: PendingRequest): Promise<Answer | null> {
+    const { api, user } = this.context;
+    const { question, exchange, abort } = waiting;
+    const exclude = exchange ? { exclude: exchange.shownReplies } : {};
+    this.problem = null;
+    this.pendingRequest = waiting;
+    try {
+      const request = {
+        instances: [question],
+        user,
+        record: true,
+        conversation: this.id,
+        ...exclude,
+      };
+      const { signal } = abort;
+      const answer = await (this.hasAnswered
+        ? api.predict(request, signal)
+        : this.predictFirst(request, signal));
+      this.hasAnswered = true;
+      return this.pendingRequest === waiting ? toAnswer(answer) : null;
+    } catch (error) {
+      if (this.pendingRequest !== waiting) return null;
+      if (exchange === null) this.draft ||= question; // keep the question, but do not overwrite text typed meanwhile
+      this.complain(error);
+      return null;
+    } finally {
+      if (this.pendingRequest === waiting) this.pendingRequest = null;
+    }
+  }
+
+  private async predictFirst(
+    request: PredictRequest,
+    signal: AbortSignal,
+  ): Promise<PredictResponse> {
+    const { api } = this.context;
+    const min_offset = await this.offsetToAwait();
+    signal.throwIfAborted();
+    if (min_offset === null) return api.predict(request, signal);
+    this.waitsForLearning = true;
+    try {
+      return await api.predict(
+        { ...request, min_offset, timeout_ms: FIRST_ANSWER_TIMEOUT_MS },
+        signal,
+      );
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === NOT_LEARNED_YET)) throw error;
+      return await api.predict(request, signal); // answer with what is learned so far
+    } finally {
+      this.waitsForLearning = false;
+    }
+  }
+
+  /** The offset the first answer should have learned; null to answer at once. */
+  private async offsetToAwait(): Promise<number | null> {
+    const { api, live } = this.context;
+    if (live.learnerPaused) return null;
+    const status = await api.status().catch(() => null); // the question itself will report the error
+    if (!status || status.learned_until >= status.head) return null;
+    const rolledBack = live.versions.some(
+      ({ learned_until }) => learned_until > status.learned_until,
+    );
+    if (rolledBack || (await api.frozen().catch(() => false))) return null; // then nothing more will be learned
+    return status.head;
+  }
+
+  private clear(id: string) {
+    this.stop();
+    this.generation += 1;
+    this.id = id;
+    this.exchanges = [];
+    this.actions = [];
+    this.problem = null;
+    this.loading = false;
+  }
+
+  private async load(id: string) {
+    const { api, user } = this.context;
+    const generation = this.generation;
+    this.loading = true;
+    try {
+      const { said } = await api.conversation(user, id);
+      if (generation === this.generation) for (const turn of said) this.restore(turn);
+    } catch (error) {
+      if (generation !== this.generation) return;
+      const gone = error instanceof ApiError && error.status === 404;
+      if (gone) this.id = this.context.newId(); // later questions start a new one
+      this.complain(
+        gone
+          ? 'This conversation does not exist: it was deleted or belongs to another browser.'
+          : error,
+      );
+    }
+    if (generation === this.generation) this.loading = false;
+  }
+
+  private restore(stored: StoredTurn) {
+    const question = stored.question ?? ERASED;
+    const exchange =
+      stored.besides.length > 0 && this.lastExchange?.question === question
+        ? this.lastExchange
+        : undefined;
+    const turn = this.turn(question, toStoredAnswer(stored), exchange);
+    turn.resume(stored.feedback);
+    if (exchange) exchange.add(turn);
+    else this.exchanges.push(new Exchange(question, turn));
+  }
+
+  private turn(question: string, answer: Answer, exchange?: Exchange): Turn {
+    return new Turn(this.context, this.actions, question, answer, exchange?.turns[0]?.reply);
+  }
+
+  private turns(): Turn[] {
+    return this.exchanges.flatMap(({ turns }) => turns);
+  }
+
+  private complain(error: unknown) {
+    this.problem = messageOf(error);
+  }
+}

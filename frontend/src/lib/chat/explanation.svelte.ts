@@ -1,0 +1,32 @@
+/* The explanation of a reply, requested when it is opened and computed by the live version. */
+
+import type { Api } from '../api';
+import type { FeedbackContext } from '../ui/feedback.svelte';
+import type { ExplanationAnswer } from '../schema';
+import { messageOf } from '../ui/wording';
+
+export class Explanation {
+  open = $state(false);
+  answer = $state.raw<ExplanationAnswer | null>(null);
+  problem = $state<string | null>(null);
+
+  constructor(
+    private context: Pick<FeedbackContext<Api>, 'api'>,
+    private predictionId: string,
+  ) {}
+
+  async toggle(): Promise<void> {
+    this.open = !this.open;
+    if (this.open) await this.load();
+  }
+
+  private async load() {
+    this.problem = null;
+    try {
+      this.answer = await this.context.api.explain(this.predictionId);
+    } catch (error) {
+      this.answer = null;
+      this.problem = messageOf(error);
+    }
+  }
+}

@@ -1,0 +1,233 @@
+/* One question, one reply to it, and the feedback about that reply. */
+
+import type { Api } from '../api';
+import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
+import { Retirement } from './retirement.svelte';
+import type {
+  Candidate,
+  PredictResponse,
+  Reply,
+  FeedbackContent,
+  StoredFeedback,
+  Thumb,
+  StoredTurn,
+} from '../schema';
+import { Explanation } from './explanation.svelte';
+
+const CHIPS = 3;
+export const RECHECK_TIMEOUT_MS = 2000;
+export const REASONS = ['wrong', 'not helpful', 'rude', 'out of date'] as const;
+export type Reason = (typeof REASONS)[number];
+
+const isThumb = ({ content }: Feedback) => 'reward' in content;
+const isCorrection = ({ content }: Feedback) => 'correction' in content;
+
+/** An action that can be undone. */
+export type UndoableAction = Feedback | Retirement;
+
+/** An answer, new or from a stored conversation. */
+export interface Answer {
+  id: string;
+  version: string;
+  reply: Reply | null;
+  candidates: Candidate[];
+}
+
+export function toAnswer({ predictions, prediction_ids, model_version }: PredictResponse): Answer {
+  const [prediction] = predictions;
+  return {
+    id: prediction_ids[0] ?? '',
+    version: model_version,
+    reply: prediction?.reply ?? null,
+    candidates: prediction?.candidates ?? [],
+  };
+}
+
+export const toStoredAnswer = (stored: StoredTurn): Answer => ({
+  id: stored.prediction_id,
+  version: stored.model_version,
+  reply: stored.reply,
+  candidates: stored.candidates.filter(({ id }) => !stored.besides.includes(id)),
+});
+
+export class Turn {
+  readonly id: string;
+  readonly version: string;
+  readonly reply: Reply | null;
+  readonly chips: Candidate[];
+  readonly explanation: Explanation;
+  /** null without a reply to retire. */
+  readonly retirement: Retirement | null;
+
+  feedbacks = $state<Feedback[]>([]);
+  /** The feedback shown under the reply: the last one given or taken back. */
+  latest = $state.raw<Feedback | null>(null);
+  /** How often teaching was opened: each time moves the focus to its box; 0 means closed. */
+  teachRequests = $state(0);
+  teachDraft = $state('');
+  commentDraft = $state('');
+
+  thumb = $derived(this.feedbacks.findLast((one) => one.isActive && isThumb(one)) ?? null);
+  correction = $derived(
+    this.feedbacks.findLast((one) => one.isActive && isCorrection(one)) ?? null,
+  );
+  rating = $derived(this.thumb && 'reward' in this.thumb.content ? this.thumb.content : null);
+  reward = $derived(this.rating?.reward ?? null);
+  reason = $derived(this.rating?.reason ?? null);
+  comment = $derived(this.rating?.comment ?? null);
+  correctionText = $derived(
+    this.correction && 'correction' in this.correction.content
+      ? this.correction.content.correction
+      : null,
+  );
+  offersChips = $derived.by(
+    () => this.correctionText === null && (this.reply === null || this.reward === 0),
+  );
+  /** A box with text stays open, also after an error. */
+  offersTeaching = $derived(
+    this.offersChips ||
+      this.teachRequests > 0 ||
+      (this.correctionText === null && this.teachDraft !== ''),
+  );
+
+  constructor(
+    private context: FeedbackContext<Api>,
+    private actions: UndoableAction[],
+    readonly question: string,
+    { id, version, reply, candidates }: Answer,
+    /** The first reply to the question. */
+    private first: Reply | null = reply,
+  ) {
+    [this.id, this.version, this.reply] = [id, version, reply];
+    this.chips = candidates.filter((one) => one.id !== reply?.id).slice(0, CHIPS);
+    this.explanation = new Explanation(context, id);
+    this.retirement =
+      reply && reply.text !== ''
+        ? new Retirement(context, reply, (offset) => this.runRecheck(offset), this.before())
+        : null;
+  }
+
+  /** Restore the feedback given before the page was opened. */
+  resume(stored: StoredFeedback[]) {
+    for (const one of stored) {
+      const content = this.contentOf(one);
+      if (content) this.add(this.feedback(content, one.id).resume(one));
+    }
+  }
+
+  /** Rate the reply. The same rating again takes it back; a good one also takes back a correction. */
+  async rate(reward: 0 | 1): Promise<void> {
+    if (this.reply === null) return; // nothing to rate
+    if (this.thumb && this.reward === reward) return this.undo(this.thumb);
+    this.teachRequests = 0;
+    return this.give({ reward }, [this.thumb, reward === 1 ? this.correction : null]);
+  }
+
+  /** Set the reason of a bad rating; the same reason again removes it. */
+  async giveReason(reason: Reason): Promise<void> {
+    if (this.rating?.reward !== 0) return;
+    const { reason: current, ...rest } = this.rating;
+    await this.amend(current === reason ? rest : { ...rest, reason });
+  }
+
+  /** Set the comment; an empty one removes it. Text that could not be sent stays in the box. */
+  async giveComment(text = this.commentDraft): Promise<void> {
+    if (!this.rating) return;
+    const { comment: current, ...rest } = this.rating;
+    const comment = text.trim();
+    if (comment !== (current ?? '')) await this.amend(comment === '' ? rest : { ...rest, comment });
+    if ((this.comment ?? '') === comment) this.commentDraft = '';
+  }
+
+  /** Teach the right reply. It replaces an earlier correction and a good rating. */
+  async teach(text = this.teachDraft): Promise<void> {
+    const correction = text.trim();
+    if (correction === '') return;
+    this.teachRequests = 0;
+    await this.give({ correction }, [this.correction, this.reward === 1 ? this.thumb : null]);
+    if (this.correctionText === correction) this.teachDraft = '';
+  }
+
+  async choose(index: number): Promise<void> {
+    const chip = this.offersChips ? this.chips[index] : undefined;
+    if (chip) await this.teach(chip.text);
+  }
+
+  async retire(): Promise<void> {
+    if (this.retirement === null || this.retirement.isRetired) return;
+    this.actions.push(this.retirement);
+    await this.retirement.retire();
+  }
+
+  openTeaching() {
+    this.teachRequests += 1;
+  }
+
+  closeTeaching() {
+    this.teachRequests = 0;
+  }
+
+  async undo(feedback: Feedback): Promise<void> {
+    this.latest = feedback;
+    await feedback.retract().catch(this.context.complain);
+  }
+
+  /** Feedback is immutable: a rating with a reason replaces the one without. */
+  private amend(thumb: Thumb): Promise<void> {
+    return this.give(thumb, [this.thumb]);
+  }
+
+  private give(content: FeedbackContent, replaces: (Feedback | null)[]): Promise<void> {
+    const feedback = this.feedback(content);
+    const replaced = Promise.all(replaces.map(async (one) => one?.retract()));
+    this.add(feedback);
+    return feedback.send(replaced);
+  }
+
+  private feedback(content: FeedbackContent, id?: string): Feedback {
+    return new Feedback(
+      this.context,
+      this.id,
+      content,
+      (offset) => this.runRecheck(offset),
+      this.before(),
+      id,
+    );
+  }
+
+  private before(): string | null {
+    return this.first?.text ?? null;
+  }
+
+  private add(feedback: Feedback) {
+    this.feedbacks.push(feedback);
+    this.actions.push(feedback);
+    this.latest = feedback;
+  }
+
+  private contentOf({
+    reward,
+    reason,
+    comment,
+    correction,
+    label,
+  }: StoredFeedback): FeedbackContent | null {
+    if (correction != null) return { correction };
+    if (label != null)
+      return { correction: this.chips.find(({ id }) => id === label)?.text ?? label };
+    if (reward == null) return null; // its text was erased
+    return {
+      reward: reward < 0.5 ? 0 : 1,
+      ...(reason ? { reason } : {}),
+      ...(comment ? { comment } : {}),
+    };
+  }
+
+  /** Predict without a record, to show what changed. */
+  private async runRecheck(min_offset: number): Promise<string | null> {
+    const { api, user } = this.context;
+    const options = { user, record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
+    const { predictions } = await api.predict({ instances: [this.question], ...options });
+    return predictions[0]?.reply?.text ?? null;
+  }
+}

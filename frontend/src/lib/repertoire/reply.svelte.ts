@@ -1,0 +1,102 @@
+/* One reply with its example questions and feedback, and the operations on it. */
+
+import { ApiError, type RepertoireApi } from '../api';
+import { Change } from './change.svelte';
+import type { LiveStatus } from '../ui/live_status.svelte';
+import type { EditReply, ReplyDetails } from '../schema';
+import { messageOf } from '../ui/wording';
+
+export class EditableReply {
+  /** null until the service has answered, or if there is none. */
+  details = $state.raw<ReplyDetails | null>(null);
+  missing = $state(false);
+  problem = $state<string | null>(null);
+  /** The text being edited; null while it is not. */
+  draft = $state<string | null>(null);
+  questionDraft = $state('');
+  /** The last change made here. */
+  change = $state.raw<Change | null>(null);
+
+  busy = $derived(this.change !== null && !this.change.saved && this.change.failed === null);
+
+  constructor(
+    private api: RepertoireApi,
+    private live: LiveStatus,
+    readonly id: string,
+    /** Called after each change. */
+    private onChange: () => void,
+  ) {}
+
+  async load(): Promise<void> {
+    try {
+      this.details = await this.api.replyDetails(this.id);
+      [this.missing, this.problem] = [false, null];
+    } catch (error) {
+      this.missing = error instanceof ApiError && error.status === 404;
+      if (this.missing) this.details = null;
+      else this.problem = messageOf(error);
+    }
+  }
+
+  edit() {
+    this.draft = this.details?.text ?? null;
+  }
+
+  cancel() {
+    this.draft = null;
+  }
+
+  /** Save the draft. Text that could not be saved stays in the box. */
+  async save(): Promise<void> {
+    const text = this.draft?.trim() ?? '';
+    if (text === '' || this.busy) return;
+    if (text !== this.details?.text && !(await this.put({ text }))) return;
+    this.draft = null;
+  }
+
+  async addQuestion(): Promise<void> {
+    const question = this.questionDraft.trim();
+    if (question === '' || this.busy) return;
+    if (await this.put({ examples: [question] }, 'question added')) this.questionDraft = '';
+  }
+
+  forgetQuestion(offset: number): Promise<boolean> {
+    const forget = async () => (await this.api.forgetExample(this.id, offset)).offset;
+    return this.make(forget, 'question removed', 'un-learned in');
+  }
+
+  /** Take back one feedback about the reply. */
+  takeBack(feedbackId: string): Promise<boolean> {
+    return this.make(
+      async () => (await this.api.retract(feedbackId)).offset,
+      'taken back',
+      'un-learned in',
+    );
+  }
+
+  retire(): Promise<boolean> {
+    return this.put({ active: false }, 'retired', 'no longer given since');
+  }
+
+  restore(): Promise<boolean> {
+    return this.put({ active: true }, 'restored', 'given again since');
+  }
+
+  private put(edit: EditReply, done?: string, learned?: string): Promise<boolean> {
+    return this.make(async () => (await this.api.editReply(this.id, edit)).offset, done, learned);
+  }
+
+  /** Send one change at a time, so that they arrive in order. Return whether it was saved. */
+  private async make(
+    send: () => Promise<number>,
+    done?: string,
+    learned?: string,
+  ): Promise<boolean> {
+    if (this.busy) return false;
+    this.change = new Change(this.live, send, done, learned);
+    const saved = await this.change.sent;
+    await this.load();
+    this.onChange();
+    return saved;
+  }
+}

@@ -1,0 +1,156 @@
+/* Logs uploaded by the user: selected, sent, replayed by the service, and their results.
+
+   choose(file) -> kinds, label -> send -> waiting, running -> done: a report, or failed: why
+*/
+
+import type { ReplaysApi } from '../api';
+import { readColumns } from './columns';
+import type { Pause } from '../ui/live_status.svelte';
+import type { Replay, Replays as Answer } from '../schema';
+import { bytes, messageOf } from '../ui/wording';
+
+const POLL_MS = 1000;
+const MAX_BAD_RATIO = 0.1; // share of the lines that may be skipped, if allowed
+
+export const isRunning = ({ state }: Replay) => state === 'waiting' || state === 'running';
+const isTable = (name: string) => /\.(csv|parquet)(\.gz|\.zst)?$/i.test(name);
+
+export class Replays {
+  private answer = $state.raw<Answer | null>(null);
+  private actionError = $state<string | null>(null);
+  private loadError = $state<string | null>(null);
+  problem = $derived(this.actionError ?? this.loadError);
+
+  file = $state.raw<File | null>(null);
+  /** Column names of a table, if they could be read. */
+  columns = $state.raw<string[]>([]);
+  label = $state('');
+  /** None means all suitable kinds. */
+  kinds = $state<string[]>([]);
+  skipBadLines = $state(false);
+  /** Share of the file uploaded, 0 to 1; null without an upload. */
+  uploadRatio = $state<number | null>(null);
+  /** The result of the newest replay sent from here. */
+  latestResult = $state.raw<Replay | null>(null);
+
+  all = $derived(this.answer?.replays ?? []);
+  availableKinds = $derived(this.answer?.kinds ?? []);
+  asksForLabel = $derived(this.file !== null && isTable(this.file.name));
+  ready = $derived(
+    this.file !== null &&
+      this.uploadRatio === null &&
+      (!this.asksForLabel || this.label.trim() !== ''),
+  );
+
+  private stopped = true;
+  private watching = false;
+  private awaitedId: string | null = null;
+  private sending: AbortController | null = null;
+
+  constructor(
+    readonly api: ReplaysApi,
+    private pause: Pause,
+  ) {}
+
+  start() {
+    this.stopped = false;
+    return this.refresh();
+  }
+
+  stop() {
+    this.stopped = true;
+    this.cancel();
+  }
+
+  async choose(file: File | null) {
+    this.actionError = null;
+    [this.file, this.columns, this.label] = [null, [], ''];
+    const most = this.answer?.max_bytes;
+    if (file && most !== undefined && file.size > most) {
+      this.actionError = `${file.name} is ${bytes(file.size)}; this service accepts logs of at most ${bytes(most)}.`;
+      return;
+    }
+    this.file = file;
+    if (!file || !this.asksForLabel) return;
+    const columns = await readColumns(file);
+    if (this.file !== file) return; // another file was chosen meanwhile
+    this.columns = columns;
+    this.label ||= columns.at(-1) ?? '';
+  }
+
+  toggle(kind: string) {
+    this.kinds = this.kinds.includes(kind)
+      ? this.kinds.filter((each) => each !== kind)
+      : [...this.kinds, kind];
+  }
+
+  async send() {
+    if (!this.file || !this.ready) return;
+    this.actionError = null;
+    this.uploadRatio = 0;
+    const { signal } = (this.sending = new AbortController());
+    const request = {
+      models: this.kinds,
+      label: this.label.trim(),
+      maxBadRatio: this.skipBadLines ? MAX_BAD_RATIO : 0,
+    };
+    try {
+      const replay = await this.api.send(
+        this.file,
+        request,
+        (share) => (this.uploadRatio = share),
+        signal,
+      );
+      this.awaitedId = replay.id;
+      this.file = null;
+    } catch (error) {
+      if (!signal.aborted) this.actionError = messageOf(error);
+    }
+    this.uploadRatio = null;
+    await this.refresh();
+  }
+
+  /** Cancel the upload. */
+  cancel() {
+    this.sending?.abort();
+  }
+
+  /** Cancel a running replay, or delete a finished one. */
+  async drop(id: string) {
+    this.actionError = null;
+    if (this.awaitedId === id) this.awaitedId = null;
+    if (this.latestResult?.id === id) this.latestResult = null;
+    await this.api.drop(id).catch((error: unknown) => (this.actionError = messageOf(error)));
+    await this.refresh();
+  }
+
+  private async refresh() {
+    await this.load();
+    if (!this.watching) void this.watch();
+  }
+
+  private async load() {
+    try {
+      this.answer = await this.api.list();
+      this.loadError = null;
+      this.noteResult(this.all.find(({ id }) => id === this.awaitedId));
+    } catch (error) {
+      this.loadError = messageOf(error);
+    }
+  }
+
+  private noteResult(replay: Replay | undefined) {
+    if (!replay || isRunning(replay)) return;
+    this.awaitedId = null;
+    this.latestResult = replay;
+  }
+
+  private async watch() {
+    this.watching = true;
+    while (!this.stopped && (this.answer === null || this.all.some(isRunning))) {
+      await this.pause(POLL_MS);
+      await this.load();
+    }
+    this.watching = false;
+  }
+}

@@ -1,0 +1,128 @@
+/* One feedback about one answer, from the click to the first answer that has learned it.
+
+   send -> saved -> learned (or refused) -> predicted again
+             \-> retract -> retracted -> un-learned -> predicted again
+   resume (given before the page was opened) -/
+*/
+
+import type { ModelApi } from '../api';
+import type { LiveStatus } from './live_status.svelte';
+import type { Receipt, FeedbackContent, StoredFeedback } from '../schema';
+import { messageOf, describeFeedback, type FeedbackState } from './wording';
+
+const NO_REASON = 'no reason was given';
+
+/** The dependencies of feedback, passed in so that a test can replace them. */
+export interface FeedbackContext<A extends FeedbackApi = FeedbackApi> {
+  api: A;
+  live: LiveStatus;
+  user: string;
+  newId: () => string;
+  complain: (error: unknown) => void;
+}
+
+export type FeedbackApi = Pick<ModelApi<unknown, unknown>, 'giveFeedback' | 'retract'>;
+
+/** Repeat the prediction, unrecorded, with a version that has learned the event at `offset`; null for no answer. */
+export type Recheck = (offset: number) => Promise<string | null>;
+
+export class Feedback implements FeedbackState {
+  saved = $state(false);
+  failed = $state<string | null>(null);
+  refused = $state<string | null>(null);
+  learned = $state<FeedbackState['learned']>(null);
+  undo = $state<FeedbackState['undo']>('none');
+  unlearnedVersion = $state<string | null>(null);
+  recheckResult = $state.raw<FeedbackState['recheckResult']>(null);
+
+  /** False once it was refused, lost or taken back. */
+  isActive = $derived(this.failed === null && this.refused === null && this.undo === 'none');
+  steps = $derived(describeFeedback(this));
+
+  private sent: Promise<void> = Promise.resolve();
+
+  constructor(
+    private context: FeedbackContext,
+    private predictionId: string,
+    readonly content: FeedbackContent,
+    private recheck: Recheck,
+    /** The answer before; null for none; undefined if not to be shown. */
+    private before?: string | null,
+    readonly id = context.newId(),
+  ) {}
+
+  /** Resume feedback stored by the server, and follow it until it is learned. */
+  resume({ status, version }: StoredFeedback): this {
+    this.saved = true;
+    if (status === 'learned') this.learned = { version: version ?? '?', freshness_ms: null };
+    else void this.follow({ id: this.id, offset: 0, status });
+    return this;
+  }
+
+  /** Send it once the feedback that it replaces was retracted, and follow it. */
+  send(replaced: Promise<unknown>): Promise<void> {
+    this.sent = this.post(replaced);
+    return this.sent;
+  }
+
+  async retract(): Promise<void> {
+    const before =
+      this.recheckResult && this.before !== undefined ? this.recheckResult.after : this.before;
+    this.undo = 'requested';
+    this.recheckResult = null;
+    try {
+      await this.sent;
+      if (this.failed !== null) return; // it never reached the server
+      const receipt = await this.context.api.retract(this.id);
+      this.undo = 'saved';
+      void this.followUndo(receipt, before);
+    } catch (error) {
+      this.undo = 'none';
+      throw error;
+    }
+  }
+
+  private async post(replaced: Promise<unknown>) {
+    const { api, user } = this.context;
+    try {
+      await replaced;
+      const receipt = await api.giveFeedback({
+        id: this.id,
+        prediction_id: this.predictionId,
+        user,
+        ...this.content,
+      });
+      this.saved = true;
+      void this.follow(receipt);
+    } catch (error) {
+      this.failed = messageOf(error);
+      this.context.complain(error);
+    }
+  }
+
+  private async follow(receipt: Receipt) {
+    const outcome = await this.context.live.awaitOutcome(receipt);
+    if (outcome.status === 'refused') this.refused = outcome.reason ?? NO_REASON;
+    if (outcome.status !== 'learned') return;
+    this.learned = { version: outcome.version ?? '?', freshness_ms: outcome.freshness_ms ?? null };
+    if (this.isActive) await this.runRecheck(receipt.offset, this.before);
+  }
+
+  private async followUndo({ id, offset }: Receipt, before: string | null | undefined) {
+    const { live } = this.context;
+    while (live.learnedUntil < offset) await live.awaitOffset(id, offset);
+    this.unlearnedVersion = live.version;
+    this.undo = 'learned';
+    await this.runRecheck(offset, before);
+  }
+
+  private async runRecheck(offset: number, before: string | null | undefined) {
+    const undo = this.undo;
+    try {
+      const after = await this.recheck(offset);
+      if (this.undo === undo) this.recheckResult = { before, after };
+    } catch {
+      // The feedback is learned; only the comparison is missing.
+    }
+  }
+}

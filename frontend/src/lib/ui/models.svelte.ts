@@ -1,0 +1,43 @@
+/* The models of this service, requested until the service answers. */
+
+import type { Pause } from './live_status.svelte';
+import type { ModelCard } from '../schema';
+
+const POLL_MS = 3000;
+
+export class Models {
+  /** null until the service has answered. */
+  cards = $state.raw<ModelCard[] | null>(null);
+
+  private listed: Promise<ModelCard[]> | null = null;
+
+  constructor(
+    private list: () => Promise<ModelCard[]>,
+    private pause: Pause,
+  ) {}
+
+  all(): Promise<ModelCard[]> {
+    return (this.listed ??= this.request());
+  }
+
+  /** The id of the first model that fits. */
+  async first(fits: (card: ModelCard) => boolean): Promise<string> {
+    const card = (await this.all()).find(fits);
+    if (!card) throw new Error('This server has no suitable model.');
+    return card.id;
+  }
+
+  private async request(): Promise<ModelCard[]> {
+    while (this.cards === null) {
+      this.cards = await this.list().catch(() => null);
+      if (this.cards === null) await this.pause(POLL_MS);
+    }
+    return this.cards;
+  }
+}
+
+/** Whether the model gives replies. */
+export const isChatModel = ({ task }: ModelCard) => task === 'ranking';
+/** Whether the model accepts drawings. */
+export const isDrawingModel = ({ task, input, size }: ModelCard) =>
+  task === 'classification' && input === 'vector' && size === 64;

@@ -1,0 +1,14 @@
+/* The pages. The build also reads this list, for the service worker. */
+
+import type { Models } from './models.svelte';
+import type { Router } from './router.svelte';
+
+export const PAGES = ['chat', 'repertoire', 'draw', 'learning', 'reports'] as const;
+export type PageName = (typeof PAGES)[number];
+
+/** The properties of every page except the chat. */
+export interface PageProps {
+  router: Router;
+  models: Models;
+  user: string;
+}

@@ -1,0 +1,151 @@
+/* The page shown, by the last part of the path, and its subject: a model, a conversation or a reply.
+
+   click on a link -> history -> page, model -> the page is mounted -> its heading takes the focus
+   back, forward  ----------/
+*/
+
+import { PAGES, type PageName } from './pages';
+
+export { PAGES, type PageName };
+
+/** The part of `window` that the router uses, so that a test can replace it. */
+export interface BrowserWindow {
+  location: { pathname: string; search: string; href: string; origin: string };
+  history: Record<
+    'pushState' | 'replaceState',
+    (data: unknown, unused: string, url: string) => void
+  >;
+  addEventListener(type: 'popstate', listener: () => void): void;
+}
+
+const isPage = (name: string): name is PageName => (PAGES as readonly string[]).includes(name);
+
+/** The chat is the folder itself, and the other pages are files in it, under any prefix. */
+export function pageOf(pathname: string): PageName {
+  const name = pathname.slice(pathname.lastIndexOf('/') + 1);
+  return isPage(name) ? name : 'chat';
+}
+
+export function hrefOf(page: PageName, model?: string | null): string {
+  const query = model ? `?${new URLSearchParams({ model })}` : '';
+  return `./${page === 'chat' ? '' : page}${query}`;
+}
+
+export const hrefOfConversation = (id: string | null) =>
+  id === null ? './' : `./?${new URLSearchParams({ c: id })}`;
+
+export const REPERTOIRE_TABS = ['replies', 'unanswered', 'file'] as const;
+export type RepertoireTab = (typeof REPERTOIRE_TABS)[number];
+
+/** What the repertoire page shows: a reply by its id, or one of the tabs; all replies by default. */
+export interface RepertoireTarget {
+  reply?: string;
+  part?: RepertoireTab;
+}
+
+export function hrefOfRepertoire(
+  { reply, part }: RepertoireTarget,
+  model: string | null = null,
+): string {
+  const subject = {
+    ...(model === null ? {} : { model }),
+    ...(reply === undefined ? {} : { reply }),
+  };
+  const query = new URLSearchParams({
+    ...subject,
+    ...(part === undefined || part === 'replies' ? {} : { part }),
+  });
+  return `./repertoire${query.size > 0 ? `?${query}` : ''}`;
+}
+
+export class Router {
+  page = $state<PageName>('chat');
+  /** The model named in the address; null for the page's default. */
+  model = $state<string | null>(null);
+
+  /** The conversation of the chat, kept while other pages are shown; null for a new one. */
+  conversation = $state<string | null>(null);
+
+  /** The reply shown in the repertoire; null for a list. */
+  reply = $state<string | null>(null);
+  part = $state<RepertoireTab>('replies');
+
+  private hasNavigated = false;
+
+  constructor(private window: BrowserWindow) {
+    this.read();
+    window.addEventListener('popstate', () => this.arrive());
+  }
+
+  go(page: PageName, model?: string | null) {
+    this.push(page === 'chat' ? hrefOfConversation(this.conversation) : hrefOf(page, model));
+    this.arrive();
+  }
+
+  /** Show a conversation in the chat; null for a new one. */
+  goToConversation(id: string | null) {
+    this.push(hrefOfConversation(id));
+    this.read(); // not a new page: the list sets the focus
+  }
+
+  /** Put the id of the conversation shown into the address once it has begun. */
+  nameConversation(id: string) {
+    this.conversation = id;
+    if (this.page !== 'chat') return;
+    this.window.history.replaceState(null, '', this.absolute(hrefOfConversation(id)));
+  }
+
+  /** Follow a link within the page. Clicks with a modifier key are left to the browser. */
+  follow(event: MouseEvent, page: PageName, model?: string | null) {
+    if (!this.claimClick(event)) return;
+    const within = this.reply !== null || this.part !== 'replies';
+    if (page !== this.page || (model ?? null) !== this.model || within) this.go(page, model);
+  }
+
+  /** Follow a link into the repertoire. A link between its tabs does not move the focus. */
+  followToRepertoire(
+    event: MouseEvent,
+    shown: RepertoireTarget,
+    model: string | null = this.model,
+  ) {
+    if (!this.claimClick(event)) return;
+    this.push(hrefOfRepertoire(shown, model));
+    if (shown.part === undefined) this.arrive();
+    else this.read();
+  }
+
+  private claimClick(event: MouseEvent): boolean {
+    if (event.defaultPrevented || event.button !== 0) return false;
+    if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return false;
+    event.preventDefault();
+    return true;
+  }
+
+  /** Focus the heading of a page after a navigation within the document. */
+  heading = (heading: HTMLElement) => {
+    if (this.hasNavigated) setTimeout(() => heading.focus()); // after other elements that focus themselves when mounted
+  };
+
+  private arrive() {
+    this.hasNavigated = true;
+    this.read();
+  }
+
+  private read() {
+    const { pathname, search } = this.window.location;
+    const query = new URLSearchParams(search);
+    this.page = pageOf(pathname);
+    this.model = query.get('model');
+    this.reply = query.get('reply');
+    this.part = REPERTOIRE_TABS.find((part) => part === query.get('part')) ?? 'replies';
+    if (this.page === 'chat') this.conversation = query.get('c');
+  }
+
+  private push(href: string) {
+    this.window.history.pushState(null, '', this.absolute(href));
+  }
+
+  private absolute(href: string): string {
+    return new URL(href, this.window.location.href).href;
+  }
+}

@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest';
+import { openAndAsk, openPage } from '../fake';
+
+test('a wrong reply offers the next three candidates, without the one that was shown', async () => {
+  const { turn } = await openAndAsk();
+  expect(turn.offersChips).toBe(false);
+  await turn.rate(0);
+  expect(turn.offersChips).toBe(true);
+  expect(turn.chips.map(({ text }) => text)).toEqual(['at ten', 'at eleven', 'at noon']);
+});
+
+test('choosing a chip sends its text as the correction and hides the chips', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(0);
+  await turn.choose(1);
+  expect(api.sentFeedback.at(-1)).toEqual({
+    id: 'f2',
+    prediction_id: 'p1',
+    user: 'ada',
+    correction: 'at eleven',
+  });
+  expect(turn.correctionText).toBe('at eleven');
+  expect(turn.offersChips).toBe(false);
+});
+
+test('a chip that is not offered cannot be chosen', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.choose(0);
+  expect(api.sentFeedback).toEqual([]);
+});
+
+test('an abstention offers its candidates and teaching at once, and no thumbs', async () => {
+  const { api, conversation } = await openPage();
+  api.reply = null;
+  await conversation.ask('Do you lend umbrellas?');
+  const turn = conversation.last!;
+  expect([turn.offersChips, turn.offersTeaching]).toEqual([true, true]);
+  await turn.rate(1);
+  expect(api.sentFeedback).toEqual([]);
+});
+
+test('a correction replaces a good rating and an earlier correction', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  await turn.teach('at one');
+  await turn.teach('at two');
+  expect(api.calls.slice(-4)).toEqual(['retract f1', 'give at one', 'retract f2', 'give at two']);
+});
+
+test('a good rating takes back a bad rating and a correction', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(0);
+  await turn.teach('at one');
+  await turn.rate(1);
+  expect(api.calls.slice(-3)).toEqual(['retract f1', 'retract f2', 'give 1']);
+  expect(turn.correctionText).toBeNull();
+});
+
+test('a correction that could not be sent keeps its text and its box', async () => {
+  const { api, turn } = await openAndAsk();
+  turn.openTeaching();
+  turn.teachDraft = 'at one';
+  api.broken = 'the log is full';
+  await turn.teach();
+  expect(turn.teachDraft).toBe('at one');
+  expect(turn.offersTeaching).toBe(true);
+
+  api.broken = null;
+  await turn.teach();
+  expect(turn.teachDraft).toBe('');
+  expect(turn.offersTeaching).toBe(false);
+});
+
+test('blank text sends nothing', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.teach('  \n ');
+  expect(api.sentFeedback).toEqual([]);
+});

@@ -1,0 +1,191 @@
+import { expect, test } from 'vitest';
+import type { DrawApi } from '../../src/lib/api';
+import { DrawSession } from '../../src/lib/draw/draw_session.svelte';
+import type { Guess, ClassInfo, PredictRequest, PredictResponse } from '../../src/lib/schema';
+import { FakeApi, NO_CURVE, settle } from '../fake';
+
+/** A model whose guess is set by the test. */
+class FakeDrawApi extends FakeApi implements DrawApi {
+  guess: Guess = { label: null, probabilities: {} };
+  requests: PredictRequest<number[]>[] = [];
+  knownClasses: ClassInfo[] = [];
+
+  override predict = async (request: PredictRequest<never>): Promise<PredictResponse<never>> => {
+    this.calls.push('predict');
+    if (this.broken !== null) throw new Error(this.broken);
+    this.requests.push(request);
+    return {
+      predictions: [this.guess],
+      prediction_ids: request.record ? [`p${this.requests.length}`] : [],
+      model_version: String(this.version),
+      learned_until: this.learned_until,
+    } as unknown as PredictResponse<never>;
+  };
+
+  async classes() {
+    return this.knownClasses;
+  }
+
+  async curve() {
+    return NO_CURVE;
+  }
+}
+
+async function openBoard(knownClasses: ClassInfo[] = []) {
+  const api = new FakeDrawApi();
+  api.knownClasses = knownClasses;
+  let ids = 0;
+  const draw = new DrawSession({
+    api,
+    user: 'ada',
+    newId: () => `f${++ids}`,
+    pause: () => settle(),
+  });
+  draw.start();
+  api.connect();
+  await settle();
+  return { api, draw };
+}
+
+function stroke(draw: DrawSession) {
+  draw.begin({ x: 10, y: 10 });
+  draw.extend({ x: 40, y: 80 });
+}
+
+async function openAndDraw() {
+  const opened = await openBoard();
+  stroke(opened.draw);
+  await settle();
+  return opened;
+}
+
+test('a drawing is guessed by unrecorded predictions', async () => {
+  const { api, draw } = await openBoard();
+  api.guess = { label: '7', probabilities: { '7': 0.9, '1': 0.1 } };
+  stroke(draw);
+  await settle();
+  await settle();
+  expect(draw.guess?.label).toBe('7');
+  expect(api.requests.every(({ record }) => record === false)).toBe(true);
+  expect(api.requests.at(-1)!.instances[0]).toHaveLength(64);
+});
+
+test('a name is recorded with the guess, sent and learned, and the drawing is predicted again', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('7');
+  expect(api.sentFeedback).toEqual([
+    { id: 'f1', prediction_id: expect.any(String), user: 'ada', label: '7' },
+  ]);
+  expect(api.requests.filter(({ record }) => record)).toHaveLength(1);
+  expect([draw.current?.label, draw.current?.guessBefore, draw.correctCount]).toEqual([
+    '7',
+    null,
+    0,
+  ]);
+
+  api.guess = { label: '7', probabilities: { '7': 1 } };
+  api.publish();
+  await settle();
+  await settle();
+  expect(draw.current?.feedback.steps.at(-1)).toBe('asked again now: “7”');
+});
+
+test('only a guess made before the name counts as right', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('7');
+  api.guess = { label: '7', probabilities: { '7': 1 } };
+  stroke(draw);
+  await draw.name('7');
+  expect([draw.correctCount, draw.activeDrawings.length]).toEqual([1, 2]);
+});
+
+test('the first stroke after a name begins another drawing', async () => {
+  const { draw } = await openAndDraw();
+  stroke(draw);
+  expect(draw.board.strokes).toHaveLength(2);
+  await draw.name('4');
+  stroke(draw);
+  expect(draw.board.strokes).toHaveLength(1);
+  expect(draw.current).toBeNull();
+});
+
+test('another name replaces the first, and the same name again takes it back', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('7');
+  await draw.name('1');
+  await draw.name('1');
+  expect(api.calls.filter((call) => /give|retract/.test(call))).toEqual([
+    'give 7',
+    'retract f1',
+    'give 1',
+    'retract f2',
+  ]);
+  expect([draw.activeDrawings.length, draw.current]).toEqual([0, null]);
+});
+
+test('undo takes back the last active name, and the drawing can be named again', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('7');
+  await draw.undo();
+  await draw.undo();
+  expect(api.calls.filter((call) => call.startsWith('retract'))).toEqual(['retract f1']);
+  expect(draw.features).not.toBeNull();
+  await draw.name('1');
+  expect(draw.activeDrawings.map(({ label }) => label)).toEqual(['1']);
+});
+
+test('a new name adds a class', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.nameNewClass('  star ');
+  expect(api.sentFeedback.at(-1)).toMatchObject({ label: 'star' });
+  expect(draw.classes.slice(-2)).toEqual(['9', 'star']);
+  await draw.nameNewClass(' ');
+  expect(api.sentFeedback).toHaveLength(1);
+});
+
+test('classes added by others are listed, retired ones are not', async () => {
+  const { draw } = await openBoard([
+    { label: 'moon', active: true, offset: 1 },
+    { label: '3', active: false, offset: 2 },
+  ]);
+  expect(draw.classes).toContain('moon');
+  expect(draw.classes).not.toContain('3');
+});
+
+test('confirming sends the guess as the name', async () => {
+  const { api, draw } = await openBoard();
+  stroke(draw);
+  await settle();
+  await draw.confirmGuess();
+  expect(api.sentFeedback).toEqual([]);
+
+  api.guess = { label: '7', probabilities: { '7': 1 } };
+  draw.extend({ x: 50, y: 80 });
+  await settle();
+  await settle();
+  await draw.confirmGuess();
+  expect(api.sentFeedback.at(-1)).toMatchObject({ label: '7' });
+});
+
+test('an empty board cannot be named', async () => {
+  const { api, draw } = await openBoard();
+  await draw.name('7');
+  expect(api.sentFeedback).toEqual([]);
+});
+
+test('a name that could not be sent gives an error and keeps the drawing', async () => {
+  const { api, draw } = await openAndDraw();
+  api.broken = 'the store does not answer';
+  await draw.name('7');
+  expect([draw.problem, draw.current, draw.features === null]).toEqual([
+    'the store does not answer',
+    null,
+    false,
+  ]);
+});
+
+test('of two names given at once only the first is sent', async () => {
+  const { api, draw } = await openAndDraw();
+  await Promise.all([draw.name('7'), draw.name('1')]);
+  expect(api.sentFeedback.map((each) => 'label' in each && each.label)).toEqual(['7']);
+});

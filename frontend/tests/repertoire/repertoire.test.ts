@@ -1,0 +1,363 @@
+import { expect, test } from 'vitest';
+import { ApiError, type FileFormat, type RepertoireApi } from '../../src/lib/api';
+import { effectOf } from '../../src/lib/repertoire/reply_import.svelte';
+import { PAGE_SIZE, containsWords, Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
+import type {
+  EditReply,
+  ImportAnswer,
+  NewReply,
+  OpenCluster,
+  ReplySummary,
+} from '../../src/lib/schema';
+import { FakeApi, settle } from '../fake';
+
+const listed = (id: string, text: string, more: Partial<ReplySummary> = {}): ReplySummary => ({
+  ...{ id, text, active: true, offset: 1, examples: 0, rated: 0, right: 0 },
+  ...more,
+});
+
+class FakeRepertoireApi extends FakeApi implements RepertoireApi {
+  all = [
+    listed('hours', 'We open at nine.', { rated: 4, right: 3 }),
+    listed('print', 'The printer is by the stairs.', { rated: 2 }),
+    listed('wifi', 'The network is called Guest.', { rated: 3 }),
+    listed('skis', 'Skis are in the attic.', { active: false }),
+  ];
+  /** The example questions of each reply, by its id. */
+  questions: Record<string, string[]> = { hours: ['When do you open?'] };
+  clusters: OpenCluster[] = [];
+  plan: ImportAnswer = { lines: [], bad: 0, offset: null };
+  private last = 34;
+
+  async replies(words: string) {
+    this.calls.push(`replies "${words}"`);
+    if (this.broken !== null) throw new Error(this.broken);
+    return this.all.filter(({ id, text }) =>
+      [text, ...(this.questions[id] ?? [])].some((text) => containsWords(text, words)),
+    );
+  }
+
+  async replyDetails(id: string) {
+    const reply = this.all.find((one) => one.id === id);
+    if (!reply) throw new ApiError(`no reply ${id}`, 404);
+    const examples = (this.questions[id] ?? []).map((text, offset) => ({ text, offset }));
+    return { ...reply, examples, taught: [] };
+  }
+
+  async addReply({ text, examples }: NewReply) {
+    const offset = this.accept(`add ${text} for ${examples?.join() ?? ''}`);
+    const reply = listed('new', text, { offset });
+    this.all = [...this.all, reply];
+    return reply;
+  }
+
+  async editReply(id: string, { text, examples, active }: EditReply) {
+    const offset = this.accept(`edit ${id}: ${JSON.stringify({ text, examples, active })}`);
+    const before = this.all.find((one) => one.id === id)!;
+    const reply = { ...before, offset, text: text ?? before.text, active: active ?? before.active };
+    this.all = this.all.map((one) => (one.id === id ? reply : one));
+    return reply;
+  }
+
+  async forgetExample(id: string, offset: number) {
+    return { id, offset: this.accept(`forget ${id} ${offset}`), status: 'retracted' as const };
+  }
+
+  async unanswered() {
+    return this.clusters;
+  }
+
+  async importReplies(_: Blob, format: FileFormat, how: { dry_run: boolean; skip_bad: boolean }) {
+    const offset = how.dry_run ? null : this.accept(`import ${format}, skip bad: ${how.skip_bad}`);
+    if (this.broken !== null) throw new Error(this.broken);
+    return { ...this.plan, offset };
+  }
+
+  exportOf = (format: FileFormat) => `/export?format=${format}`;
+
+  /** Accept a change, which the next version learns. Return its offset. */
+  private accept(call: string): number {
+    this.calls.push(call);
+    if (this.broken !== null) throw new Error(this.broken);
+    return ++this.last;
+  }
+
+  /** Publish a version that has learned every accepted change. */
+  learnAll() {
+    this.publish();
+    this.learned_until = this.last;
+    this.connect();
+  }
+}
+
+async function openRepertoire(arrange: (api: FakeRepertoireApi) => void = () => {}) {
+  const api = new FakeRepertoireApi();
+  arrange(api);
+  let ids = 0;
+  const repertoire = new Repertoire({
+    api,
+    user: 'ada',
+    newId: () => `f${++ids}`,
+    pause: () => settle(),
+  });
+  repertoire.start();
+  api.connect();
+  await settle();
+  return { api, repertoire };
+}
+
+const shownIds = ({ shown }: Repertoire) => shown.map(({ id }) => id);
+
+test('a search matches texts at once, and example questions when the service has answered', async () => {
+  const { repertoire } = await openRepertoire();
+  const searched = repertoire.search('OPEN');
+  expect(shownIds(repertoire)).toEqual(['hours']);
+  await searched;
+  await repertoire.search('when open');
+  expect(shownIds(repertoire)).toEqual(['hours']);
+  await repertoire.search('stairs attic');
+  expect(shownIds(repertoire)).toEqual([]);
+});
+
+test('while the user types, only the last words are requested', async () => {
+  const { api, repertoire } = await openRepertoire();
+  await Promise.all([repertoire.search('p'), repertoire.search('pr'), repertoire.search('pri')]);
+  expect(api.calls.filter((call) => /^replies "p/.test(call))).toEqual(['replies "pri"']);
+});
+
+test('replies that were never right are counted and listed, the most rated first', async () => {
+  const { repertoire } = await openRepertoire();
+  expect(repertoire.counts).toEqual({ all: 4, given: 3, retired: 1, 'never right': 2 });
+  repertoire.setFilter('never right');
+  expect(shownIds(repertoire)).toEqual(['wifi', 'print']);
+  repertoire.setFilter('retired');
+  expect(shownIds(repertoire)).toEqual(['skis']);
+});
+
+test('many replies are shown page by page', async () => {
+  const many = Array.from({ length: 3 * PAGE_SIZE }, (_, n) => listed(`r${n}`, `Reply ${n}.`));
+  const { repertoire } = await openRepertoire((api) => (api.all = many));
+  expect([repertoire.matches.length, repertoire.shown.length]).toEqual([3 * PAGE_SIZE, PAGE_SIZE]);
+  repertoire.showMore();
+  expect(repertoire.shown.length).toBe(2 * PAGE_SIZE);
+  await repertoire.search('reply 14');
+  expect(repertoire.shown.length).toBe(12); // 14, 114, and 140 to 149
+});
+
+test('a new reply is followed until a version has learned it, without polling', async () => {
+  const { api, repertoire } = await openRepertoire();
+  [repertoire.newText, repertoire.newQuestions] = [' Pens are here. ', 'Pens?\n\n A pen? '];
+  await repertoire.add();
+  expect(api.calls).toContain('add Pens are here. for Pens?,A pen?');
+  expect([repertoire.addition?.steps, repertoire.newText, repertoire.added?.id]).toEqual([
+    ['added'],
+    '',
+    'new',
+  ]);
+  const before = api.calls.length;
+  await settle();
+  expect(api.calls.slice(before).filter((call) => call === 'outcome')).toEqual([]);
+  api.learnAll();
+  await settle();
+  expect(repertoire.addition?.steps).toEqual(['added', 'learned in version 43']);
+});
+
+test('a reply that could not be added keeps its text', async () => {
+  const { api, repertoire } = await openRepertoire();
+  repertoire.newText = 'Pens are here.';
+  api.broken = 'the log is full';
+  await repertoire.add();
+  expect([repertoire.newText, repertoire.addition?.steps]).toEqual([
+    'Pens are here.',
+    ['not saved: the log is full'],
+  ]);
+});
+
+test('a reply is edited, given a question, retired and restored', async () => {
+  const { api, repertoire } = await openRepertoire();
+  await repertoire.open('hours');
+  const reply = repertoire.current!;
+  expect(reply.details?.examples.map(({ text }) => text)).toEqual(['When do you open?']);
+  reply.edit();
+  reply.draft = 'We open at ten.';
+  await reply.save();
+  expect([reply.draft, reply.details?.text, reply.change?.steps]).toEqual([
+    null,
+    'We open at ten.',
+    ['saved'],
+  ]);
+  api.learnAll();
+  await settle();
+  expect(reply.change?.steps).toEqual(['saved', 'learned in version 43']);
+
+  reply.questionDraft = ' Open? ';
+  await reply.addQuestion();
+  await reply.forgetQuestion(0);
+  await reply.retire();
+  expect(reply.details?.active).toBe(false);
+  await reply.restore();
+  expect(api.calls.filter((call) => /^(edit|forget)/.test(call))).toEqual([
+    'edit hours: {"text":"We open at ten."}',
+    'edit hours: {"examples":["Open?"]}',
+    'forget hours 0',
+    'edit hours: {"active":false}',
+    'edit hours: {"active":true}',
+  ]);
+});
+
+test('a text that could not be saved stays in its box, and an unchanged one is not sent', async () => {
+  const { api, repertoire } = await openRepertoire();
+  await repertoire.open('hours');
+  const reply = repertoire.current!;
+  reply.edit();
+  await reply.save();
+  expect([reply.draft, reply.change]).toEqual([null, null]);
+  reply.edit();
+  reply.draft = 'The printer is by the stairs.';
+  api.broken = 'another reply says that already';
+  await reply.save();
+  expect([reply.draft, reply.change?.failed]).toEqual([
+    'The printer is by the stairs.',
+    'another reply says that already',
+  ]);
+});
+
+test('a missing reply is reported as missing', async () => {
+  const { repertoire } = await openRepertoire();
+  await repertoire.open('unknown');
+  expect([repertoire.current?.missing, repertoire.current?.problem]).toEqual([true, null]);
+});
+
+const cluster = (...texts: string[]): OpenCluster => ({
+  asked: texts.length,
+  questions: texts.map((text) => ({
+    text,
+    predictions: [`p-${text}`, `q-${text}`],
+    asked_at: '2026-11-21T09:00:00Z',
+  })),
+});
+
+test('one click teaches every question of a cluster, and another undoes it', async () => {
+  const { api, repertoire } = await openRepertoire(
+    (api) => (api.clusters = [cluster('a', 'b'), cluster('c')]),
+  );
+  const { unanswered } = repertoire;
+  expect(unanswered.openCount).toBe(2);
+  const shown = unanswered.shown![0]!;
+  await shown.toggle();
+  expect(shown.suggested.map(({ text }) => text)).toEqual(['at nine', 'at ten', 'at eleven']);
+  shown.draft = ' Yes. ';
+  await shown.teach();
+  expect(api.sentFeedback).toEqual([
+    { id: 'f1', prediction_id: 'p-a', user: 'ada', correction: 'Yes.' },
+    { id: 'f2', prediction_id: 'p-b', user: 'ada', correction: 'Yes.' },
+  ]);
+  expect([shown.taught, shown.open, shown.change?.steps, unanswered.openCount]).toEqual([
+    'Yes.',
+    false,
+    ['taught to 2 questions'],
+    1,
+  ]);
+
+  api.clusters = [cluster('c')];
+  api.publish();
+  await settle();
+  expect(shown.change?.steps).toEqual(['taught to 2 questions', 'learned in version 43']);
+  await shown.undo();
+  expect(api.calls.slice(-2)).toEqual(['retract f1', 'retract f2']);
+  expect([shown.taught, shown.change?.steps]).toEqual([null, ['taken back']]);
+});
+
+test('a refresh keeps the place of a cluster that is being edited and adds new questions', async () => {
+  const { api, repertoire } = await openRepertoire(
+    (api) => (api.clusters = [cluster('a'), cluster('c')]),
+  );
+  const { unanswered } = repertoire;
+  const [, second] = unanswered.shown!;
+  second!.draft = 'half a';
+  api.clusters = [cluster('d'), cluster('c', 'e'), cluster('a')];
+  await unanswered.load();
+  expect(unanswered.shown!.map(({ questions }) => questions.map(({ text }) => text))).toEqual([
+    ['c', 'e'],
+    ['d'],
+    ['a'],
+  ]);
+  expect(unanswered.shown![0]).toBe(second);
+});
+
+test('a correction that could not be sent keeps its text and its box', async () => {
+  const { api, repertoire } = await openRepertoire((api) => (api.clusters = [cluster('a')]));
+  const shown = repertoire.unanswered.shown![0]!;
+  await shown.toggle();
+  shown.draft = 'Yes.';
+  api.broken = 'the log is full';
+  await shown.teach();
+  expect([shown.draft, shown.open, shown.taught, shown.change?.steps]).toEqual([
+    'Yes.',
+    true,
+    null,
+    ['not saved: the log is full'],
+  ]);
+});
+
+const line = { id: 'x', text: 'Yes.', examples: 0, was: null, error: null };
+const PLAN: ImportAnswer = {
+  lines: [
+    { ...line, line: 1, does: ['new'] },
+    { ...line, line: 2, does: [] },
+    { ...line, line: 3, does: [], error: 'a reply needs a text' },
+    { ...line, line: 4, does: ['reworded', 'examples'], was: 'No.', examples: 2 },
+  ],
+  bad: 1,
+  offset: null,
+};
+
+test('a file is only previewed until it is imported, and invalid lines must be skipped explicitly', async () => {
+  const { api, repertoire } = await openRepertoire((api) => (api.plan = PLAN));
+  const { replyImport } = repertoire;
+  await replyImport.choose(new File(['...'], 'Replies.CSV'));
+  expect(PLAN.lines.map(effectOf)).toEqual(['new', 'unchanged', 'invalid', 'changed']);
+  expect(replyImport.counts).toEqual({ new: 1, changed: 1, unchanged: 1, invalid: 1 });
+  expect(replyImport.listedLines.map(({ line }) => line)).toEqual([3, 1, 4]);
+  await replyImport.apply();
+  expect(api.calls.filter((call) => call.startsWith('import'))).toEqual([]);
+
+  replyImport.skipBad = true;
+  await replyImport.apply();
+  expect(api.calls).toContain('import csv, skip bad: true');
+  expect([replyImport.file, replyImport.change?.steps]).toEqual([
+    null,
+    ['imported from Replies.CSV'],
+  ]);
+  api.learnAll();
+  await settle();
+  expect(replyImport.change?.steps.at(-1)).toBe('learned in version 43');
+});
+
+test('an unreadable file gives the reason', async () => {
+  const { api, repertoire } = await openRepertoire();
+  api.broken = 'the file is not UTF-8';
+  await repertoire.replyImport.choose(new File(['...'], 'a.jsonl'));
+  expect([repertoire.replyImport.problem, repertoire.replyImport.plan]).toEqual([
+    'the file is not UTF-8',
+    null,
+  ]);
+});
+
+test('unanswered questions are refreshed while they are shown', async () => {
+  const { api, repertoire } = await openRepertoire();
+  expect(repertoire.unanswered.openCount).toBe(0);
+  api.clusters = [cluster('a')];
+  api.publish();
+  await settle();
+  await settle();
+  expect(repertoire.unanswered.openCount).toBe(0);
+  repertoire.followUnanswered(true);
+  await settle();
+  expect(repertoire.unanswered.openCount).toBe(1);
+  api.clusters = [];
+  api.publish();
+  await settle();
+  await settle();
+  expect(repertoire.unanswered.openCount).toBe(0);
+});

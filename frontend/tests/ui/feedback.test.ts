@@ -1,0 +1,143 @@
+import { expect, test } from 'vitest';
+import { openAndAsk, settle } from '../fake';
+
+test('a thumb is saved, then learned, and the question is predicted again, unrecorded', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  expect(turn.latest!.steps).toEqual(['saved']);
+
+  api.publish();
+  await settle();
+  expect(turn.latest!.steps).toEqual([
+    'saved',
+    'learned in version 43, 61 ms later',
+    'asked again now: still “at nine”',
+  ]);
+  expect(api.predicted.at(-1)).toMatchObject({
+    instances: ['When do you open?'],
+    record: false,
+    min_offset: 35,
+  });
+});
+
+test('a thumb looks pressed before the server has answered', async () => {
+  const { turn } = await openAndAsk();
+  const sent = turn.rate(1);
+  expect(turn.reward).toBe(1);
+  expect(turn.latest!.steps).toEqual(['saving…']);
+  await sent;
+});
+
+test('a version published before the receipt counts as well', async () => {
+  const { api, turn } = await openAndAsk();
+  const accept = api.giveFeedback.bind(api);
+  api.giveFeedback = async (feedback) => {
+    const receipt = await accept(feedback);
+    api.publish();
+    return receipt;
+  };
+  await turn.rate(1);
+  await settle();
+  expect(turn.latest!.learned?.version).toBe('43');
+});
+
+test('a pressed thumb that is pressed again is taken back, and un-learned', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  api.publish();
+  await settle();
+
+  await turn.rate(1);
+  expect(turn.reward).toBeNull();
+  expect(turn.latest!.steps).toEqual(['taken back']);
+  api.publish();
+  await settle();
+  expect(turn.latest!.steps).toEqual([
+    'taken back',
+    'un-learned in version 44',
+    'asked again now: still “at nine”',
+  ]);
+});
+
+test('the other thumb first takes back the one that was pressed', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  await turn.rate(0);
+  expect(api.calls.slice(-2)).toEqual(['retract f1', 'give 0']);
+  expect(turn.reward).toBe(0);
+});
+
+test('thumbs pressed faster than the server answers still arrive in order', async () => {
+  const { api, turn } = await openAndAsk();
+  await Promise.all([turn.rate(1), turn.rate(0), turn.rate(1)]);
+  expect(api.calls.filter((call) => /give|retract/.test(call))).toEqual([
+    'give 1',
+    'retract f1',
+    'give 0',
+    'retract f2',
+    'give 1',
+  ]);
+  expect(turn.reward).toBe(1);
+});
+
+test('refused feedback gives its reason and releases the thumb', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(0);
+  api.refuse('f1', 'too many in a minute');
+  await settle();
+  expect(turn.latest!.steps).toEqual(['saved', 'not learned: too many in a minute']);
+  expect(turn.reward).toBeNull();
+});
+
+test('feedback that could not be sent gives an error and releases the thumb', async () => {
+  const { api, conversation, turn } = await openAndAsk();
+  api.broken = 'the log is full';
+  await turn.rate(1);
+  expect(turn.reward).toBeNull();
+  expect(turn.latest!.steps).toEqual(['not saved: the log is full']);
+  expect(conversation.problem).toBe('the log is full');
+});
+
+test('a thumb that could not be taken back stays pressed', async () => {
+  const { api, conversation, turn } = await openAndAsk();
+  await turn.rate(1);
+  api.broken = 'the log is full';
+  await turn.rate(1);
+  expect(turn.reward).toBe(1);
+  expect(conversation.problem).toBe('the log is full');
+});
+
+test('feedback is learned even if the prediction that follows fails', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  api.predict = () => Promise.reject(new Error('too late'));
+  api.publish();
+  await settle();
+  expect(turn.latest!.steps).toEqual(['saved', 'learned in version 43, 61 ms later']);
+});
+
+test('a thumb released after a failed request has nothing to retract', async () => {
+  const { api, turn } = await openAndAsk();
+  api.broken = 'the log is full';
+  await Promise.all([turn.rate(1), turn.rate(1)]);
+  expect(api.calls.filter((call) => call.startsWith('retract'))).toEqual([]);
+});
+
+test('a comparison that arrives after the retraction is not shown', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  const answer = await api.predict({
+    instances: ['When do you open?'],
+    user: 'ada',
+    record: false,
+  });
+  let answerNow = () => {};
+  api.predict = () => new Promise((resolve) => (answerNow = () => resolve(answer)));
+  api.publish();
+  await settle();
+  await turn.rate(1);
+  answerNow();
+  await settle();
+  expect(turn.latest!.steps).toEqual(['taken back']);
+  expect(turn.latest!.recheckResult).toBeNull();
+});

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import { curveChart, movingMeans, ownAccuracyChart } from '../../src/lib/ui/plots';
+import type { Curve, CurvePoint, Drift } from '../../src/lib/schema';
+import { NO_CURVE } from '../fake';
+
+/** One outcome for each point: whether the served answer and the no-change baseline were right; null if unrated. */
+const points = (...outcomes: [number | null, number | null][]): CurvePoint[] =>
+  outcomes.map(([served, no_change], place) => {
+    const rated = Object.entries({ served, no_change }).filter(
+      (each): each is [string, number] => each[1] !== null,
+    );
+    return {
+      until: place + 1,
+      offset: 10 * (place + 1),
+      began: null,
+      ended: null,
+      counts: Object.fromEntries(rated.map(([name]) => [name, 1])),
+      sums: Object.fromEntries(rated),
+    };
+  });
+
+test('each point is the mean of the outcomes within the width', () => {
+  const some = points([0, null], [1, null], [1, null], [0, null], [1, null]);
+  expect(movingMeans(some, 'served', 2)).toEqual([0, 0.5, 1, 0.5, 0.5]);
+  expect(movingMeans(some, 'served', 100).at(-1)).toBeCloseTo(0.6);
+  expect(movingMeans(some, 'no_change', 2)).toEqual([null, null, null, null, null]);
+});
+
+test('a curve has a line for each model and baseline, and a mark for each drift', () => {
+  const curve: Curve = { ...NO_CURVE, points: points([0, null], [1, 0], [1, 0]) };
+  const drift = [
+    { offset: 15, what: 'class', label: 'b' } as Drift,
+    { offset: 99, what: 'loss' } as Drift,
+  ];
+  const chart = curveChart(curve, drift);
+  expect(chart.lines.map(({ name }) => name)).toEqual(['model', 'last outcome']);
+  expect(chart.lines[1]!.values).toEqual([null, 0, 0]);
+  expect(chart.marks).toEqual([{ x: 2, name: 'drift: b' }]); // the other one is behind the last point
+});
+
+test('the curve of the session is the ratio of correct guesses so far', () => {
+  expect(ownAccuracyChart([false, true, true, false])).toMatchObject({
+    places: [1, 2, 3, 4],
+    lines: [{ values: [0, 1 / 2, 2 / 3, 1 / 2] }],
+  });
+});

@@ -1,0 +1,1 @@
+"""The wire: HTTP and gRPC, one folder for each protocol."""

@@ -1,0 +1,191 @@
+"""create_app: the whole service as one ASGI application.
+
+request --> ErrorResponses --> PathPrefix --> HeadRequests --> FastPath | routes of every protocol | pages
+                                                                   |
+                                                                Runtime (models, learner, jobs)
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from online import __version__
+from online.api import openapi, pages
+from online.api.dispatch import FastPath, fast_handlers
+from online.api.integrations import routes as integrations
+from online.api.integrations.langfuse import Langfuse
+from online.api.integrations.open_webui import OpenWebui
+from online.api.middleware import ErrorResponses, HeadRequests, PathPrefix
+from online.api.open_inference import rest as open_inference
+from online.api.openai import chat_completions
+from online.api.responses import json_response, live_headers
+from online.api.rest import (
+    classes,
+    conversations,
+    explanations,
+    feedback,
+    feedback_links,
+    health,
+    jobs,
+    models,
+    monitoring,
+    predict,
+    replays,
+    replies,
+    reports,
+    versions,
+)
+from online.api.signed_urls import SignedUrls
+from online.api.tensorflow import rest as tensorflow
+from online.errors import NotFound, OnlineError
+from online.serving.building import build
+from online.serving.runtime import Runtime
+from online.settings import Settings, reveal
+
+if TYPE_CHECKING:
+    from online.api.grpc.server import GrpcServer
+
+MODULES = (
+    predict,
+    feedback,
+    models,
+    tensorflow,
+    open_inference,
+    chat_completions,
+    replies,
+    feedback_links,
+    conversations,
+    explanations,
+    classes,
+    integrations,
+    reports,
+    replays,
+    versions,
+    jobs,
+    monitoring,
+    health,
+)
+
+
+class Application(FastAPI):
+    """FastAPI with a shorter stack in front of its router.
+
+    FastAPI's own telemetry, limit of bodies and error middlewares are left out: `telemetry` counts
+    requests, `read_body` limits bodies, and ErrorResponses answers errors. They took a third of the
+    time of a small model's prediction.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await super().__call__(scope, receive, send)
+        else:
+            await Starlette.__call__(self, scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        stack: ASGIApp = AsyncExitStackMiddleware(self.router)
+        for middleware in reversed(self.user_middleware):
+            stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
+        return ErrorResponses(stack, self.exception_handlers)
+
+
+def create_app(settings: Settings, with_learner: bool = True, is_primary: bool = True) -> FastAPI:
+    """Build the application. Raises SetupError where it cannot be opened as configured.
+
+    is_primary: whether this process is the only worker, or the first.
+    """
+    runtime = build(settings, with_learner, is_primary)
+    app = Application(
+        title="online",
+        version=__version__,
+        summary="A model that keeps learning while it serves.",
+        lifespan=partial(_lifespan, runtime),
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
+    app.add_middleware(HeadRequests)
+    app.add_middleware(PathPrefix, root_path=settings.root_path)  # added last: it comes first
+    _compose(app, runtime)
+    for module in MODULES:
+        app.include_router(module.router)
+    app.include_router(tensorflow.unmatched)
+    _handle_errors(app, runtime)
+    openapi.add_schemas(app)
+    pages.add_pages(app)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(runtime: Runtime, _: FastAPI) -> AsyncIterator[None]:
+    grpc_server = _create_grpc_server(runtime)
+    try:
+        await runtime.start()
+        if grpc_server is not None:
+            await grpc_server.start()
+        yield
+    finally:
+        if grpc_server is not None:
+            await grpc_server.stop()
+        await runtime.stop()
+
+
+def _create_grpc_server(runtime: Runtime) -> "GrpcServer | None":
+    """None where no port is set; the gRPC library is not imported then."""
+    if runtime.settings.grpc_port is None or not runtime.is_primary:
+        return None
+    from online.api.grpc.server import GrpcServer
+
+    return GrpcServer(runtime, runtime.settings.grpc_port)
+
+
+def _compose(app: FastAPI, runtime: Runtime) -> None:
+    """Set up what only the protocols need: signed URLs, and the chat pages whose ratings are learned."""
+    settings, store = runtime.settings, runtime.workspace.store
+    feedback = {name: model.feedback for name, model in runtime.models.items()}
+    url, key = settings.open_webui_url, reveal(settings.open_webui_key)
+    public, secret = settings.langfuse_public_key, reveal(settings.langfuse_secret_key)
+    open_webui = OpenWebui(url, key, store, feedback, runtime.feedback_slots) if url and key else None
+    langfuse = Langfuse(public, secret, store, feedback, runtime.feedback_slots) if public and secret else None
+    app.state.runtime = runtime
+    app.state.dialect = tensorflow.DIALECT
+    app.state.signed_urls = SignedUrls(runtime.workspace.secret, settings.public_url)
+    app.state.open_webui, app.state.langfuse = open_webui, langfuse
+    if open_webui is not None:
+        runtime.background.append(partial(open_webui.run, settings.open_webui_every_s))
+
+
+def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
+    """Answer every error as {"error": "..."}, or in OpenAI's shape on OpenAI's path, and count it."""
+
+    def refuse(request: Request, status: int, text: str, missing: bool = False) -> Response:
+        runtime.metrics.refused.labels(str(status)).inc()
+        model = runtime.models.get(str(request.path_params.get("model", "")))
+        is_chat = request.url.path.endswith(chat_completions.PATH)
+        content = chat_completions.error_content(status, text, missing) if is_chat else {"error": text}
+        headers = {"Retry-After": "1"} if status == 429 else {}
+        return json_response(content, status, headers | (live_headers(model) if model else {}))
+
+    @app.exception_handler(OnlineError)
+    async def refuse_ours(request: Request, error: OnlineError) -> Response:
+        return refuse(request, error.status, str(error), isinstance(error, NotFound))
+
+    @app.exception_handler(HTTPException)
+    async def refuse_http(request: Request, error: HTTPException) -> Response:
+        return refuse(request, error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_invalid(request: Request, error: RequestValidationError) -> Response:
+        findings = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        return refuse(request, 400, "; ".join(findings))
+
+    @app.exception_handler(Exception)
+    async def report_failure(request: Request, error: Exception) -> Response:
+        return refuse(request, 500, f"internal error: {type(error).__name__}; the log of the service has the details")

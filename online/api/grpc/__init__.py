@@ -1,0 +1,1 @@
+"""gRPC: the server, its health service and the feedback service."""

@@ -1,0 +1,170 @@
+"""The gRPC server: every service in `create_services`, on a port beside HTTP. It starts and stops with the application.
+
+    bytes -> message -> the service's method(message, Call) -> message -> bytes
+                          OnlineError -> its status code; any other error -> INTERNAL, with the details in the log
+
+The messages of a stream are answered one after another. When a caller's deadline passes or the caller disconnects, the
+method is cancelled; methods that write shield the write. Handlers are generic and not those of the generated stubs, so that
+bytes that are not a message get INVALID_ARGUMENT, as every other invalid input.
+
+To add a protocol, write a module with its services, add its .proto file to protos/ and a line to `create_services`.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from online.api.grpc.calls import Call, Method, Service
+from online.api.grpc.feedback import FeedbackService
+from online.api.grpc.health import Health
+from online.api.open_inference.rpc import Inference
+from online.api.tensorflow.rpc import Tensorflow
+from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError
+from online.serving.runtime import Runtime
+from online.telemetry import log_event
+
+log = logging.getLogger("online.grpc")
+
+DRAIN_S = 10  # open calls get this long to finish
+MAX_ERROR_CHARS = 1024
+CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    409: grpc.StatusCode.ALREADY_EXISTS,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+Handler = Callable[[bytes, Context], Coroutine[Any, Any, bytes]]
+
+
+def create_services(runtime: Runtime) -> list[Service]:
+    return [*Tensorflow(runtime).services(), Inference(runtime).service(), FeedbackService(runtime).service()]
+
+
+class GrpcServer:
+    def __init__(self, runtime: Runtime, port: int) -> None:
+        self.runtime, self.port = runtime, port
+        self.server: grpc.aio.Server | None = None
+        self.stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        """Raises SetupError where the port is not free."""
+        server, settings = grpc.aio.server(options=self._options()), self.runtime.settings
+        services = create_services(self.runtime)
+        for service in services:
+            server.add_generic_rpc_handlers((self._service_handler(service),))
+        names = [health.SERVICE_NAME, *(service.descriptor.full_name for service in services)]
+        health_pb2_grpc.add_HealthServicer_to_server(Health(self.runtime, ["", *names], self.stopping), server)
+        reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        try:
+            self.port = server.add_insecure_port(f"{host}:{self.port}")
+        except RuntimeError:
+            raise SetupError(
+                f"cannot listen on {settings.host}:{self.port} for gRPC; choose another with --grpc-port"
+            ) from None
+        await server.start()
+        self.server = server
+        log_event(log, "listening", address=f"{host}:{self.port}")
+
+    def _options(self) -> list[tuple[str, int]]:
+        most = self.runtime.settings.grpc_max_message_bytes
+        # without SO_REUSEPORT a port in use is an error, instead of a share of the other service's calls
+        return [("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)]
+
+    async def stop(self) -> None:
+        """Accept no new calls; open ones finish, or end with UNAVAILABLE. Streams end after the current message."""
+        if self.server is not None:
+            self.stopping.set()
+            await self.server.stop(DRAIN_S)
+
+    def _service_handler(self, service: Service) -> grpc.GenericRpcHandler:
+        handlers = {
+            method.name: self._method_handler(method, service.methods[method.name])
+            for method in service.descriptor.methods
+        }
+        return grpc.method_handlers_generic_handler(service.descriptor.full_name, handlers)
+
+    def _method_handler(self, descriptor: MethodDescriptor, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        handler = self._message_handler(descriptor, method)
+        if descriptor.client_streaming:
+            return grpc.stream_stream_rpc_method_handler(self._stream_handler(handler))
+        return grpc.unary_unary_rpc_method_handler(handler)
+
+    def _stream_handler(self, handler: Handler) -> Callable[[AsyncIterator[bytes], Context], AsyncIterator[bytes]]:
+        async def handle_stream(bodies: AsyncIterator[bytes], context: Context) -> AsyncIterator[bytes]:
+            stopping = asyncio.ensure_future(self.stopping.wait())
+            try:
+                while (body := await next_message(bodies, stopping)) is not None:
+                    yield await handler(body, context)
+            finally:
+                stopping.cancel()
+
+        return handle_stream
+
+    def _message_handler(self, descriptor: MethodDescriptor, method: Method) -> Handler:
+        kind: type[Message] = GetMessageClass(descriptor.input_type)
+
+        async def handle_message(body: bytes, context: Context) -> bytes:
+            call = create_call(context)
+            try:
+                answer = await method(parse_message(kind, body), call)
+            except OnlineError as error:
+                self.runtime.metrics.refused.labels(str(error.status)).inc()
+                await context.abort(status_code_of(error), truncate(str(error)))
+            except Exception as error:  # the caller gets no internal details
+                self.runtime.metrics.refused.labels("500").inc()
+                log.error("a call failed", exc_info=error)
+                text = f"internal error: {type(error).__name__}; the log of the service has the details"
+                await context.abort(grpc.StatusCode.INTERNAL, text)
+            context.set_trailing_metadata(tuple(call.trailing.items()))
+            return answer.SerializeToString()
+
+        return handle_message
+
+
+async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Future[Any]") -> bytes | None:
+    """The next message of a stream; None at its end, or when the server stops first."""
+    message = asyncio.ensure_future(anext(bodies, None))
+    try:
+        await asyncio.wait((message, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return message.result() if message.done() else None
+    finally:
+        message.cancel()
+
+
+def parse_message(kind: type[Message], body: bytes) -> Any:
+    try:
+        return kind.FromString(body)
+    except DecodeError:
+        raise BadInput(f"the bytes are not a {kind.DESCRIPTOR.full_name}") from None
+
+
+def create_call(context: Context) -> Call:
+    sent = context.invocation_metadata() or ()
+    metadata = {name: value for name, value in sent if isinstance(value, str)}
+    return Call(metadata, context.peer(), context.time_remaining())
+
+
+def status_code_of(error: OnlineError) -> grpc.StatusCode:
+    if isinstance(error, PreconditionFailed):
+        return grpc.StatusCode.FAILED_PRECONDITION
+    return CODES.get(error.status, grpc.StatusCode.INTERNAL)
+
+
+def truncate(text: str) -> str:
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]}...TRUNCATED"

@@ -1,0 +1,1 @@
+"""Feedback as other chat pages send it: Open WebUI and LibreChat."""

@@ -1,0 +1,190 @@
+"""Chat completions in OpenAI's shape, whole or streamed, for every page that speaks it.
+
+    messages --the user's last--> predictor --> reply --> one answer, or chunks of it
+             --a task of the page--> answered without a prediction (page_tasks.py)
+
+The id of a completion is the prediction_id that feedback refers to; its system_fingerprint is the
+version that answered. The whole reply exists before the first chunk is sent, so every error has its
+status code. That is also why sse-starlette is not used: a stream of known chunks needs neither its
+pings nor its handling of shutdown, and would start a task group for each answer.
+"""
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from online.api.bodies import read_body_as
+from online.api.dependencies import RuntimeDep
+from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
+from online.api.responses import json_response, request_body, version_headers
+from online.errors import BadInput, NotFound
+from online.models import Answer, spec_of
+from online.schemas.chat import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
+from online.schemas.predict import PredictRequest
+from online.serving.feedback.feedback_slots import MAX_USER, clip_text
+from online.serving.model_runtime import ModelRuntime
+from online.serving.runtime import Runtime
+
+PATH = "/v1/chat/completions"
+ID_PREFIX = "chatcmpl-"
+NO_REPLY = "I don't know yet."
+MAX_MESSAGE_ID_CHARS = 128
+WORD = re.compile(r"\s*\S+\s*")
+
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"model": ChatError, "description": "The request is invalid; nothing was changed."},
+    404: {"model": ChatError, "description": "The model does not exist, or does not chat."},
+    413: {"model": ChatError, "description": "The request exceeds a limit; the message names the setting."},
+    503: {"model": ChatError, "description": "The store cannot be reached now; nothing was changed."},
+}
+router = APIRouter()
+
+
+@router.post(PATH, response_model=ChatAnswer, responses=ERROR_RESPONSES, openapi_extra=request_body(ChatRequest))
+async def complete(request: Request, runtime: RuntimeDep) -> Response:
+    """Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
+
+    The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
+    """
+    started = time.perf_counter()
+    parsed = await read_body_as(request, ChatRequest, runtime.settings)
+    model = find_ranker(runtime, parsed.model)
+    completion = await create_completion(request, model, parsed)
+    model.predictor.seconds.observe(time.perf_counter() - started)
+    if not parsed.stream:
+        return json_response(completion.whole(), headers=completion.headers)
+    with_usage = parsed.stream_options is not None and parsed.stream_options.include_usage
+    headers = {**completion.headers, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    events = encode_events(completion.chunks(with_usage))
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
+    """Raises NotFound for a model that does not exist, or does not chat."""
+    rankers = [each for each, model in runtime.models.items() if spec_of(model.spec.kind).has_repertoire]
+    if name not in rankers:
+        found = runtime.models.get(name)
+        reason = f"is a {found.spec.kind} and does not chat" if found else "does not exist"
+        raise NotFound(f"the model {name!r} {reason}; these models chat: {', '.join(rankers) or 'none'}")
+    return runtime.models[name]
+
+
+async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest) -> "Completion":
+    question = last_text(parsed.messages, "user")
+    if not question.strip():
+        raise BadInput("messages must have a text of the role 'user': the last of them is the question")
+    task = recognise_task(task_name(request, parsed), last_text(parsed.messages, "system"), question)
+    if task is not None:
+        return answer_task(model, task, question)
+    return await answer_question(request, model, parsed, question)
+
+
+def last_text(messages: list[ChatMessage], role: str) -> str:
+    """The last text of a role; "" where there is none."""
+    return next((message.text() for message in reversed(messages) if message.role == role), "")
+
+
+def task_name(request: Request, parsed: ChatRequest) -> str:
+    """The name that the page gives its task; "" for a question.
+
+    Other applications use metadata for their own purposes, so only the known names count there.
+    """
+    name = str((parsed.metadata or {}).get("task"))
+    return request.headers.get("x-task") or (name if name in TASK_NAMES else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One completion. feedback_url: None for a task."""
+
+    id: str
+    model: str
+    version: int
+    question: str
+    text: str
+    created: int
+    headers: dict[str, str]
+    feedback_url: str | None = None
+
+    def whole(self) -> dict[str, Any]:
+        choice = {"index": 0, "message": {"role": "assistant", "content": self.text}, "finish_reason": "stop"}
+        content = {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
+        return content | ({"feedback_url": self.feedback_url} if self.feedback_url else {})
+
+    def chunks(self, with_usage: bool) -> Iterator[dict[str, Any]]:
+        """The role, the words one by one, the end; then the usage, if requested."""
+        head = self._head("chat.completion.chunk")
+        head |= {"usage": None} if with_usage else {}
+        deltas = [{"role": "assistant", "content": ""}, *({"content": word} for word in WORD.findall(self.text)), {}]
+        for place, delta in enumerate(deltas):
+            reason = "stop" if place == len(deltas) - 1 else None
+            url = {"feedback_url": self.feedback_url} if self.feedback_url and not place else {}
+            yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **url}
+        if with_usage:
+            yield {**head, "choices": [], "usage": self._usage()}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        head = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return {**head, "system_fingerprint": str(self.version)}
+
+    def _usage(self) -> dict[str, int]:
+        prompt, completion = len(self.question.split()), len(self.text.split())
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+async def encode_events(chunks: Iterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield b"data: " + orjson.dumps(chunk) + b"\n\n"
+    yield b"data: [DONE]\n\n"
+
+
+def answer_task(model: ModelRuntime, task: Task, prompt: str) -> Completion:
+    """The answer to a task of the caller's page, without a prediction."""
+    served = model.live.current
+    headers = {**version_headers(served.version, served.learned_until), "X-Task": task.name}
+    id = f"{ID_PREFIX}task-{model.new_id()}"
+    return Completion(id, model.spec.name, served.version, prompt, task.answer(prompt), int(time.time()), headers)
+
+
+async def answer_question(request: Request, model: ModelRuntime, parsed: ChatRequest, question: str) -> Completion:
+    message_id = read_message_id(request)
+    prediction = PredictRequest(instances=[question], user=read_user(request, parsed))
+    predicted = await model.predictor.predict(prediction, ID_PREFIX)
+    id, served, text = predicted.ids[0], predicted.served, reply_text(predicted.answers[0])
+    if message_id is not None:
+        await model.predictor.record_message(message_id, id)
+    url = request.app.state.signed_urls.create(request, model.spec.name, [id])[0]
+    headers = {**version_headers(served.version, served.learned_until), "X-Feedback-Url": url}
+    return Completion(id, model.spec.name, served.version, question, text, int(time.time()), headers, url)
+
+
+def read_message_id(request: Request) -> str | None:
+    """The id of the answer in the caller's page; None where it sends none. Raises BadInput."""
+    id = request.headers.get("x-message-id", "").strip()
+    if len(id) > MAX_MESSAGE_ID_CHARS:
+        raise BadInput(f"X-Message-Id has {len(id)} characters; at most {MAX_MESSAGE_ID_CHARS} are accepted")
+    return id if id and "{{" not in id else None  # a page that does not know a variable sends its placeholder
+
+
+def read_user(request: Request, parsed: ChatRequest) -> str | None:
+    """The user that the body names, or the one that Open WebUI forwards."""
+    user = parsed.user.id if isinstance(parsed.user, ChatUser) else parsed.user
+    return user or clip_text(request.headers.get("x-openwebui-user-id"), MAX_USER)
+
+
+def reply_text(answer: Answer) -> str:
+    chosen = next((candidate.text for candidate in answer.candidates if candidate.id == answer.choice), None)
+    return NO_REPLY if answer.abstained or chosen is None else chosen
+
+
+def error_content(status: int, text: str, missing: bool) -> dict[str, Any]:
+    """An error as OpenAI's clients expect it. missing: the model does not exist."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    param, code = ("model", "model_not_found") if missing else (None, None)
+    return {"error": {"message": text, "type": kind, "param": param, "code": code}}

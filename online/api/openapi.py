@@ -1,0 +1,57 @@
+"""The OpenAPI document: the schemas of the bodies that handlers parse themselves, and the page that shows it."""
+
+from fastapi import FastAPI, Request
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.responses import HTMLResponse
+
+from online.schemas.chat import ChatRequest
+from online.schemas.feedback import FeedbackRequest, LinkedFeedback
+from online.schemas.integrations import OpenWebuiEvent, Score
+from online.schemas.jobs import BatchPredictRequest
+from online.schemas.predict import PredictRequest
+from online.schemas.replies import EditReply, NewReplyRequest
+from online.schemas.versions import EndQuarantine, FreezeRequest, LabelRequest, RollbackRequest
+
+PARSED_BODIES = (
+    PredictRequest,
+    BatchPredictRequest,
+    EditReply,
+    FeedbackRequest,
+    EndQuarantine,
+    FreezeRequest,
+    LabelRequest,
+    NewReplyRequest,
+    RollbackRequest,
+    ChatRequest,
+    LinkedFeedback,
+    OpenWebuiEvent,
+    Score,
+)
+
+
+def add_schemas(app: FastAPI) -> None:
+    """Add the schemas of `request_body` entries to the document: FastAPI does not see these bodies."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, object]:
+        document = generate()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        for model in PARSED_BODIES:
+            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(schema.pop("$defs", {}))
+            schemas[model.__name__] = schema
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+async def show_docs(request: Request) -> HTMLResponse:
+    """Swagger UI, with every file from this origin."""
+    root_path = request.scope.get("root_path", "")
+    return get_swagger_ui_html(
+        openapi_url=f"{root_path}/openapi.json",
+        title="online",
+        swagger_js_url=f"{root_path}/docs/swagger-ui-bundle.js",
+        swagger_css_url=f"{root_path}/docs/swagger-ui.css",
+        swagger_favicon_url=f"{root_path}/favicon.svg",
+    )

@@ -1,0 +1,1 @@
+"""The .proto files, and what `make protos` compiles from them."""

@@ -1,0 +1,49 @@
+"""Responses: JSON bodies, the headers that name a version, and their descriptions in the OpenAPI document."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from fastapi import Response
+from pydantic import BaseModel
+
+from online.schemas.fields import ErrorAnswer
+from online.serving.model_runtime import ModelRuntime
+from online.serving.predictor import PredictionResult
+
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorAnswer, "description": "The request is invalid; nothing was changed."},
+    404: {
+        "model": ErrorAnswer,
+        "description": "The model, prediction, feedback, reply, class or version does not exist.",
+    },
+    413: {"model": ErrorAnswer, "description": "The request exceeds a limit; the message names the setting."},
+    503: {"model": ErrorAnswer, "description": "The store cannot be reached now; nothing was changed."},
+}
+IDS_HEADER = "X-Prediction-Ids"
+MAX_IDS_IN_HEADER = 100  # clients accept about 8 KiB of headers; an answer with more ids has no such header
+
+
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status, headers=dict(headers or {}), media_type="application/json")
+
+
+def version_headers(version: int, learned_until: int) -> dict[str, str]:
+    return {"X-Model-Version": str(version), "X-Learned-Until": str(learned_until)}
+
+
+def live_headers(model: ModelRuntime) -> dict[str, str]:
+    """The headers that name the live version of a model."""
+    return version_headers(model.live.current.version, model.live.current.learned_until)
+
+
+def prediction_headers(predicted: PredictionResult) -> dict[str, str]:
+    """The version that answered and the prediction ids, for protocols whose body has no field for them."""
+    ids = {IDS_HEADER: ",".join(predicted.ids)} if 0 < len(predicted.ids) <= MAX_IDS_IN_HEADER else {}
+    return version_headers(predicted.served.version, predicted.served.learned_until) | ids
+
+
+def request_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI entry of a body that the handler parses itself."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -1,0 +1,80 @@
+"""The conversations of a user with a ranker.
+
+The header X-User names the user, as in the requests of the predictions.
+"""
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+from sqlalchemy import Connection
+
+from online.api.dependencies import ModelDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.schemas.conversations import ConversationAnswer, ConversationsAnswer, DeletedConversation
+from online.schemas.fields import Name
+from online.serving.feedback.feedback import describe_outcome
+from online.store import conversations as store
+from online.store.database.values import ERASED
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+UserHeader = Annotated[Name, Header(alias="X-User", description="The user whose conversations are meant.")]
+SearchWords = Annotated[
+    str, Query(max_length=200, description="Only conversations with these words in a question or a reply.")
+]
+
+
+@router.get("/v1/models/{model}/conversations", response_model=ConversationsAnswer)
+async def list_conversations(model: ModelDep, user: UserHeader, q: SearchWords = "") -> Response:
+    """The newest 100 conversations of a user."""
+    rows = await model.read(lambda connection: store.load_conversations(connection, model.spec.name, user, q.strip()))
+    summaries = [summarise(row, row["turns"]) for row in rows]
+    return json_response({"conversations": summaries}, headers=live_headers(model))
+
+
+@router.get("/v1/models/{model}/conversations/{id}", response_model=ConversationAnswer)
+async def get_conversation(model: ModelDep, id: str, user: UserHeader) -> Response:
+    """The turns of one conversation, with the feedback about each."""
+
+    def load(connection: Connection) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        row = store.load_conversation(connection, model.spec.name, user, id)
+        return row, store.load_turns(connection, model.spec.name, id)
+
+    row, turns = await model.read(load)
+    content = {**summarise(row, len(turns)), "said": [describe_turn(turn) for turn in turns]}
+    return json_response(content, headers=live_headers(model))
+
+
+@router.delete("/v1/models/{model}/conversations/{id}", response_model=DeletedConversation)
+async def delete_conversation(model: ModelDep, id: str, user: UserHeader) -> Response:
+    """Delete a conversation and its texts. What was learned from it stays; retract the feedback or erase the user for that."""
+    turns = await model.commit(lambda connection: store.delete_conversation(connection, model.spec.name, user, id))
+    return json_response({"id": id, "turns": turns}, headers=live_headers(model))
+
+
+def summarise(row: dict[str, Any], turns: int) -> dict[str, Any]:
+    return {**{name: row[name] for name in ("id", "title", "created_at", "updated_at")}, "turns": turns}
+
+
+def describe_turn(turn: dict[str, Any]) -> dict[str, Any]:
+    candidates = [{"id": id, "text": turn["texts"].get(id, id), "score": score} for id, score in turn["candidates"]]
+    reply = None if turn["choice"] is None else {"id": turn["choice"], "text": turn["texts"].get(turn["choice"], "")}
+    return {
+        "prediction_id": turn["id"],
+        "question": json.loads(turn["input"]),
+        "reply": reply,
+        "candidates": candidates,
+        "besides": json.loads(turn["exclude"]),
+        "model_version": str(turn["version"]),
+        "created_at": turn["created_at"],
+        "feedback": [describe_feedback(row) for row in turn["feedback"]],
+    }
+
+
+def describe_feedback(row: Any) -> dict[str, Any]:
+    """One feedback about a turn, and what became of it."""
+    outcome = describe_outcome(row)
+    item = {} if row.content == ERASED else json.loads(row.content)
+    fields = {name: item[name] for name in ("reward", "label", "correction", "reason", "comment") if name in item}
+    return {"id": row.id, "status": outcome.status, "version": outcome.version, **fields}

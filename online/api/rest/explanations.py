@@ -1,0 +1,64 @@
+"""The explanation of a reply: what its score consists of, and the rated questions nearby."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from online.api.dependencies import ModelDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.rest.replies import check_ranker
+from online.errors import NotFound
+from online.models.ensembles.challenger import served_member
+from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
+from online.models.ranker.ranker import Ranker
+from online.schemas.explanations import Explanation
+from online.store.log_rows import load_event_summaries
+from online.store.predictions import load_predictions
+
+MAX_SHOWN = 5  # replies and neighbors
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+@router.get("/v1/models/{model}/predictions/{id}/why", response_model=Explanation)
+async def explain_prediction(model: ModelDep, id: str) -> Response:
+    """Explain why a question gets its reply, by what the live version has learned."""
+    check_ranker(model)
+    name = model.spec.name
+    predictions = await model.read(lambda connection: load_predictions(connection, name, [id]))
+    if id not in predictions:
+        raise NotFound(f"{name} has no prediction {id!r}")
+    prediction, served = predictions[id], model.live.current
+    ranker = served_member(served.model)
+    assert isinstance(ranker, Ranker), "check_ranker has passed"
+    explanation = ranker.explain(prediction.features, prediction.choice, MAX_SHOWN)
+    offsets = [each.offset for each in explanation.neighbors]
+    summaries = await model.read(lambda connection: load_event_summaries(connection, name, offsets))
+    texts = {reply.id: reply.text for reply in ranker.replies}
+    content = {
+        "model_version": str(served.version),
+        "answered_by": str(prediction.version),
+        "settled": explanation.settled,
+        "grounds": [describe_score(each) for each in explanation.breakdowns],
+        "witnesses": [describe_neighbor(each, summaries.get(each.offset, {}), texts) for each in explanation.neighbors],
+    }
+    return json_response(content, headers=live_headers(model))
+
+
+def describe_score(each: ScoreBreakdown) -> dict[str, Any]:
+    terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.standing}
+    return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
+
+
+def describe_neighbor(each: Neighbor, summary: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """summary: of the event that the neighbor comes from; empty for an example question."""
+    return {
+        "question": summary.get("question"),
+        "reply": {"id": each.reply, "text": texts.get(each.reply, "")},
+        "likeness": each.likeness,
+        "reward": each.reward,
+        "said": summary.get("said", "example"),
+        "feedback_id": summary.get("feedback_id"),
+        "offset": each.offset,
+    }

@@ -1,0 +1,117 @@
+"""Feedback by a signed URL, for its holder.
+
+GET     a small page with a form; it changes nothing, so a link preview has no effect
+POST    the form or JSON: rate the prediction; a second request replaces the first
+DELETE  retract the rating
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qs
+
+import jinja2
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import HTMLResponse
+from pydantic import ValidationError
+
+from online.api.bodies import invalid_body, read_json
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.errors import NotFound
+from online.models import spec_of
+from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
+from online.schemas.fields import Name
+from online.serving.model_runtime import ModelRuntime
+from online.store.predictions import PredictionRow, load_predictions
+
+FORM = "application/x-www-form-urlencoded"
+# links are passed on in mails and chats: the page must not be cached, framed, indexed, or named to other sites
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Robots-Tag": "noindex",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
+}
+FORBIDDEN: dict[int | str, dict[str, Any]] = {
+    403: {**ERROR_RESPONSES[400], "description": "The signature is not valid."}
+}
+router = APIRouter(responses=ERROR_RESPONSES | FORBIDDEN)
+
+
+async def get_signed_prediction(
+    request: Request, model: ModelDep, prediction_id: Annotated[Name, Query()], signature: Annotated[str, Query()]
+) -> PredictionRow:
+    """Raises Forbidden, or NotFound for a prediction that was deleted."""
+    request.app.state.signed_urls.check(model.spec.name, prediction_id, signature)
+    predictions = await model.read(lambda connection: load_predictions(connection, model.spec.name, [prediction_id]))
+    if prediction_id not in predictions:
+        raise NotFound(f"{model.spec.name} has no prediction {prediction_id!r}")
+    row: PredictionRow = predictions[prediction_id]
+    return row
+
+
+SignedPrediction = Annotated[PredictionRow, Depends(get_signed_prediction)]
+
+
+@router.get("/v1/models/{model}/feedback", response_class=HTMLResponse)
+async def show_form(model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
+    """A page on which the holder of the URL can rate the prediction. It changes nothing."""
+    item = await runtime.feedback_slots.load(model.feedback, slot_key(prediction))
+    return render_form(model, prediction, item)
+
+
+@router.post(
+    "/v1/models/{model}/feedback", status_code=202, response_model=Receipt, openapi_extra=request_body(LinkedFeedback)
+)
+async def rate(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
+    """Rate the prediction, in JSON or with the form of the page. It replaces an earlier rating by the same URL."""
+    body = await read_json(request, runtime.settings)
+    slots, key = runtime.feedback_slots, slot_key(prediction)
+    # curl sends JSON with the content type of a form
+    if body.lstrip()[:1] == b"{" or not request.headers.get("content-type", "").startswith(FORM):
+        receipt = await slots.hold(model.feedback, key, parse_item(prediction, body))
+        assert receipt is not None, "an item has a receipt"
+        return json_response(receipt.model_dump(), 202, live_headers(model))
+    fields = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
+    item = None if "take_back" in fields else parse_item(prediction, fields)
+    await slots.hold(model.feedback, key, item)
+    return render_form(model, prediction, item)
+
+
+@router.delete("/v1/models/{model}/feedback", status_code=202, response_model=Receipt)
+async def retract(model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
+    """Retract the rating that was given by this URL."""
+    receipt = await runtime.feedback_slots.hold(model.feedback, slot_key(prediction), None)
+    if receipt is None:
+        raise NotFound("no feedback was given by this URL, so there is nothing to retract")
+    return json_response(receipt.model_dump(), 202, live_headers(model))
+
+
+def slot_key(prediction: PredictionRow) -> str:
+    return f"link-{prediction.id}"
+
+
+def parse_item(prediction: PredictionRow, given: bytes | dict[str, str]) -> FeedbackItem:
+    """The feedback, on behalf of the user of the prediction.
+
+    given: JSON, or the fields of a form. Raises BadInput.
+    """
+    try:
+        parsed = (
+            LinkedFeedback.model_validate_json(given)
+            if isinstance(given, bytes)
+            else LinkedFeedback.model_validate({name: value for name, value in given.items() if value.strip()})
+        )
+        return FeedbackItem(prediction_id=prediction.id, user=prediction.user, **parsed.model_dump())
+    except ValidationError as error:
+        raise invalid_body(error, LinkedFeedback) from None
+
+
+def render_form(model: ModelRuntime, prediction: PredictionRow, item: FeedbackItem | None) -> Response:
+    page = load_template().render(task=spec_of(model.spec.kind).task, abstained=prediction.choice is None, item=item)
+    return HTMLResponse(page, headers={**HEADERS, **live_headers(model)})
+
+
+def load_template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(Path(__file__).with_name("feedback.html").read_text())

@@ -1,0 +1,75 @@
+"""Liveness, readiness and metrics."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response
+from online.errors import Unavailable
+from online.serving.model_runtime import ModelReadiness, ModelRuntime
+from online.serving.runtime import Runtime
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+@router.get("/healthz")
+async def get_liveness() -> Response:
+    """The process answers."""
+    return json_response({"live": True})
+
+
+@router.get("/readyz")
+async def get_readiness(runtime: RuntimeDep) -> Response:
+    """503 with the reasons before the first learning, and while a model cannot predict or record predictions.
+
+    The learner may be down: predictions go on, and its state is shown here.
+    """
+    checks = await runtime.readiness()
+    models = {name: describe_health(runtime.models[name], check) for name, check in checks.items()}
+    damaged = {
+        name: {str(version): reason for version, reason in model.live.damaged.items()}
+        for name, model in runtime.models.items()
+        if model.live.damaged
+    }
+    ready = not runtime.stopping and all(model["ready"] for model in models.values())
+    learner = runtime.learner().model_dump(exclude_none=True)
+    content: dict[str, object] = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    if runtime.workers.others:
+        content["workers"] = [worker.describe() for worker in runtime.workers.others]
+    return json_response(content, 200 if ready else 503)
+
+
+def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, object]:
+    """reason: why the model is not ready. store: the error of the store."""
+    served = model.live.current
+    health: dict[str, object] = {
+        "ready": check.is_ready,
+        "version": str(served.version),
+        "learned_until": served.learned_until,
+        "head": check.head,
+    }
+    if check.reason is not None:
+        health["reason"] = check.reason
+    return health if check.store_error is None else {**health, "store": check.store_error}
+
+
+@router.get("/metrics", include_in_schema=False)
+async def get_metrics(runtime: RuntimeDep) -> Response:
+    """Metrics in Prometheus' text format."""
+    lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
+    return Response(runtime.metrics.text(lags), media_type=CONTENT_TYPE_LATEST)
+
+
+def measure_lags(runtime: Runtime) -> Iterator[tuple[int, str, int]]:
+    """(worker, model, events it has not learned yet), without the models whose store does not answer."""
+    learned = [(0, name, model.live.current.learned_until) for name, model in runtime.models.items()]
+    for name, model in runtime.models.items():
+        with suppress(Unavailable):
+            head = model.stream.head()
+            for worker, of, until in (*learned, *runtime.workers.learned_offsets()):
+                if of == name:
+                    yield worker, name, max(0, head - until)

@@ -1,0 +1,89 @@
+"""The list of models, and the status of one of them."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.rest.shared_routes import DialectDep, StatusModelDep
+from online.models import input_options, spec_of
+from online.schemas.models import ModelsAnswer
+from online.serving.model_runtime import ModelRuntime
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+MinOffset = Annotated[
+    int | None, Query(ge=0, description="Answer when a version that has learned this offset is live.")
+]
+TimeoutMs = Annotated[int, Query(ge=0, le=60_000, description="How long `min_offset` may wait, in ms.")]
+
+
+@router.get("/v1/models", response_model=ModelsAnswer)
+async def list_models(runtime: RuntimeDep) -> Response:
+    """List every model, in a shape that the clients of OpenAI and KServe can read too."""
+    data = [_model_card(model) for model in runtime.models.values()]
+    return json_response({"object": "list", "data": data, "models": list(runtime.models)})
+
+
+def _model_card(model: ModelRuntime) -> dict[str, Any]:
+    spec = model.spec
+    return {
+        "id": spec.name,
+        "object": "model",
+        "created": _created_s(model),
+        "owned_by": "online",
+        "kind": spec.kind,
+        "task": spec_of(spec.kind).task,
+        **input_options(spec.kind, spec.options),
+    }
+
+
+def _created_s(model: ModelRuntime) -> int:
+    """When the live version was created, in s since 1970; 0 before there is one."""
+    loaded = model.live.current.loaded
+    return 0 if loaded is None else int(datetime.fromisoformat(loaded.manifest.created_at).timestamp())
+
+
+@router.get("/v1/models/{model}")
+async def get_status(
+    model: StatusModelDep, dialect: DialectDep, min_offset: MinOffset = None, timeout_ms: TimeoutMs = 2_000
+) -> Response:
+    """The status of a model and of its versions, the live version first.
+
+    It includes what the clients of TensorFlow Serving, KServe and OpenAI expect; for a model of texts also its tuned encoder and
+    the result of the last attempt to tune one. `freshness_ms` is the time from feedback to the version that has learned it,
+    for the newest feedback since the server started.
+    """
+    if min_offset is not None:
+        await model.live.wait_until(min_offset, timeout_ms / 1000)
+    head = await asyncio.to_thread(model.stream.head)
+    tuning = await model.read(model.read_encoder_status) if model.transactions.encoder_is_tunable else {}
+    served = model.live.current  # no await from here on, so that every field is about this version
+    content = {
+        "model_version_status": dialect.version_statuses(model.live),
+        "name": model.spec.name,
+        "ready": model.unready_reason is None,
+        "id": model.spec.name,
+        "object": "model",
+        "owned_by": "online",
+        "kind": model.spec.kind,
+        "created": _created_s(model),
+        "learned_until": served.learned_until,
+        "head": max(head, served.learned_until),
+        "weights_sha256": served.weights_sha256,
+        "freshness_ms": _quantiles(model.freshness_ms),
+        **tuning,
+    }
+    return json_response(content, headers=live_headers(model))
+
+
+def _quantiles(values: Sequence[float]) -> dict[str, float | None]:
+    """The last value, the median and the 95th percentile."""
+    ordered = sorted(values)
+    shares = {"p50": 0.5, "p95": 0.95}
+    found = {name: ordered[round(share * (len(ordered) - 1))] if ordered else None for name, share in shares.items()}
+    return {"last": values[-1] if values else None, **found}

@@ -1,0 +1,106 @@
+"""Monitoring of one model: drift alarms, the prequential curve, refused feedback and live events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.prequential import MAX_SEGMENTS
+from online.schemas.events import Event
+from online.schemas.monitoring import CurveAnswer, DriftAnswer, RefusedAnswer
+from online.serving.model_runtime import ModelRuntime
+from online.serving.monitoring.curve import Counts, per_minute
+from online.serving.runtime import Runtime
+from online.store.drift_alarms import load_drift_alarms
+from online.store.refusals import load_newest_refusals
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+KEEP_ALIVE_S = 15.0
+MAX_ALARMS = 200
+MAX_REFUSALS = 100
+
+
+@router.get("/v1/models/{model}/drift", response_model=DriftAnswer)
+async def list_drift(model: ModelDep) -> Response:
+    """The newest alarms of the drift detectors, newest first."""
+    rows = await model.read(lambda connection: load_drift_alarms(connection, model.spec.name, MAX_ALARMS))
+    return json_response({"drift": [row.model_dump(exclude={"model"}) for row in rows]}, headers=live_headers(model))
+
+
+@router.get("/v1/models/{model}/curve", response_model=CurveAnswer)
+async def get_curve(
+    model: ModelDep,
+    points: Annotated[int, Query(ge=8, le=MAX_SEGMENTS, description="The largest number of points.")] = 256,
+) -> Response:
+    """The prequential curve. While a long log is being counted, it ends at `counted_until`; the event `counted` follows."""
+    head = await asyncio.to_thread(model.stream.head)
+    curve = await model.curve.summarize(lambda counts: describe_curve(counts, points))
+    return json_response({**curve, "head": max(head, curve["counted_until"])}, headers=live_headers(model))
+
+
+def describe_curve(counts: Counts, points: int) -> dict[str, object]:
+    return {
+        "measure": "error" if counts.numbers else "right",
+        "counted_until": counts.until,
+        "rated": counts.served.judged,
+        "right": counts.served.right,
+        "feedback": counts.feedback,
+        "feedback_per_minute": per_minute(counts.times, datetime.now(UTC)),
+        "tallies": {name: asdict(tally) for name, tally in counts.tallies.items()},
+        "points": [asdict(stretch) for stretch in counts.curve.segments(points)],
+    }
+
+
+@router.get("/v1/models/{model}/refused", response_model=RefusedAnswer)
+async def list_refused(model: ModelDep) -> Response:
+    """The newest feedback that could not be learned, with the reasons, newest first."""
+    name, recipe = model.spec.name, model.live.encoder_config.recipe
+    rows = await model.read(lambda connection: load_newest_refusals(connection, name, recipe, MAX_REFUSALS))
+    return json_response({"refused": [describe_refusal(row) for row in rows]}, headers=live_headers(model))
+
+
+def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
+    event = Event.parse(row["body"], b"")
+    fields = {name: row[name] for name in ("offset", "id", "reason", "created_at")}
+    return {**fields, "kind": event.kind, "label": event.label}
+
+
+@router.get("/v1/models/{model}/events")
+async def stream_events(model: ModelDep, runtime: RuntimeDep) -> StreamingResponse:
+    """Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_headers(model)}
+    return StreamingResponse(follow_events(model, runtime), media_type="text/event-stream", headers=headers)
+
+
+async def follow_events(model: ModelRuntime, runtime: Runtime) -> AsyncIterator[bytes]:
+    """The events of a model until the feed closes, which the server does before it drains connections.
+
+    sse-starlette is not used: it learns of a shutdown from uvicorn's signal handler, which it
+    patches. Here the feed itself ends the streams, however the server is stopped.
+    """
+    queue = model.feed.subscribe()
+    try:
+        yield encode_event("status", model.describe(runtime.learner()))
+        while not runtime.stopping:
+            try:
+                event = await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if event is None:
+                return
+            yield encode_event(*event)
+    finally:
+        model.feed.unsubscribe(queue)
+
+
+def encode_event(name: str, data: dict[str, object]) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"

@@ -1,0 +1,113 @@
+"""POST /v1/models/{model}:predict: predictions in the native shape, by the live version, a version or a label.
+
+A body with `instances` alone is native: PredictRequest in, PredictAnswer out. A body in the shape of the other protocol on this
+route is answered in that shape (shared_routes.py). Bodies are parsed as JSON whatever their content type says.
+"""
+
+import time
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from online.api.bodies import invalid_body, parse_rows, read_json
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, request_body, version_headers
+from online.api.rest.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
+from online.schemas.predict import PredictAnswer, PredictRequest
+from online.serving.answers import render_answer
+from online.serving.model_runtime import ModelRuntime
+from online.serving.runtime import Runtime
+from online.serving.versions import VersionSelector
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+@router.post("/v1/models/{model}:predict", response_model=PredictAnswer, openapi_extra=request_body(PredictRequest))
+async def predict(
+    request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep, dialect: DialectDep
+) -> Response:
+    """Predict for each instance. Every prediction is recorded and accepts feedback.
+
+    A body with `inputs` or `signature_name` is answered as TensorFlow Serving answers it.
+    """
+    started = time.perf_counter()
+    body = await read_json(request, runtime.settings)
+    parsed = parse_request(model, body, dialect)
+    with dialect.version_errors():
+        if isinstance(parsed, PredictRequest):
+            response = await predict_natively(request, model, runtime, selector, parsed)
+        else:
+            response = await dialect.predict(model, selector, parsed)
+    model.predictor.seconds.observe(time.perf_counter() - started)
+    return response
+
+
+@router.post(
+    "/v1/models/{model}/versions/{version}:predict",
+    response_model=PredictAnswer,
+    openapi_extra=request_body(PredictRequest),
+)
+async def predict_by_version(
+    request: Request,
+    model: PredictModelDep,
+    runtime: RuntimeDep,
+    selector: SelectorDep,
+    dialect: DialectDep,
+    version: str,
+) -> Response:
+    """Predict with this version. The live version, the previous one and every labelled version are available."""
+    return await predict(request, model, runtime, selector, dialect)
+
+
+@router.post(
+    "/v1/models/{model}/labels/{label}:predict",
+    response_model=PredictAnswer,
+    openapi_extra=request_body(PredictRequest),
+)
+async def predict_by_label(
+    request: Request,
+    model: PredictModelDep,
+    runtime: RuntimeDep,
+    selector: SelectorDep,
+    dialect: DialectDep,
+    label: str,
+) -> Response:
+    """Predict with the version that has this version label: `latest`, `previous`, or one that was set."""
+    return await predict(request, model, runtime, selector, dialect)
+
+
+def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect) -> PredictRequest | Document:
+    """The native request in a body, or the document of one in the other protocol's shape. Raises BadInput.
+
+    The two fast parsers come first. They accept valid native bodies only; errors are found by the slow way.
+    """
+    takes_vectors = model.spec.options.get("input") == "vector"
+    if takes_vectors and (request := parse_rows(body)) is not None:
+        return request
+    if not any(field in body for field in dialect.fields):
+        try:
+            return PredictRequest.model_validate_json(body)
+        except ValidationError:
+            pass  # the dialect's parser accepts more, such as NaN
+    document, is_native = dialect.parse(body)
+    if not is_native:
+        return document
+    try:
+        return PredictRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, PredictRequest) from None
+
+
+async def predict_natively(
+    request: Request, model: ModelRuntime, runtime: Runtime, selector: VersionSelector, parsed: PredictRequest
+) -> Response:
+    predicted = await model.predictor.predict(parsed, selector=selector)
+    served = predicted.served
+    content = {
+        "predictions": [render_answer(model.spec.kind, each) for each in predicted.answers],
+        "prediction_ids": predicted.ids,
+        "feedback_urls": request.app.state.signed_urls.create(request, model.spec.name, predicted.ids),
+        "model_version": str(served.version),
+        "learned_until": served.learned_until,
+    }
+    return json_response(content, headers=version_headers(served.version, served.learned_until))

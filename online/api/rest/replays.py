@@ -1,0 +1,130 @@
+"""Replays of uploaded logs: upload one, follow it, read its report."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse
+from starlette.requests import ClientDisconnect
+
+from online.api.auth import AdminOnly
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.rest.reports import HEADERS, NOT_READY, waiting_response
+from online.errors import BadInput, NotFound
+from online.models import KINDS
+from online.schemas.fields import Name
+from online.schemas.reports import DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
+from online.serving.jobs.replay_jobs import make_file_name
+from online.serving.jobs.report_jobs import ReportProgress
+from online.store import now
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+RETRY_AFTER_S = "1"
+FILE_BODY = {
+    "requestBody": {"required": True, "content": {"application/octet-stream": {"schema": {"format": "binary"}}}}
+}
+
+ModelKinds = Annotated[
+    list[Annotated[str, Query(max_length=500)]],
+    Query(
+        alias="model",
+        max_length=8,
+        description="KIND or KIND:NAME=VALUE,... of each model to replay on. Default: the kinds that fit the log.",
+    ),
+]
+LabelColumn = Annotated[str, Query(max_length=200, description="The column of the label, in a CSV or Parquet file.")]
+MaxBadRatio = Annotated[float, Query(ge=0, le=1, description="The largest share of unusable lines that is accepted.")]
+Format = Literal["", "jsonl", "csv", "parquet", "vw", "dsjson"]
+
+
+@router.post("/v1/replays", status_code=202, response_model=ReplayStatus, openapi_extra=FILE_BODY)
+async def upload_log(
+    request: Request,
+    runtime: RuntimeDep,
+    _: AdminOnly,
+    name: Name,
+    models: ModelKinds = [],  # noqa: B006 (FastAPI creates a new one for each request)
+    label: LabelColumn = "",
+    format: Format = "",
+    max_bad_ratio: MaxBadRatio = 0.0,
+) -> Response:
+    """Upload a log as the body and replay it. It may have any format that `online replay` reads.
+
+    name: the file name; its endings tell the compression and the format.
+    """
+    check_upload(name, models, label, format)
+    announced = request.headers.get("content-length", "0")
+    replay = ReplayRequest(
+        name=name,
+        file=make_file_name(name),
+        models=models,
+        label=label,
+        format=format,
+        max_bad_ratio=max_bad_ratio,
+        size_bytes=0,
+        created_at=now(),
+    )
+    chunks = read_chunks(request)
+    id = await runtime.replays.submit(replay, chunks, int(announced) if announced.isdigit() else 0)
+    headers = {"Location": f"/v1/replays/{id}", "Retry-After": RETRY_AFTER_S}
+    return json_response(runtime.replays.load(id).model_dump(), 202, headers)
+
+
+def check_upload(name: str, models: list[str], label: str, format: str) -> None:
+    """Raises BadInput for an unknown kind, and for a table without its label column."""
+    if unknown := [each for each in models if each.partition(":")[0] not in KINDS]:
+        raise BadInput(f"unknown model kind {unknown[0][:40]!r}; use one of {', '.join(KINDS)}")
+    is_table = bool({".csv", ".parquet"} & set(Path(make_file_name(name)).suffixes)) or format in ("csv", "parquet")
+    if is_table and not label:
+        raise BadInput(f"{name} is a table: name the column of its label with the parameter `label`")
+
+
+async def read_chunks(request: Request) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in request.stream():
+            yield chunk
+    except ClientDisconnect:
+        raise BadInput("the upload ended early; nothing of it was kept") from None
+
+
+@router.get("/v1/replays", response_model=ReplaysAnswer)
+async def list_replays(runtime: RuntimeDep) -> Response:
+    """The newest replays, newest first, and the limits of an upload."""
+    replays = await asyncio.to_thread(runtime.replays.list_replays)
+    limits = {"kinds": list(KINDS), "max_bytes": runtime.settings.max_log_bytes}
+    return json_response({"replays": [each.model_dump() for each in replays], **limits})
+
+
+@router.get("/v1/replays/{id}", response_model=ReplayStatus)
+async def get_replay(runtime: RuntimeDep, id: str) -> Response:
+    """The progress of a replay, or its result."""
+    replay = await asyncio.to_thread(runtime.replays.load, id)
+    headers = {"Retry-After": RETRY_AFTER_S} if replay.progress is not None else None
+    return json_response(replay.model_dump(), headers=headers)
+
+
+@router.get("/v1/replays/{id}/report", response_class=HTMLResponse, responses=NOT_READY)
+async def show_replay_report(runtime: RuntimeDep, id: str) -> Response:
+    """The report of a replay; 202 and a page that waits until it is ready."""
+    replay = await asyncio.to_thread(runtime.replays.load, id)
+    if replay.error is not None:
+        raise NotFound(f"{replay.name} could not be replayed: {replay.error}")
+    if replay.progress is not None:
+        return waiting_response(
+            f"The replay of {replay.name}", ReportProgress(replay.progress.what, replay.progress.percent)
+        )
+    try:
+        return HTMLResponse(await asyncio.to_thread(runtime.replays.page(id).read_bytes), headers=HEADERS)
+    except FileNotFoundError:
+        raise NotFound(f"{replay.name} was deleted during the request") from None
+
+
+@router.delete("/v1/replays/{id}", response_model=DeletedReplay)
+async def delete_replay(runtime: RuntimeDep, id: str, _: AdminOnly) -> Response:
+    """Stop a replay if it waits or runs, and delete it with its report."""
+    await runtime.replays.delete(id)
+    return json_response({"id": id})

@@ -1,0 +1,226 @@
+"""The repertoire of a ranker: its replies and their example questions, files of them, and unanswered questions."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy import Connection
+
+from online.api.bodies import read_body, read_body_as
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.errors import BadInput, NotFound, TooLarge
+from online.models import spec_of
+from online.prequential import Hits
+from online.schemas.events import Event, is_positive
+from online.schemas.feedback import Receipt
+from online.schemas.replies import (
+    EditReply,
+    ImportAnswer,
+    NewReplyRequest,
+    RepliesAnswer,
+    ReplyDetails,
+    ReplyLine,
+    ReplyState,
+    UnansweredAnswer,
+)
+from online.serving.model_runtime import ModelRuntime
+from online.serving.repertoire.importing import Format, PlannedLine, parse_file, write_file
+from online.serving.repertoire.unanswered import Cluster, cluster_questions, collect_questions, select_unanswered
+from online.store.predictions import load_unanswered
+from online.store.replies import ReplyRow, find_reply, fold_text, load_examples, load_feedback_about, load_replies
+
+MAX_FEEDBACK = 50  # of one reply, the newest
+MAX_PREDICTIONS = 20_000  # the newest, which are searched for unanswered ones
+FILE_BODY = {"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}}
+FILE_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv"}
+SearchWords = Annotated[
+    str, Query(max_length=200, description="Only replies with these words in their text or in one example question.")
+]
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+@router.get("/v1/models/{model}/replies", response_model=RepliesAnswer)
+async def list_replies(model: ModelDep, q: SearchWords = "") -> Response:
+    """Every reply, including retired ones, in the order in which they were added, with how often it was right."""
+    check_ranker(model)
+    rows, questions = await load_repertoire(model)
+    hits = await model.curve.summarize(lambda counts: dict(counts.choices))
+    words = fold_text(q).split()
+    replies = [
+        {**describe_reply(row), "examples": len(questions[row.id]), **describe_hits(hits.get(row.id) or Hits())}
+        for row in rows
+        if contains_words(words, [row.text, *questions[row.id]])
+    ]
+    return json_response({"replies": replies}, headers=live_headers(model))
+
+
+async def load_repertoire(model: ModelRuntime) -> tuple[list[ReplyRow], dict[str, list[str]]]:
+    """All replies, and the example questions of each by its id."""
+    name = model.spec.name
+    rows, examples = await model.read(
+        lambda connection: (load_replies(connection, name), load_examples(connection, name))
+    )
+    questions: dict[str, list[str]] = {row.id: [] for row in rows}
+    for id, _, text in examples:
+        questions.setdefault(id, []).append(text)
+    return rows, questions
+
+
+def contains_words(words: Sequence[str], texts: Sequence[str]) -> bool:
+    """Whether one of the texts contains all words."""
+    return not words or any(all(word in text for word in words) for text in map(fold_text, texts))
+
+
+def describe_hits(hits: Hits) -> dict[str, int]:
+    return {"rated": hits.judged, "right": hits.right}
+
+
+@router.post(
+    "/v1/models/{model}/replies",
+    status_code=202,
+    response_model=ReplyState,
+    openapi_extra=request_body(NewReplyRequest),
+)
+async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
+    """Add a reply with example questions, or restore a retired one. Versions that have learned its offset may give it."""
+    check_ranker(model)
+    reply = await read_body_as(request, NewReplyRequest, runtime.settings)
+    check_text(reply.text, runtime.settings.max_text_chars)
+    row = (await model.repertoire.add([reply]))[0]
+    return json_response(describe_reply(row), 202, live_headers(model))
+
+
+@router.get("/v1/models/{model}/replies/{id}", response_model=ReplyDetails)
+async def get_reply(model: ModelDep, id: str) -> Response:
+    """One reply, its example questions, and the newest feedback about it."""
+    check_ranker(model)
+    name = model.spec.name
+
+    def load(connection: Connection) -> dict[str, object]:
+        row = find_reply(connection, name, id)
+        if row is None:
+            raise NotFound(f"{name} has no reply {id!r}")
+        examples = [{"offset": offset, "text": text} for _, offset, text in load_examples(connection, name, id)]
+        feedback = [describe_feedback(each) for each in load_feedback_about(connection, name, id, MAX_FEEDBACK)]
+        return {**describe_reply(row), "examples": examples, "taught": [each for each in feedback if each["question"]]}
+
+    return json_response(await model.read(load), headers=live_headers(model))
+
+
+def describe_feedback(row: dict[str, Any]) -> dict[str, object]:
+    event = Event.parse(row["body"], b"")
+    input = None if row["question"] is None else json.loads(row["question"])
+    right = event.kind in ("label", "correction") or is_positive(event.reward)
+    question = input.get("text") if isinstance(input, dict) else input
+    return {"question": question, "feedback_id": row["id"], "offset": row["offset"], "right": right}
+
+
+@router.put(
+    "/v1/models/{model}/replies/{id}", status_code=202, response_model=ReplyState, openapi_extra=request_body(EditReply)
+)
+async def edit_reply(request: Request, model: ModelDep, runtime: RuntimeDep, id: str) -> Response:
+    """Change the text of a reply, add example questions, retire or restore it. Versions that have learned its offset follow."""
+    check_ranker(model)
+    changes = await read_body_as(request, EditReply, runtime.settings)
+    for text in [*([] if changes.text is None else [changes.text]), *changes.examples]:
+        check_text(text, runtime.settings.max_text_chars)
+    return json_response(describe_reply(await model.repertoire.edit(id, changes)), 202, live_headers(model))
+
+
+@router.delete("/v1/models/{model}/replies/{id}", status_code=202, response_model=Receipt)
+async def retire_reply(model: ModelDep, id: str) -> Response:
+    """Stop giving a reply. What was learned about it is kept until it is restored."""
+    check_ranker(model)
+    offset = await model.repertoire.retire(id)
+    return json_response({"id": id, "offset": offset, "status": "accepted"}, 202, live_headers(model))
+
+
+@router.delete("/v1/models/{model}/replies/{id}/examples/{offset}", status_code=202, response_model=Receipt)
+async def delete_example(model: ModelDep, id: str, offset: int) -> Response:
+    """Delete an example question. It is un-learned exactly."""
+    check_ranker(model)
+    retracted_at = await model.repertoire.retract_example(id, offset)
+    return json_response({"id": id, "offset": retracted_at, "status": "retracted"}, 202, live_headers(model))
+
+
+@router.get("/v1/models/{model}/replies:export", response_class=Response)
+async def export_replies(model: ModelDep, format: Format = "jsonl") -> Response:
+    """All replies with their example questions, as a file that can be imported again."""
+    check_ranker(model)
+    rows, questions = await load_repertoire(model)
+    lines = [ReplyLine(id=row.id, text=row.text, examples=questions[row.id], active=row.active) for row in rows]
+    name = f"{model.spec.name}-replies.{format}"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', **live_headers(model)}
+    return Response(write_file(lines, format), headers=headers, media_type=FILE_TYPES[format])
+
+
+@router.post("/v1/models/{model}/replies:import", response_model=ImportAnswer, openapi_extra=FILE_BODY)
+async def import_replies(
+    request: Request,
+    model: ModelDep,
+    runtime: RuntimeDep,
+    format: Format = "jsonl",
+    dry_run: bool = False,
+    skip_bad: bool = False,
+) -> Response:
+    """Import a file of replies in one transaction. If a line is invalid nothing is changed, unless `skip_bad` is set.
+
+    dry_run: change nothing, and answer what each line would do.
+    """
+    check_ranker(model)
+    lines = parse_file(await read_body(request, runtime.settings), format)
+    repertoire = model.repertoire
+    if dry_run:
+        planned, offset = await repertoire.plan(lines), None
+    else:
+        planned, offset = await repertoire.import_lines(lines, skip_bad)
+    bad = sum(bool(each.error) for each in planned)
+    content = {"lines": [describe_line(each) for each in planned], "bad": bad, "offset": offset}
+    return json_response(content, headers=live_headers(model))
+
+
+def describe_line(planned: PlannedLine) -> dict[str, object]:
+    fields = {"line": planned.number, "id": planned.id, "text": planned.text, "does": planned.does, "was": planned.was}
+    return {**fields, "examples": len(planned.change.examples) if planned.change else 0, "error": planned.error or None}
+
+
+@router.get("/v1/models/{model}/unanswered", response_model=UnansweredAnswer)
+async def list_unanswered(model: ModelDep) -> Response:
+    """Recent questions that still get no reply, grouped by meaning.
+
+    A correction of the predictions of a group answers all its questions.
+    """
+    check_ranker(model)
+    name, served = model.spec.name, model.live.current
+    rows = await model.read(lambda connection: load_unanswered(connection, name, MAX_PREDICTIONS))
+    clusters = await asyncio.to_thread(
+        lambda: cluster_questions(select_unanswered(collect_questions(rows), served.model))
+    )
+    return json_response({"clusters": [describe_cluster(each) for each in clusters]}, headers=live_headers(model))
+
+
+def describe_cluster(cluster: Cluster) -> dict[str, object]:
+    questions = [
+        {"text": each.text, "predictions": each.predictions, "asked_at": each.asked_at} for each in cluster.questions
+    ]
+    return {"asked": cluster.count, "questions": questions}
+
+
+def check_ranker(model: ModelRuntime) -> None:
+    if not spec_of(model.spec.kind).has_repertoire:
+        raise BadInput(f"{model.spec.name} is a {model.spec.kind}; only a ranker has replies")
+
+
+def check_text(text: str, most_chars: int) -> None:
+    if not text.strip():
+        raise BadInput("the text of a reply or of an example question is empty")
+    if len(text) > most_chars:
+        raise TooLarge(f"the reply has {len(text)} characters; at most {most_chars} (max_text_chars)")
+
+
+def describe_reply(row: ReplyRow) -> dict[str, object]:
+    return {"id": row.id, "text": row.text, "active": row.active, "offset": row.offset}

@@ -1,0 +1,168 @@
+"""Versions of a model: list, label and roll them back, freeze learning, and end a quarantine.
+
+Every change is a rename in the folder of the snapshots. All servers of the model follow it, this one before it answers. Only
+dropping a quarantine writes to the log: it appends retractions.
+"""
+
+import asyncio
+from dataclasses import asdict
+
+from fastapi import APIRouter, Request, Response
+
+from online.api.auth import AdminOnly
+from online.api.bodies import read_body_as
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
+from online.api.versions import version_state
+from online.errors import Conflict
+from online.schemas.versions import (
+    EndQuarantine,
+    FreezeRequest,
+    FreezeState,
+    LabelRequest,
+    QuarantineDetails,
+    QuarantinesAnswer,
+    RollbackAnswer,
+    RollbackRequest,
+    ShadowAnswer,
+    VersionLabel,
+    VersionsAnswer,
+)
+from online.serving.live import LiveModel
+from online.serving.model_runtime import ModelRuntime
+from online.snapshots.labels import SHADOW, LabelTarget
+from online.snapshots.manifest import describe_version
+from online.snapshots.roll_back import Freeze
+from online.store import now, quarantine
+from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
+from online.store.shadow_answers import Comparison, compare_with_live
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+MAX_LISTED = 100  # rejected snapshots and quarantines
+
+
+@router.get("/v1/models/{model}/versions", response_model=VersionsAnswer)
+async def list_versions(model: ModelDep) -> Response:
+    """The retained versions, newest first, with their labels and states."""
+    manifests = await asyncio.to_thread(model.snapshots.manifests)
+    live, names = model.live.current.version, await asyncio.to_thread(model.snapshots.names)
+    versions = [
+        describe_version(
+            each, each.version == live, names.get(each.version, ()), version_state(model.live, each.version)
+        )
+        for each in manifests
+    ]
+    rows = await model.read(lambda connection: load_rejections(connection, model.spec.name, MAX_LISTED))
+    content = {"versions": versions, "refused": [describe_rejection(row) for row in rows]}
+    return json_response({**content, **describe_live(model.live)}, headers=live_headers(model))
+
+
+def describe_rejection(row: RejectedSnapshotRow) -> dict[str, object]:
+    return {"learned_until": row.since, **row.model_dump(exclude={"model", "since"})}
+
+
+def describe_live(live: LiveModel) -> dict[str, object]:
+    """The version labels that are set, and whether learning is frozen."""
+    freeze = live.frozen
+    labels = [{"label": name, "version": str(v.version), "percent": v.percent} for name, v in live.labels.items()]
+    return {"labels": labels, "frozen": {"since": freeze.since, "reason": freeze.reason} if freeze else None}
+
+
+@router.post("/v1/models/{model}:rollback", response_model=RollbackAnswer, openapi_extra=request_body(RollbackRequest))
+async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+    """Make an older version live; by default the previous one. The next version that is learned becomes live again."""
+    parsed = await read_body_as(request, RollbackRequest, runtime.settings)
+    version = await asyncio.to_thread(model.snapshots.resolve, str(parsed.version))
+    manifest = await asyncio.to_thread(model.snapshots.roll_back, version, model.live.encoder_config.recipe)
+    await model.live.refresh()
+    content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
+    return json_response(content, headers=version_headers(manifest.version, manifest.learned_until))
+
+
+@router.put(
+    "/v1/models/{model}/version_labels/{label}", response_model=VersionLabel, openapi_extra=request_body(LabelRequest)
+)
+async def set_label(request: Request, model: ModelDep, label: str, runtime: RuntimeDep, _: AdminOnly) -> Response:
+    """Give a version a label, or move the label to it. The version is verified, and kept while it has a label.
+
+    The label `canary` gets a share of the traffic, always of the same callers. The label `shadow` gets a copy of all traffic;
+    its answers are compared and not sent.
+    """
+    parsed = await read_body_as(request, LabelRequest, runtime.settings)
+    target = LabelTarget(await asyncio.to_thread(model.snapshots.resolve, str(parsed.version)), parsed.percent)
+    await asyncio.to_thread(model.snapshots.set_label, label, target)
+    await model.live.refresh_others()
+    return json_response({"label": label, "version": str(target.version), "percent": target.percent})
+
+
+@router.delete("/v1/models/{model}/version_labels/{label}", status_code=204)
+async def delete_label(model: ModelDep, label: str, _: AdminOnly) -> Response:
+    """Delete a version label. The version stays as long as retention keeps it."""
+    await asyncio.to_thread(model.snapshots.delete_label, label)
+    await model.live.refresh_others()
+    return Response(status_code=204)
+
+
+@router.get("/v1/models/{model}/shadow", response_model=ShadowAnswer)
+async def compare_shadow(model: ModelDep) -> Response:
+    """How often the version with the label `shadow` would have been right, compared with what was answered."""
+    target = model.live.labels.get(SHADOW)
+    if target is None:
+        return json_response({"version": None, **asdict(Comparison(0, 0, 0, 0))}, headers=live_headers(model))
+    name, version = model.spec.name, target.version
+    comparison = await model.read(lambda connection: compare_with_live(connection, name, version))
+    return json_response({"version": str(version), **asdict(comparison)}, headers=live_headers(model))
+
+
+@router.post("/v1/models/{model}:freeze", response_model=FreezeState, openapi_extra=request_body(FreezeRequest))
+async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+    """Stop learning until the model is thawed. Feedback is still accepted, and waits in the log."""
+    parsed = await read_body_as(request, FreezeRequest, runtime.settings)
+    frozen = Freeze(now(), parsed.reason)
+    await asyncio.to_thread(model.snapshots.freeze, frozen)
+    await model.live.refresh_others()
+    return json_response({"since": frozen.since, "reason": frozen.reason})
+
+
+@router.post("/v1/models/{model}:thaw", status_code=204)
+async def thaw(model: ModelDep, _: AdminOnly) -> Response:
+    """Learn what waited in the log, and resume learning. A quarantine must be ended first."""
+    open_quarantine = await model.read(lambda connection: quarantine.load_open(connection, model.spec.name))
+    if open_quarantine is not None:
+        raise Conflict(
+            f"the rollback guard froze {model.spec.name}: end its quarantine first, with the outcome learned or dropped"
+        )
+    await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe)
+    await refresh(model)
+    return Response(status_code=204)
+
+
+@router.get("/v1/models/{model}/quarantine", response_model=QuarantinesAnswer)
+async def list_quarantines(model: ModelDep) -> Response:
+    """The quarantines that the rollback guard started, newest first, and how they ended."""
+    name = model.spec.name
+    rows = await model.read(lambda connection: quarantine.load_quarantines(connection, name, MAX_LISTED))
+    return json_response({"quarantines": [describe_quarantine(row) for row in rows]}, headers=live_headers(model))
+
+
+@router.post(
+    "/v1/models/{model}/quarantine:end", response_model=QuarantineDetails, openapi_extra=request_body(EndQuarantine)
+)
+async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+    """End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes."""
+    parsed = await read_body_as(request, EndQuarantine, runtime.settings)
+    row = await model.end_quarantine(parsed.outcome)
+    await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe, parsed.outcome == "dropped")
+    await refresh(model)
+    return json_response(describe_quarantine(row))
+
+
+async def refresh(model: ModelRuntime) -> None:
+    """Follow a change of the snapshots before the request is answered."""
+    await model.live.refresh()
+    await model.live.refresh_others()
+
+
+def describe_quarantine(row: quarantine.QuarantineRow) -> dict[str, object]:
+    return row.model_dump(exclude={"model"})

@@ -1,0 +1,89 @@
+"""Runs the application under uvicorn on an open socket, and starts the other workers."""
+
+import asyncio
+import gc
+import socket
+import sys
+from collections.abc import Callable
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from online.api.app import create_app
+from online.api.forwarding import ForwardedCaller, Forwarder
+from online.serving.runtime import Runtime
+from online.settings import Settings
+
+DRAIN_S = 10  # open requests get this long to finish
+KEEP_ALIVE_S = 75  # longer than clients and load balancers keep idle connections, so that they close them first
+SWITCH_INTERVAL_S = 0.0005  # the event loop waits at most this long for a thread that loads a version or writes rows
+POLL_S = 0.05
+
+
+class Server(uvicorn.Server):
+    """Ends the event streams before it waits for connections to close, and reports when it is ready."""
+
+    def __init__(
+        self, app: ASGIApp, runtime: Runtime, sockets: list[socket.socket], when_ready: Callable[[], None]
+    ) -> None:
+        """sockets: for callers; with several workers also one for the requests that they forward."""
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=DRAIN_S,
+                server_header=False,
+            )
+        )
+        self.runtime, self.sockets, self.when_ready = runtime, sockets, when_ready
+
+    def run_all(self) -> None:
+        """Serve until SIGINT or SIGTERM; then drain, stop the learner and return."""
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        try:
+            with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+                runner.run(self.serve(self.sockets))
+        except KeyboardInterrupt:
+            return  # uvicorn raises it again once everything is stopped
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            await self._start_workers()
+        if self.started and not self.should_exit:
+            gc.collect()
+            gc.freeze()  # modules live as long as the process: to look through them takes 0.2 s of a request's time
+            self.when_ready()
+
+    async def _start_workers(self) -> None:
+        workers = self.runtime.workers
+        if self.runtime.is_primary and len(self.sockets) > 1:
+            await workers.start(self.sockets[0].fileno(), self.sockets[1].getsockname()[1])
+        while not self.runtime.has_started and not self.should_exit:
+            await asyncio.sleep(POLL_S)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.runtime.close_feeds()
+        await self.runtime.workers.stop()
+        await super().shutdown(sockets)
+
+
+def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:
+    """Serve, and keep the other workers running."""
+    app = create_app(settings, with_learner)
+    if settings.workers == 1:
+        Server(app, app.state.runtime, [listener], when_ready).run_all()
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as inner:
+        inner.bind(("127.0.0.1", 0))
+        inner.listen()
+        receiver = ForwardedCaller(app, inner.getsockname()[1])
+        Server(receiver, app.state.runtime, [listener, inner], when_ready).run_all()
+
+
+def run_beside(settings: Settings, listener: socket.socket, first_port: int) -> None:
+    """Serve predictions beside the first worker. first_port: where it accepts forwarded requests."""
+    app = create_app(settings, with_learner=False, is_primary=False)
+    Server(Forwarder(app, first_port), app.state.runtime, [listener], lambda: None).run_all()

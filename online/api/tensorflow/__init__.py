@@ -1,0 +1,1 @@
+"""TensorFlow Serving's API over HTTP and gRPC."""

@@ -1,0 +1,170 @@
+"""TensorFlow Serving's REST API: classify, regress, status, metadata, and its shape of predict.
+
+Predict and the status of a model share their routes with the native API; `DIALECT` is what TensorFlow Serving contributes to
+them (rest/shared_routes.py). Its answers are equal to TensorFlow Serving's to the letter. What they have no field for is in
+headers: X-Model-Version, X-Learned-Until, X-Prediction-Ids.
+"""
+
+import re
+import time
+from collections.abc import Callable
+
+from fastapi import APIRouter, Request, Response
+
+from online.api.bodies import read_json
+from online.api.dependencies import ROUTE_HEADER, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, prediction_headers, version_headers
+from online.api.rest.shared_routes import Dialect, Document, PredictModelDep, SelectorDep, StatusModelDep
+from online.api.signatures import output_tensors
+from online.api.tensorflow.answers import write_classifications, write_columns, write_regressions, write_rows
+from online.api.tensorflow.errors import VersionErrors, malformed, unknown_model, unknown_servable
+from online.api.tensorflow.request_bodies import (
+    check_instances,
+    parse_object,
+    read_examples,
+    read_instances,
+    read_signature_name,
+)
+from online.api.tensorflow.signatures import CLASSIFY, PREDICT, REGRESS, find_signature, metadata_of
+from online.api.tensorflow.version_status import find_version, version_statuses
+from online.errors import BadInput
+from online.models import Answer
+from online.schemas.predict import PredictRequest
+from online.serving.model_runtime import ModelRuntime
+from online.serving.predictor import PredictionResult
+from online.serving.runtime import Runtime
+from online.serving.versions import VersionSelector
+
+MAX_INT64 = 2**63 - 1
+FIELDS = ("inputs", "signature_name")  # a predict body with one of these is TensorFlow Serving's
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+# what the shared routes ask for
+
+
+def select_version(request: Request) -> VersionSelector:
+    """The version that the path names. Raises BadInput where it is not a number."""
+    version, label = (request.path_params.get(name) for name in ("version", "label"))
+    number = None if version is None else _parse_version(request, version)
+    route = request.headers.get(ROUTE_HEADER) if version is None and label is None else None
+    return VersionSelector(number, label, route)
+
+
+def _parse_version(request: Request, text: str) -> int:
+    if not re.fullmatch("[0-9]+", text):
+        raise malformed(request)
+    if len(text) > len(str(MAX_INT64)) or int(text) > MAX_INT64:
+        raise BadInput(f"Failed to convert version: {text[:40]} to numeric.")
+    return int(text)
+
+
+def parse_predict(body: bytes) -> tuple[Document, bool]:
+    """The JSON object in a body, and whether it is in the native shape. Raises BadInput."""
+    document = parse_object(body)
+    if any(field in document for field in FIELDS):
+        return document, False
+    check_instances(document)
+    return document, True
+
+
+async def predict_tensors(model: ModelRuntime, selector: VersionSelector, document: Document) -> Response:
+    """Predict for `instances` or `inputs`; the answer has `predictions` or `outputs`."""
+    find_signature(model.spec, read_signature_name(document), PREDICT)
+    predicted = await model.predictor.predict(_request(read_instances(model.spec, document)), selector=selector)
+    outputs = output_tensors(model.spec.kind, predicted.answers)
+    write = write_columns if "inputs" in document else write_rows
+    return _tensor_response(predicted, write(outputs))
+
+
+DIALECT = Dialect(
+    fields=tuple(f'"{field}"'.encode() for field in FIELDS),
+    parse=parse_predict,
+    predict=predict_tensors,
+    version_statuses=version_statuses,
+    select_version=select_version,
+    unknown_predict_model=unknown_servable,
+    unknown_status_model=unknown_model,
+    version_errors=VersionErrors,
+    malformed=malformed,
+)
+
+
+def _request(instances: list[object]) -> PredictRequest:
+    if not instances:
+        raise BadInput("there are no instances: every input is empty")
+    return PredictRequest(instances=instances)
+
+
+def _tensor_response(predicted: PredictionResult, content: bytes) -> Response:
+    return Response(content, headers=prediction_headers(predicted), media_type="application/json")
+
+
+# classify, regress
+
+
+@router.post("/v1/models/{model}:classify", include_in_schema=False)
+@router.post("/v1/models/{model}/versions/{version}:classify", include_in_schema=False)
+@router.post("/v1/models/{model}/labels/{label}:classify", include_in_schema=False)
+async def classify(request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep) -> Response:
+    """Give every class of each example with its score, best first."""
+    return await _predict_examples(request, model, runtime, selector, CLASSIFY, write_classifications)
+
+
+@router.post("/v1/models/{model}:regress", include_in_schema=False)
+@router.post("/v1/models/{model}/versions/{version}:regress", include_in_schema=False)
+@router.post("/v1/models/{model}/labels/{label}:regress", include_in_schema=False)
+async def regress(request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep) -> Response:
+    """Give a number for each example."""
+    return await _predict_examples(request, model, runtime, selector, REGRESS, write_regressions)
+
+
+async def _predict_examples(
+    request: Request,
+    model: ModelRuntime,
+    runtime: Runtime,
+    selector: VersionSelector,
+    method: str,
+    write: Callable[[list[Answer]], bytes],
+) -> Response:
+    started = time.perf_counter()
+    document = parse_object(await read_json(request, runtime.settings))
+    find_signature(model.spec, read_signature_name(document), method)
+    with VersionErrors():
+        predicted = await model.predictor.predict(_request(read_examples(model.spec, document)), selector=selector)
+    response = _tensor_response(predicted, write(predicted.answers))
+    model.predictor.seconds.observe(time.perf_counter() - started)
+    return response
+
+
+# status, metadata
+
+
+@router.get("/v1/models/{model}/versions/{version}", include_in_schema=False)
+@router.get("/v1/models/{model}/labels/{label}", include_in_schema=False)
+async def get_version_status(model: StatusModelDep, selector: SelectorDep) -> Response:
+    """The status of one version; GET /v1/models/{model} has that of all."""
+    version = selector.version if selector.version is not None else find_version(model.live, selector).version
+    return json_response({"model_version_status": version_statuses(model.live, version)})
+
+
+@router.get("/v1/models/{model}/metadata", include_in_schema=False)
+@router.get("/v1/models/{model}/versions/{version}/metadata", include_in_schema=False)
+@router.get("/v1/models/{model}/labels/{label}/metadata", include_in_schema=False)
+async def get_metadata(model: StatusModelDep, selector: SelectorDep) -> Response:
+    """The signatures of a model."""
+    served = find_version(model.live, selector)
+    headers = version_headers(served.version, served.learned_until)
+    return json_response(metadata_of(model.spec, served), headers=headers)
+
+
+# the last router of the application: paths under /v1 that no other route matches
+
+unmatched = APIRouter()
+
+
+@unmatched.api_route("/v1/{path:path}", methods=METHODS, include_in_schema=False)
+async def unmatched_route(request: Request) -> Response:
+    raise malformed(request)

@@ -1,0 +1,61 @@
+"""The commands of `online`, in the order in which the help lists them.
+
+Nothing here imports torch, FastAPI, SQLAlchemy or river: a command imports what it needs when it
+runs, so that the help and every refusal of a wrong option come at once.
+"""
+
+from typing import Annotated
+
+import typer
+
+from online import __version__
+from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
+from online.errors import OnlineError
+
+app = typer.Typer(
+    name="online",
+    help="Serve a model that keeps learning while it serves. Without a command: serve.",
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
+
+app.command()(serve.serve)
+app.command()(learn.learn)
+app.command()(predict.predict)
+app.command()(replay.replay)
+app.command()(evaluate.evaluate)
+app.add_typer(log_app, name="log")
+log_app.command()(log.export)
+log_app.command()(log.report)
+log_app.command("replay", hidden=True)(log.replay_upload)
+app.command("versions")(versions.list_versions)
+app.command()(versions.rollback)
+app.command()(versions.label)
+app.command()(versions.freeze)
+app.command()(versions.thaw)
+app.command()(adapt.adapt)
+app.command()(config.config)
+app.command()(openapi.openapi)
+app.command("work", hidden=True)(serve.run_worker)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"online {__version__}")
+    elif context.invoked_subcommand is None:
+        serve.serve()
+
+
+def main() -> None:
+    """Run one command. An `OnlineError` is printed as one line on standard error and exit status 2."""
+    try:
+        app()
+    except OnlineError as error:
+        typer.echo(f"online: {error}", err=True)
+        raise SystemExit(2) from None

@@ -1,0 +1,74 @@
+"""`online log`: export the log of a model, or report on it."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from online.cli.options import ConfigOption, ModelOption, StateOption, StoreOption, SupervisedOption
+from online.cli.processes import lower_priority, read_parent_settings
+from online.cli.progress import print_percents, show_bar
+from online.cli.state import load_settings, open_workspace, select_model
+
+
+def export(
+    output: Annotated[Path, typer.Option("--output", help="File to write: JSONL, compressed if it ends in .gz.")],
+    model: ModelOption = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Write the log of a model as JSONL: every event in order, each with its prediction.
+
+    \b
+    Example:
+      online log export --model chat --output chat.jsonl.gz
+    """
+    from online.evaluation.sources.log_export import LogExport
+
+    settings = load_settings(config, state=state, store=store)
+    spec = select_model(settings, model)
+    with open_workspace(settings) as workspace:
+        exported = LogExport(workspace, spec)
+        show_bar(lambda tick: exported.write(output, lambda done, total: tick("writing", done, total)))
+    typer.echo(f"{exported.head:,} events and {exported.prediction_count:,} predictions written to {output}", err=True)
+
+
+def report(
+    output: Annotated[Path, typer.Option("--output", help="File to write: one page of HTML.")],
+    model: ModelOption = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    supervised: SupervisedOption = False,
+) -> None:
+    """Replay the log of a model on that model, and write the result as a page with plots.
+
+    A service may run at the same time. It shows the same page at /v1/models/MODEL/report.
+
+    \b
+    Example:
+      online log report --model chat --output chat.html
+    """
+    settings = read_parent_settings() if supervised else load_settings(config, state=state, store=store)
+    lower_priority()
+    from online.evaluation.reports.model_report import write_model_report
+
+    spec = select_model(settings, model)
+    run = print_percents if supervised else show_bar
+    with open_workspace(settings) as workspace:
+        until = run(lambda tick: write_model_report(workspace, spec, output, tick))
+    typer.echo(json.dumps({"until": until}) if supervised else f"{output} reports on every event up to {until:,}")
+
+
+def replay_upload(folder: Path) -> None:
+    """Replay a log that was uploaded to the service, which starts this command."""
+    read_parent_settings()
+    lower_priority()
+    from online.evaluation.reports.uploaded_log import prefer_as_oom_victim, replay_uploaded_log
+
+    prefer_as_oom_victim()
+    print_percents(
+        lambda tick: replay_uploaded_log(folder, lambda models: print(json.dumps({"models": models}), flush=True), tick)
+    )

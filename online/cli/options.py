@@ -1,0 +1,42 @@
+"""The options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", envvar="ONLINE_CONFIG", help="TOML file of settings. Default: ./online.toml, if it exists."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, as in online.toml; may be repeated."),
+]
+StateOption = Annotated[
+    Path | None, typer.Option("--state", help="Folder that holds all data of the service. Default: ./state.")
+]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", help="SQLAlchemy URL of the store. Default: SQLite in the state folder.")
+]
+StreamOption = Annotated[
+    str | None, typer.Option("--stream", help="redis:// URL of the stream. Default: the store itself.")
+]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="Where the learner computes: auto, cpu or cuda. Default: auto.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="Name of the model. May be left out if only one is configured.")
+]
+MaxBadRatioOption = Annotated[
+    float,
+    typer.Option("--max-bad-ratio", min=0, max=1, help="Largest share of unusable lines before the command fails."),
+]
+CostsOption = Annotated[
+    str,
+    typer.Option("--costs", help="LOW:HIGH range of the costs in Vowpal Wabbit files. Default: 0:1 or -1:0."),
+]
+SupervisedOption = Annotated[bool, typer.Option("--supervised", hidden=True)]

@@ -1,0 +1,50 @@
+"""Report the progress of long work: as a bar, as lines of JSON, or not at all.
+
+Each takes `work`, calls it with a function `tick(what, done, total)`, and returns what it returns.
+"""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from online.learning.encoder_tuning.tuning import Progress
+
+T = TypeVar("T")
+
+
+def show_bar(work: Callable[["Progress"], T]) -> T:
+    """Show a progress bar on standard error. Ctrl-C ends the work with exit status 130."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+        try:
+            return work(
+                lambda what, done, total: progress.update(task, description=escape(what), completed=done, total=total)
+            )
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+
+
+def print_percents(work: Callable[["Progress"], T]) -> T:
+    """Print one JSON object per percent on standard output."""
+    last: tuple[str, int] | None = None
+
+    def tick(what: str, done: int, total: int) -> None:
+        nonlocal last
+        current = what, 100 * done // max(total, 1)
+        if current != last:
+            print(json.dumps({"what": current[0], "percent": current[1]}), flush=True)
+        last = current
+
+    return work(tick)
+
+
+def run_silently(work: Callable[["Progress"], T]) -> T:
+    """Report nothing."""
+    return work(lambda what, done, total: None)

@@ -1,0 +1,164 @@
+"""`online replay`: judge models on a recorded stream, example by example."""
+
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from online.cli.options import CostsOption, JsonOption, MaxBadRatioOption
+from online.cli.progress import show_bar
+from online.errors import SetupError
+from online.settings import Device, Drift
+
+if TYPE_CHECKING:
+    from online.evaluation.replay.candidate_specs import CandidateSpec
+    from online.evaluation.replay.replay import Span
+    from online.evaluation.replay.replay_report import LogResults
+    from online.evaluation.sources.replay_source import Source
+    from online.learning.encoder_tuning.tuning import Progress
+
+Engine = Literal["here", "ray"]
+
+
+def replay(
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG",
+            help="An exported log, JSONL, CSV, Parquet, VW text, dsjson, river:NAME, sklearn:NAME, or - for stdin.",
+        ),
+    ],
+    model: Annotated[
+        list[str] | None, typer.Option("--model", help="KIND or KIND:NAME=VALUE,...; repeat to compare several.")
+    ] = None,
+    candidates: Annotated[
+        Path | None, typer.Option("--candidates", help="TOML file of [[candidate]] tables: kind, options, grid.")
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", help="NAME=VALUE for every --model; may be repeated.")
+    ] = None,
+    label: Annotated[
+        str, typer.Option("--label", help="Column of the class or number to predict (CSV, Parquet).")
+    ] = "",
+    format: Annotated[
+        str, typer.Option("--format", help="jsonl, csv, parquet, vw or dsjson. Default: by name and content.")
+    ] = "",
+    costs: CostsOption = "",
+    delay: Annotated[
+        str,
+        typer.Option(
+            "--delay", help="When labels arrive: after so many examples, after a time (3600s), or as a column says."
+        ),
+    ] = "0",
+    at: Annotated[str, typer.Option("--at", help="Column with the time of each example, for --delay.")] = "",
+    task: Annotated[
+        str, typer.Option("--task", help="Column that names the task of each example; a fifth of each is held out.")
+    ] = "",
+    every: Annotated[int, typer.Option("--every", min=1, help="Learn in batches of so many examples.")] = 1,
+    from_offset: Annotated[int, typer.Option("--from-offset", min=0, help="Score after this offset only.")] = 0,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=1, help="Last offset to replay.")] = None,
+    max_bad_ratio: MaxBadRatioOption = 0.0,
+    device: Annotated[Device, typer.Option("--device", help="Where the models compute.")] = "cpu",
+    drift: Annotated[
+        Drift | None, typer.Option("--drift", help="Default: as in the service that wrote the log, else watch.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="File to write the learning curves to.")] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="HTML file to write all results to, with plots.")
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="ray: each pair of model and log is a task on a cluster.")
+    ] = "here",
+    address: Annotated[str, typer.Option("--address", help="Of a Ray cluster. Default: start one here.")] = "",
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Folder where ray keeps finished results. Default: ./replays.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Replay recorded streams through models, and score them.
+
+    Each example is predicted, scored and then learned, in order. The first model is the champion;
+    the others are compared with it.
+
+    With --engine ray each pair of model and log is a task on a Ray cluster, whose nodes find the
+    logs at the same paths. Finished results are kept in --results: run the same command again to
+    resume.
+
+    \b
+    Examples:
+      online replay river:Phishing --model classifier
+      online replay log.jsonl.zst --model ranker --json
+      online replay elec.csv --label class --delay 48 --model logistic --model river:estimator=arf
+      online replay logs/*.jsonl.zst --candidates grid.toml --engine ray --results ./replays
+    """
+    from rich.console import Console
+
+    from online.evaluation.replay.candidate_files import collect_candidates, parse_options
+    from online.evaluation.replay.candidate_specs import CandidateSpec
+    from online.evaluation.replay.replay import Span
+    from online.evaluation.reports.replay_files import results_as_json
+    from online.evaluation.reports.replay_table import find_exit_status, print_results
+    from online.evaluation.sources.arrival import Delay
+    from online.evaluation.sources.opening import open_sources
+    from online.evaluation.sources.replay_source import ReadOptions
+    from online.evaluation.sources.vw_survey import parse_cost_range
+    from online.learning.process import choose_device
+
+    check_options(logs, report, engine, address, results)
+    reads = ReadOptions(format, label, Delay.parse(delay, at), max_bad_ratio, task, parse_cost_range(costs))
+    template = CandidateSpec("", device=choose_device(device), drift=drift, every=every)
+    models = collect_candidates(model or [], parse_options(option or []), candidates, template)
+    plan = ReplayPlan(open_sources(logs, reads), models, Span(from_offset, to_offset), max_bad_ratio)
+    run = partial(run_here, plan) if engine == "here" else partial(run_on_ray, plan, address, results)
+    log_results = show_bar(run)
+    write_files(log_results, csv, report)
+    if as_json:
+        typer.echo(json.dumps(results_as_json(log_results)))
+    else:
+        print_results(log_results, Console())
+    raise typer.Exit(find_exit_status(log_results))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What is replayed: a span of every log through every model. max_bad_ratio: of a log's lines."""
+
+    sources: "list[Source]"
+    models: "list[CandidateSpec]"
+    span: "Span"
+    max_bad_ratio: float
+
+
+def run_here(plan: ReplayPlan, tick: "Progress") -> "list[LogResults]":
+    from online.evaluation.replay.runs import replay_logs
+
+    return replay_logs(plan.sources, plan.models, plan.span, plan.max_bad_ratio, tick)
+
+
+def run_on_ray(plan: ReplayPlan, address: str, results: Path | None, tick: "Progress") -> "list[LogResults]":
+    from online.evaluation.replay.ray_replay import replay_on_ray
+    from online.evaluation.replay.results_cache import ResultsFolder
+
+    folder = ResultsFolder.opened(results or Path("replays"), lambda line: typer.echo(line, err=True))
+    return replay_on_ray(address, folder, plan.sources, plan.models, plan.span, tick)
+
+
+def check_options(logs: list[str], report: Path | None, engine: Engine, address: str, results: Path | None) -> None:
+    if report is not None and len(logs) > 1:
+        raise SetupError(f"--report writes a page about one log, and {len(logs)} are given; give it one")
+    if engine == "here" and (address or results):
+        raise SetupError("--address and --results need --engine ray")
+
+
+def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path | None) -> None:
+    if csv is not None:
+        from online.evaluation.reports.replay_files import write_curves
+
+        write_curves(log_results, csv)
+    if report is not None:
+        from online.evaluation.reports.report_page import write_report
+
+        write_report(log_results[0].results, log_results[0].log, log_results[0].interrupted, report)

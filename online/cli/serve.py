@@ -1,0 +1,148 @@
+"""`online serve`: the service.
+
+With several workers it starts the hidden command `work` for each of the others.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from online import __version__
+from online.cli.options import ConfigOption, DeviceOption, SetOption, StateOption, StoreOption, StreamOption
+from online.cli.processes import exit_on_sigterm, read_parent_settings
+from online.cli.state import load_settings
+from online.errors import SetupError
+from online.settings import Settings
+
+HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on. Default: 127.0.0.1.")]
+PortOption = Annotated[int | None, typer.Option("--port", help="Port to listen on; 0 takes a free one. Default: 8000.")]
+GrpcPortOption = Annotated[
+    int | None, typer.Option("--grpc-port", help="Port to listen on for gRPC; 0 takes a free one. Default: no gRPC.")
+]
+EncoderAdaptOption = Annotated[
+    bool | None,
+    typer.Option("--encoder-adapt/--no-encoder-adapt", help="Tune text encoders beside the service. Default: no."),
+]
+AdminKeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--admin-key",
+        help="Key for requests that change what is served. Better set ONLINE_ADMIN_KEY: process lists show "
+        "options. Default: only requests from this machine may.",
+    ),
+]
+WorkersOption = Annotated[
+    int | None, typer.Option("--workers", help="Processes that answer predictions on the one port. Default: 1.")
+]
+LearnerOption = Annotated[bool, typer.Option("--learner/--no-learner", help="Run a learner beside the service.")]
+
+
+def serve(
+    state: StateOption = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    grpc_port: GrpcPortOption = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    stream: StreamOption = None,
+    device: DeviceOption = None,
+    encoder_adapt: EncoderAdaptOption = None,
+    admin_key: AdminKeyOption = None,
+    workers: WorkersOption = None,
+    set: SetOption = None,
+    learner: LearnerOption = True,
+) -> None:
+    """Serve the models, and learn beside them. Ctrl-C or SIGTERM stops both cleanly.
+
+    \b
+    Examples:
+      online serve --state ./state
+      online serve --config online.toml --port 9000 --set max_waiting=4096
+    """
+    exit_on_sigterm()
+    set_library_defaults()
+    flags: dict[str, Any] = {
+        "store": store,
+        "stream": stream,
+        "device": device,
+        "admin_key": admin_key,
+        "grpc_port": grpc_port,
+    }
+    flags |= {"state": state, "host": host, "port": port, "workers": workers, "encoder_adapt": encoder_adapt}
+    settings = load_settings(config, set, **flags)
+    listener = bind(settings.host, settings.port)
+    if settings.grpc_port:
+        bind(settings.host, settings.grpc_port, "--grpc-port").close()  # gRPC binds it again once all is loaded
+    with shared_metrics(settings.workers):
+        run_service(listener, settings, learner)
+
+
+def set_library_defaults() -> None:
+    """Set what libraries read from the environment when they are imported, unless the user has."""
+    for library in ("OPENBLAS", "OMP", "MKL"):  # our products are small: more threads would wait for each other
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # our children are new programs, not forks
+
+
+@contextmanager
+def shared_metrics(workers: int) -> Iterator[None]:
+    """Give several workers one folder for their metrics, as prometheus_client expects."""
+    if workers == 1:
+        yield
+        return
+    with TemporaryDirectory(prefix="online-metrics-") as folder:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        yield
+
+
+def run_service(listener: socket.socket, settings: Settings, learner: bool) -> None:
+    from online.telemetry import configure_logging
+
+    configure_logging(settings.log_level, settings.log_format)
+    from online.api.server import run
+
+    url = f"http://{settings.host}:{listener.getsockname()[1]}"
+    run(
+        settings,
+        listener,
+        learner,
+        lambda: typer.echo(f"\n  online {__version__} is ready: {url}   (Ctrl-C stops it)\n"),
+    )
+
+
+def bind(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Listen on the address before anything else starts. Raises SetupError if that is not possible."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        # without the protocol the event loop leaves Nagle's algorithm on: 40 ms for an answer of
+        # two packets
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        raise SetupError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another with {option} or --host"
+        ) from None
+    listener.listen(1024)
+    return listener
+
+
+def run_worker(
+    number: Annotated[int, typer.Option("--number", help="Number of the worker, shown in process lists.")],
+    listener: Annotated[int, typer.Option("--listener", help="File descriptor of the socket all workers accept from.")],
+    first: Annotated[int, typer.Option("--first", help="Port on which the first worker takes forwarded requests.")],
+) -> None:
+    """Run one of several workers. The first worker starts it."""
+    from online.telemetry import configure_logging
+
+    exit_on_sigterm()
+    settings = read_parent_settings()
+    configure_logging(settings.log_level, settings.log_format)
+    from online.api.server import run_beside
+
+    run_beside(settings, socket.socket(fileno=listener), first)

@@ -1,0 +1,71 @@
+"""Load the settings, select the model, and open the state folder.
+
+Each raises SetupError with a remedy.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from online.errors import SetupError
+from online.settings import ModelSettings, Settings, load
+
+if TYPE_CHECKING:
+    from online.snapshots import Snapshots
+    from online.workspace import Workspace
+
+
+def load_settings(config: Path | None, assignments: Sequence[str] | None = None, **flags: Any) -> Settings:
+    """The settings in force.
+
+    assignments, flags: those given on the command line; None means not given.
+    """
+    with refuse_invalid_settings():
+        return load(config, assignments or (), **flags)
+
+
+@contextmanager
+def refuse_invalid_settings() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise SetupError(str(error)) from None
+
+
+def select_model(
+    settings: Settings, name: str | None, fits: Callable[[ModelSettings], bool] = lambda _: True
+) -> ModelSettings:
+    """The model called `name`, or without a name the only one that fits.
+
+    The state folder must exist.
+    """
+    if not settings.state.exists():
+        raise SetupError(f"there is no state folder {settings.state}; name the right one with --state")
+    fitting = [model for model in settings.models if fits(model)] or list(settings.models)
+    if name is None and len(fitting) == 1:
+        return fitting[0]
+    model = settings.model(name) if name is not None else None
+    if model is None:
+        missing = f"there is no model {name!r}; " if name is not None else ""
+        raise SetupError(f"{missing}name the model with --model: {', '.join(each.name for each in settings.models)}")
+    return model
+
+
+@contextmanager
+def open_workspace(settings: Settings) -> Iterator["Workspace"]:
+    """The state folder with its store, which is closed at the end."""
+    from online.workspace import Workspace
+
+    workspace = Workspace(settings)
+    try:
+        yield workspace
+    finally:
+        workspace.store.close()
+
+
+def open_snapshots(settings: Settings, model: str | None) -> "Snapshots":
+    """The snapshots of one model, without opening the store."""
+    from online.workspace import snapshots_in
+
+    return snapshots_in(settings, select_model(settings, model).name)

@@ -1,0 +1,161 @@
+"""`online versions`, `rollback`, `label`, `freeze`, `thaw`: list and direct the snapshots of a model."""
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from online.cli.options import ConfigOption, JsonOption, ModelOption, StateOption
+from online.cli.state import load_settings, open_snapshots, open_workspace, select_model
+from online.errors import SetupError
+
+if TYPE_CHECKING:
+    from online.snapshots import Snapshots
+
+
+def list_versions(
+    model: ModelOption = None, state: StateOption = None, config: ConfigOption = None, as_json: JsonOption = False
+) -> None:
+    """List the kept versions of a model, newest first. The live one has an asterisk.
+
+    \b
+    Example:
+      online versions --model chat
+    """
+    snapshots = open_snapshots(load_settings(config, state=state), model)
+    versions, frozen = describe_versions(snapshots), snapshots.frozen()
+    if as_json:
+        typer.echo(json.dumps({"versions": versions, "frozen": frozen and asdict(frozen)}))
+        return
+    for version in versions:
+        typer.echo(format_version(version))
+    if frozen is not None:
+        typer.echo(
+            f"frozen since {frozen.since[:19]}: nothing is learned until `online thaw`. {frozen.reason}".rstrip()
+        )
+
+
+def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:
+    from online.snapshots.manifest import describe_version
+
+    live, labels = snapshots.live(), snapshots.names()
+    return [
+        describe_version(
+            manifest, live is not None and manifest.version == live.version, labels.get(manifest.version, ())
+        )
+        for manifest in snapshots.manifests()
+    ]
+
+
+def format_version(version: dict[str, Any]) -> str:
+    from online.models.ensembles.challenger import describe_standings
+
+    mark = "*" if version["live"] else " "
+    labels = f"  {', '.join(version['labels'])}" if version["labels"] else ""
+    comparison = f"  {text}" if (text := describe_standings(version["metrics"])) else ""
+    return (
+        f"{mark} {version['version']:>6}  learned until {version['learned_until']:<8} {version['created_at'][:19]}"
+        f"  {version['state_sha256'][:12]}{labels}{comparison}"
+    )
+
+
+def rollback(
+    version: Annotated[str, typer.Argument(help="Version to make live: its number or a label.")] = "previous",
+    model: ModelOption = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Make an older version live.
+
+    Learning continues from there, and publishes again at the next event.
+
+    \b
+    Examples:
+      online rollback
+      online rollback 12
+      online rollback stable
+    """
+    from online.models import recipe
+
+    settings = load_settings(config, state=state)
+    spec = select_model(settings, model)
+    with open_workspace(settings) as workspace:
+        snapshots = workspace.snapshots(spec.name)
+        manifest = snapshots.roll_back(snapshots.resolve(version), recipe(spec.kind, workspace.options(spec)))
+    typer.echo(f"{manifest.model} answers from version {manifest.version}, learned until {manifest.learned_until}")
+
+
+def label(
+    name: Annotated[str, typer.Argument(help="The label, in letters, digits and '_': stable, canary, ...")],
+    version: Annotated[str | None, typer.Argument(help="The version: its number or another label.")] = None,
+    percent: Annotated[
+        float, typer.Option("--percent", min=0, max=100, help="For canary: its share of the traffic, in percent.")
+    ] = 0,
+    drop: Annotated[bool, typer.Option("--drop", help="Remove the label.")] = False,
+    model: ModelOption = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Label a version: it is kept, and requests can name it. A running service follows at once.
+
+    \b
+    Examples:
+      online label stable 12
+      online label canary latest --percent 5
+      online label stable --drop
+    """
+    from online.snapshots.labels import LabelTarget
+
+    snapshots = open_snapshots(load_settings(config, state=state), model)
+    if drop == (version is not None):
+        raise SetupError("name the version that gets the label, or use --drop")
+    if version is None:
+        snapshots.delete_label(name)
+        typer.echo(f"the label {name} of {snapshots.model} is removed")
+        return
+    target = LabelTarget(snapshots.resolve(version), percent)
+    snapshots.set_label(name, target)
+    share = f", for {percent:g} % of the traffic" if percent else ""
+    typer.echo(f"version {target.version} of {snapshots.model} is {name}{share}")
+
+
+def freeze(
+    reason: Annotated[str, typer.Option("--reason", help="Shown to everyone who asks for the status.")] = "",
+    model: ModelOption = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Stop learning until `online thaw`. Feedback is still accepted, and waits in the log.
+
+    \b
+    Example:
+      online freeze --model chat --reason "labels are being reviewed"
+    """
+    from online.snapshots.roll_back import Freeze
+    from online.store import now
+
+    snapshots = open_snapshots(load_settings(config, state=state), model)
+    snapshots.freeze(Freeze(now(), reason))
+    typer.echo(f"{snapshots.model} is frozen; after `online thaw` it learns the feedback that arrives until then")
+
+
+def thaw(model: ModelOption = None, state: StateOption = None, config: ConfigOption = None) -> None:
+    """End a freeze: learn the feedback that has arrived, and continue.
+
+    \b
+    Example:
+      online thaw --model chat
+    """
+    from online.models import recipe
+    from online.store.quarantine import load_open
+
+    settings = load_settings(config, state=state)
+    spec = select_model(settings, model)
+    with open_workspace(settings) as workspace:
+        if workspace.store.read(lambda connection: load_open(connection, spec.name)) is not None:
+            raise SetupError(
+                f"the rollback guard froze {spec.name}: review it on the page, or at /v1/models/{spec.name}/quarantine"
+            )
+        workspace.snapshots(spec.name).thaw(recipe(spec.kind, workspace.options(spec)))
+    typer.echo(f"{spec.name} learns again")

@@ -1,0 +1,259 @@
+"""The operations on one model of a service: paths, bodies, retries and errors, but no waiting."""
+
+import json
+import time
+import uuid
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar, Unpack
+from urllib.parse import quote, urlencode
+
+from online.client.types import (
+    ClassInfo,
+    ErasureResult,
+    FeedbackDetails,
+    FeedbackStatus,
+    Json,
+    ModelStatus,
+    PredictResponse,
+    Receipt,
+    ReplyInfo,
+    RollbackResult,
+    VersionInfo,
+)
+
+T = TypeVar("T")
+
+RETRIES = 5
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+RETRYABLE_STATUSES = (429, 502, 503)  # too many requests, or no service just now: nothing was changed
+LONGEST_WAIT_MS = 20_000  # one request waits for an offset no longer than this; the next one goes on waiting
+NOT_LEARNED_STATUS = 504
+ANSWER_S = 10.0  # time for an answer on top of the time the service waits
+LONG_WAIT_MS = 20_000  # the client's own timeout is long enough for shorter waits
+
+
+class ClientError(Exception):
+    """The service refused a request. `status` is the HTTP status, the message is the service's own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """timeout_s: None takes the timeout of the client."""
+
+    method: str
+    path: str
+    body: Json | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """A response, or the failure instead of one. sent: the service may have received the request."""
+
+    status: int = 0
+    content: bytes = b""
+    retry_after: str | None = None
+    failure: Exception | None = None
+    sent: bool = True
+
+
+Operation = Generator[HttpRequest | Pause, HttpResponse, T]
+
+
+class Operations:
+    """The operations on one model. Each raises ClientError if the service refuses it."""
+
+    def __init__(self, model: str, user: str | None, retries: int) -> None:
+        self.root, self.user, self.retries = f"/v1/models/{quote(model)}", user, retries
+
+    def predict(
+        self,
+        instances: Sequence[Any],
+        min_offset: int | None = None,
+        timeout_ms: int = 2_000,
+        record: bool = True,
+        conversation: str | None = None,
+        exclude: Sequence[str] = (),
+    ) -> Operation[PredictResponse]:
+        """Answer instances.
+
+        min_offset: answer with a version that has learned this offset, waiting up to timeout_ms.
+        record: false for a dry run, which takes no feedback. exclude: answers not to give.
+        """
+        body: Json = {"instances": check_list("instances", instances), "record": record, "timeout_ms": timeout_ms}
+        optional = {
+            "user": self.user,
+            "min_offset": min_offset,
+            "conversation": conversation,
+            "exclude": check_list("exclude", exclude),
+        }
+        body |= {name: value for name, value in optional.items() if value not in (None, [])}
+        waits_long = min_offset is not None and timeout_ms > LONG_WAIT_MS
+        timeout_s = timeout_ms / 1_000 + ANSWER_S if waits_long else None
+        response: PredictResponse = yield from self._call("POST", ":predict", body, timeout_s=timeout_s)
+        return response
+
+    def reward(self, /, prediction_id: str, reward: float, **details: Unpack[FeedbackDetails]) -> Operation[Receipt]:
+        """Say how good an answer was, from 0 to 1."""
+        return (yield from self.feedback([{"prediction_id": prediction_id, "reward": reward, **details}]))[0]
+
+    def teach(self, /, prediction_id: str, correction: str, **details: Unpack[FeedbackDetails]) -> Operation[Receipt]:
+        """Give the reply that the answer should have been. A new text becomes a new reply."""
+        return (yield from self.feedback([{"prediction_id": prediction_id, "correction": correction, **details}]))[0]
+
+    def label(
+        self, /, prediction_id: str, label: str | float, **details: Unpack[FeedbackDetails]
+    ) -> Operation[Receipt]:
+        """Give the right class, or for a regressor the right number."""
+        return (yield from self.feedback([{"prediction_id": prediction_id, "label": label, **details}]))[0]
+
+    def feedback(self, items: Sequence[Mapping[str, Any]]) -> Operation[list[Receipt]]:
+        """Give several feedback items, all or none.
+
+        Each item gets an id before it is sent, so that sending it again has no second effect.
+        """
+        user = {"user": self.user} if self.user else {}
+        identified = [{"id": uuid.uuid4().hex, **user, **item} for item in check_list("items", items)]
+        receipts: list[Receipt] = (yield from self._call("POST", ":feedback", {"feedback": identified}))["receipts"]
+        return receipts
+
+    def feedback_status(self, feedback_id: str) -> Operation[FeedbackStatus]:
+        """What became of feedback."""
+        status: FeedbackStatus = yield from self._call("GET", f"/feedback/{quote(feedback_id, safe='')}")
+        return status
+
+    def retract(self, feedback_id: str) -> Operation[Receipt]:
+        """Take feedback back; it is un-learned exactly."""
+        receipt: Receipt = yield from self._call("DELETE", f"/feedback/{quote(feedback_id, safe='')}")
+        return receipt
+
+    def erase(self, user: str) -> Operation[ErasureResult]:
+        """Un-learn all feedback of a user, and blank the user's name and texts."""
+        result: ErasureResult = yield from self._call("DELETE", f"/users/{quote(user, safe='')}")
+        return result
+
+    def wait_until_learned(self, offset: int, timeout_s: float = 10.0) -> Operation[ModelStatus]:
+        """Wait for a version that has learned `offset`, and return its status. Raises TimeoutError."""
+        end = time.monotonic() + timeout_s
+        while True:
+            wait_ms = min(max(int(1_000 * (end - time.monotonic())), 0), LONGEST_WAIT_MS)
+            query = urlencode({"min_offset": offset, "timeout_ms": wait_ms})
+            try:
+                status: ModelStatus = yield from self._call("GET", f"?{query}", timeout_s=wait_ms / 1_000 + ANSWER_S)
+                return status
+            except ClientError as error:
+                if error.status != NOT_LEARNED_STATUS:
+                    raise
+            if time.monotonic() >= end:
+                raise TimeoutError(f"offset {offset} is not learned after {timeout_s} s")
+
+    def status(self) -> Operation[ModelStatus]:
+        """The status of the model."""
+        status: ModelStatus = yield from self._call("GET", "")
+        return status
+
+    def versions(self) -> Operation[list[VersionInfo]]:
+        """The kept versions, newest first."""
+        versions: list[VersionInfo] = (yield from self._call("GET", "/versions"))["versions"]
+        return versions
+
+    def roll_back(self, version: str | int) -> Operation[RollbackResult]:
+        """Make an older version live: a number, a label or `previous`."""
+        result: RollbackResult = yield from self._call("POST", ":rollback", {"version": version})
+        return result
+
+    def replies(self) -> Operation[list[ReplyInfo]]:
+        """The repertoire of a ranker, with retired replies."""
+        replies: list[ReplyInfo] = (yield from self._call("GET", "/replies"))["replies"]
+        return replies
+
+    def add_reply(self, text: str, examples: Sequence[str] = (), id: str | None = None) -> Operation[ReplyInfo]:
+        """Add a reply with example questions. A retired reply becomes active again."""
+        body: Json = {"text": text, "examples": check_list("examples", examples)} | ({"id": id} if id else {})
+        reply: ReplyInfo = yield from self._call("POST", "/replies", body, is_repeatable=False)
+        return reply
+
+    def retire_reply(self, id: str) -> Operation[Receipt]:
+        """Stop giving a reply."""
+        receipt: Receipt = yield from self._call("DELETE", f"/replies/{quote(id, safe='')}")
+        return receipt
+
+    def classes(self) -> Operation[list[ClassInfo]]:
+        """The classes that a classifier has learned, with retired classes."""
+        classes: list[ClassInfo] = (yield from self._call("GET", "/classes"))["classes"]
+        return classes
+
+    def retire_class(self, name: str) -> Operation[Receipt]:
+        """Stop predicting a class until it is restored."""
+        receipt: Receipt = yield from self._call("DELETE", f"/classes/{quote(name, safe='')}")
+        return receipt
+
+    def restore_class(self, name: str) -> Operation[Receipt]:
+        """Predict a retired class again, as if it had never been retired."""
+        receipt: Receipt = yield from self._call("PUT", f"/classes/{quote(name, safe='')}")
+        return receipt
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        is_repeatable: bool = True,
+        timeout_s: float | None = None,
+    ) -> Operation[Any]:
+        """Send a request until it is answered, and return the JSON of the answer.
+
+        is_repeatable: sending it twice does no harm, so it is sent again even if the first may have
+        arrived.
+        """
+        for attempt in range(self.retries + 1):
+            response = yield HttpRequest(method, self.root + path, body, timeout_s)
+            if response.failure is None and response.status not in RETRYABLE_STATUSES:
+                break
+            if attempt == self.retries or (response.failure is not None and response.sent and not is_repeatable):
+                break
+            yield Pause(compute_pause(attempt, response.retry_after))
+        return parse_content(response)
+
+
+def check_list(name: str, value: Sequence[T]) -> list[T]:
+    """The value as a list. Raises ValueError for one text, object or number where a list is meant."""
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__"):
+        raise ValueError(f"{name} must be a list, not the {type(value).__name__} {value!r:.60}: write [...] around it")
+    return list(value)
+
+
+def compute_pause(attempt: int, retry_after: str | None) -> float:
+    """Seconds before the next attempt: twice as long each time, or as long as the service asks for."""
+    seconds = float(retry_after) if retry_after and retry_after.isdigit() else FIRST_PAUSE_S * 2**attempt
+    return min(seconds, LONGEST_PAUSE_S)
+
+
+def parse_content(response: HttpResponse) -> Any:
+    """The JSON of a response.
+
+    Raises ClientError for an error of the service, or the failure itself.
+    """
+    if response.failure is not None:
+        raise response.failure
+    try:
+        content = json.loads(response.content)
+    except ValueError:  # a proxy answered, not the service
+        raise_error(response.status, response.content[:200].decode(errors="replace"))
+    if response.status >= 400:
+        raise_error(response.status, content.get("error", "") if isinstance(content, dict) else "")
+    return content
+
+
+def raise_error(status: int, message: str) -> NoReturn:
+    raise ClientError(status, message or f"the service answered with status {status}")

@@ -1,0 +1,1 @@
+"""Estimates from a log what other policies would have earned."""

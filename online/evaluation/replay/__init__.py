@@ -1,0 +1,1 @@
+"""Replays a log through models: predict, score, then learn."""

@@ -1,0 +1,19 @@
+"""One of the models that a replay compares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from online.settings import Drift
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSpec:
+    """A model to replay. every: the number of events that it learns together (1: each at once)."""
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    device: str = "cpu"
+    drift: Drift | None = None
+    every: int = 1

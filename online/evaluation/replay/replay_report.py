@@ -1,0 +1,53 @@
+"""What a replay reports: for one model, for one model among candidates, and for all models over a log."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.tasks import Tasks
+from online.evaluation.scoring.score import Figures, ScoreDetails
+from online.learning.drift import Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """The result of replaying one model.
+
+    examples: scored outcomes of predictions, and labels that came with their input. events: all that
+    were learned. asked: predictions answered; same_answers: those that the log's own model answered
+    as it was served, None for another model. figures: by name; None if nothing was scored. bad: lines
+    that could not be used.
+    """
+
+    name: str
+    kind: str
+    examples: int
+    events: int
+    asked: int
+    same_answers: int | None
+    figures: Figures
+    examples_per_second: float
+    state_sha256: str
+    drift: list[Alarm]
+    bad: int
+    details: ScoreDetails
+    tasks: Tasks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """A candidate's report, or the failure that ended it. comparison: the comparison with the champion, None for itself."""
+
+    candidate: CandidateSpec
+    report: ReplayReport | None
+    failure: str | None
+    comparison: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogResults:
+    """The results of every model over one log. interrupted: Ctrl-C ended the replay early."""
+
+    log: str
+    results: list[ReplayResult]
+    interrupted: bool = False

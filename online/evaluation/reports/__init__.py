@@ -1,0 +1,1 @@
+"""Reports of replays: pages with plots, tables, CSV and JSON."""

@@ -1,0 +1,48 @@
+"""Writes a report on one model of a service: exports its log, replays it and renders the page.
+
+store --LogExport--> temporary file --replay--> results --> page.html
+"""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from online.errors import BadInput
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Span
+from online.evaluation.replay.runs import replay_one
+from online.evaluation.reports.report_page import write_report
+from online.evaluation.sources.log_export import LogExport
+from online.evaluation.sources.opening import open_source
+from online.settings import ModelSettings
+from online.workspace import Workspace
+
+Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
+PARTS = 1_000
+
+
+def write_model_report(workspace: Workspace, model: ModelSettings, output: Path, tick: Progress) -> int:
+    """Write the page for all events so far; return the offset of the last one.
+
+    The page appears only when complete. Raises BadInput if there are no events, SetupError if the
+    page cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=output.resolve().parent) as folder:
+        log, page = Path(folder) / f"{model.name}.jsonl.zst", Path(folder) / output.name
+        export = LogExport(workspace, model)
+        if not export.head:
+            raise BadInput(f"{model.name} has no events yet: there is nothing to report")
+        export.write(log, lambda done, of: tick("writing the log", done, of))
+        results, interrupted = replay_one(
+            open_source(str(log)),
+            CandidateSpec(model.kind, name=model.name),
+            Span(),
+            0.0,
+            lambda share, examples: tick("replaying it", int(PARTS * share), PARTS),
+        )
+        if interrupted:
+            raise KeyboardInterrupt
+        write_report(results, model.name, interrupted, page)
+        os.replace(page, output)
+        return export.head

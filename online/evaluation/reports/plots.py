@@ -1,0 +1,294 @@
+"""The plots of a replay's report, as SVG, each with the same numbers as a table."""
+
+import io
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.replay_table import (
+    BASELINES,
+)
+from online.evaluation.scoring.score import LATENESS
+from online.prequential import CurveSegment
+
+POINTS, BASELINE_POINTS = 100, 30  # of a curve at most; more would be noise
+EXAMPLES_PER_POINT, MIN_POINTS = 50, 12  # at least, unless there are fewer examples
+
+COLOURS = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)  # Okabe & Ito: distinguishable with colour blindness
+GREY = "#7a7a7a"
+
+DASHES = {"served": "--", "frozen": "-.", "no_change": ":", "majority": (0, (1, 3)), "mean": (0, (1, 3))}
+
+
+STYLE: Any = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#ececec",
+    "axes.axisbelow": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot. columns, rows: the same numbers as a table, for readers who cannot see it."""
+
+    title: str
+    caption: str
+    svg: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def build_plots(reports: Sequence[ReplayReport]) -> Iterator[Plot | None]:
+    if not reports:
+        return
+    yield plot_learning_curve(reports)
+    yield from (plot_forgetting(report) for report in reports)
+    yield plot_versions(reports[0])
+    yield plot_reliability(reports)
+    yield plot_rate(reports[0])
+    yield plot_lateness(reports[0])
+
+
+def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4) -> str:
+    """Return an SVG whose width follows the page. salt: makes the ids inside it unique on the page."""
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        figure = Figure(figsize=(6.8, height), layout="constrained")
+        draw(figure.add_subplot())
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    svg = file.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+
+
+def plot_learning_curve(reports: Sequence[ReplayReport]) -> Plot | None:
+    numbers = "mae" in reports[0].figures
+    curves = [thin_curve(report.details.curve) for report in reports]
+    if not curves[0]:
+        return None
+
+    def draw(axes: Axes) -> None:
+        for words, name in BASELINES:
+            draw_line(axes, thin_curve(curves[0], BASELINE_POINTS), name, words, GREY, dashes=DASHES[name])
+        for place, (report, curve, colour) in enumerate(zip(reports, curves, cycle_colours(), strict=False)):
+            draw_line(axes, curve, "model", report.name, colour, band=not numbers)
+            alarms = [find_example(curve, alarm.offset) for alarm in report.drift]
+            height = [0.015 + 0.03 * place] * len(alarms)  # in axes coordinates: one row of ticks per model
+            axes.plot(alarms, height, "|", color=colour, markersize=7, transform=axes.get_xaxis_transform())
+        axes.set_xlabel("examples")
+        axes.set_ylabel("mean absolute error" if numbers else "accuracy")
+        if not numbers:
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=3)
+
+    names = [name for name in ("model", *DASHES) if any(stretch.counts.get(name) for stretch in curves[0])]
+    rows = [[f"{stretch.until:,}", *(format_number(stretch.mean(name)) for name in names)] for stretch in curves[0]]
+    bands = "" if numbers else " Bands are 95 % intervals (Wilson)."
+    marks = " Ticks at the bottom are drift alarms." if any(report.drift for report in reports) else ""
+    caption = f"Each point is the mean over a stretch of {stretch_width(curves[0]):,} examples.{bands}{marks}"
+    return Plot("Learning curve", caption, render_svg(draw, "learning", 4.2), ["examples", *names], rows)
+
+
+def cycle_colours() -> Iterator[str]:
+    while True:
+        yield from COLOURS
+
+
+def thin_curve(curve: Sequence[CurveSegment], most: int = POINTS) -> list[CurveSegment]:
+    """Join stretches until there are at most `most`; a last one that is too short joins the one before."""
+    examples = curve[-1].until if curve else 0
+    most = min(most, max(MIN_POINTS, examples // EXAMPLES_PER_POINT))
+    size = -(-len(curve) // most)
+    thinned = [reduce(CurveSegment.merge, curve[place : place + size]) for place in range(0, len(curve), size or 1)]
+    if len(thinned) > 2 and thinned[-1].until - thinned[-2].until < stretch_width(thinned) / 2:
+        thinned[-2:] = [thinned[-2].merge(thinned[-1])]
+    return thinned
+
+
+def stretch_width(curve: Sequence[CurveSegment]) -> int:
+    return curve[0].until
+
+
+def draw_line(
+    axes: Axes, curve: Sequence[CurveSegment], name: str, words: str, colour: str, dashes: Any = "-", band: bool = False
+) -> None:
+    known = [stretch for stretch in curve if stretch.counts.get(name)]
+    if not known:
+        return
+    places = [stretch.until for stretch in known]
+    means = [stretch.mean(name) or 0.0 for stretch in known]
+    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=1.8 if band else 1.3, label=words)
+    if band:
+        limits = [wilson_interval(stretch.sums[name], stretch.counts[name]) for stretch in known]
+        low, high = zip(*limits, strict=True)
+        axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def wilson_interval(right: float, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927)."""
+    z = 1.96
+    middle = (right + z * z / 2) / (count + z * z)
+    reach = z * math.sqrt(right * (count - right) / count + z * z / 4) / (count + z * z)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def find_example(curve: Sequence[CurveSegment], offset: int) -> float:
+    return float(np.interp(offset, [stretch.offset for stretch in curve], [stretch.until for stretch in curve]))
+
+
+def plot_forgetting(report: ReplayReport) -> Plot | None:
+    tasks = report.tasks
+    if tasks is None or len(tasks.ends) < 2:
+        return None
+    matrix = tasks.matrix()
+
+    def draw(axes: Axes) -> None:
+        image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis", aspect="auto")
+        axes.set_xticks(range(len(tasks.names)), tasks.names, rotation=45, ha="right")
+        axes.set_yticks(range(len(tasks.ends)), tasks.names[: len(tasks.ends)])
+        axes.set_xlabel("tested on")
+        axes.set_ylabel("after learning")
+        axes.grid(visible=False)
+        for (row, column), value in np.ndenumerate(matrix) if matrix.size <= 150 else ():
+            colour = "black" if value > 0.6 else "white"
+            axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=colour, fontsize=8)
+        axes.figure.colorbar(image, ax=axes, format=lambda value, _: f"{value:.0%}")
+
+    rows = [[name, *(f"{value:.1%}" for value in row)] for name, row in zip(tasks.names, matrix, strict=False)]
+    caption = "A column that darkens downwards shows a task that is being forgotten."
+    return Plot(
+        f"Forgetting ({report.name})",
+        caption,
+        render_svg(draw, f"tasks {report.name}", 4.4),
+        ["after", *tasks.names],
+        rows,
+    )
+
+
+def plot_versions(report: ReplayReport) -> Plot | None:
+    """Plot the accuracy of each version that served."""
+    groups = group_versions(report.details.versions)
+    if len(groups) < 2:
+        return None
+
+    def draw(axes: Axes) -> None:
+        places = [version for version, _, _ in groups]
+        shares = [right / rated for _, rated, right in groups]
+        limits = [wilson_interval(right, rated) for _, rated, right in groups]
+        reach = [[share - low for share, (low, _) in zip(shares, limits, strict=True)]]
+        reach.append([high - share for share, (_, high) in zip(shares, limits, strict=True)])
+        axes.errorbar(places, shares, reach, fmt="o", markersize=4, color=COLOURS[0], ecolor="#9cc3dd", linewidth=1.2)
+        axes.set_xlabel("version")
+        axes.set_ylabel("accuracy")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+
+    rows = [[f"{version:,}", f"{rated:,}", f"{right / rated:.1%}"] for version, rated, right in groups]
+    caption = "Accuracy of the served answers, by version; neighbouring versions are grouped if there are many."
+    return Plot("Versions", caption, render_svg(draw, "versions"), ["from version", "rated", "accuracy"], rows)
+
+
+def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list[tuple[int, int, int]]:
+    """Return (first version, rated, right) of at most `most` groups of neighbouring versions."""
+    counts = [(version, rated, right) for version, (rated, right) in sorted(versions.items()) if rated]
+    size = -(-len(counts) // most) if counts else 1
+    groups = [counts[place : place + size] for place in range(0, len(counts), size)]
+    return [(group[0][0], sum(each[1] for each in group), sum(each[2] for each in group)) for group in groups]
+
+
+def plot_reliability(reports: Sequence[ReplayReport]) -> Plot | None:
+    if not any(report.details.reliability for report in reports):
+        return None
+
+    def draw(axes: Axes) -> None:
+        axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="perfect")
+        for report, colour in zip(reports, cycle_colours(), strict=False):
+            chances = [chance for _, chance, _ in report.details.reliability]
+            rights = [right for _, _, right in report.details.reliability]
+            axes.plot(chances, rights, "o-", markersize=4, color=colour, linewidth=1.5, label=report.name)
+        axes.set_xlabel("predicted probability of the answer")
+        axes.set_ylabel("accuracy")
+        axes.set_aspect("equal")
+        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.02, 1))
+
+    rows = [
+        [report.name, f"{chance:.1%}", f"{right:.1%}", f"{count:,}"]
+        for report in reports
+        for count, chance, right in report.details.reliability
+    ]
+    caption = "On the diagonal, predicted probabilities match accuracy; below it the model is overconfident."
+    columns = ["model", "probability", "accuracy", "examples"]
+    return Plot("Calibration", caption, render_svg(draw, "reliability", 3.8), columns, rows)
+
+
+def plot_rate(report: ReplayReport) -> Plot | None:
+    """Plot the feedback per hour, if the log has times."""
+    rates = [(middle, rate) for stretch in thin_curve(report.details.curve) for middle, rate in compute_rate(stretch)]
+    if len(rates) < 2:
+        return None
+
+    def draw(axes: Axes) -> None:
+        axes.plot([when for when, _ in rates], [rate for _, rate in rates], color=COLOURS[2], linewidth=1.5)  # type: ignore[arg-type]
+        axes.set_ylabel("feedback per hour")
+        axes.set_ylim(bottom=0)
+        axes.tick_params(axis="x", labelrotation=20)
+
+    rows = [[f"{when:%Y-%m-%d %H:%M:%S}", f"{rate:,.1f}"] for when, rate in rates]
+    return Plot(
+        "Feedback",
+        "Feedback received per hour.",
+        render_svg(draw, "rate", 2.8),
+        ["time", "per hour"],
+        rows,
+    )
+
+
+def compute_rate(stretch: CurveSegment) -> Iterator[tuple[datetime, float]]:
+    if stretch.began and stretch.ended and stretch.counts:
+        began, ended = datetime.fromisoformat(stretch.began), datetime.fromisoformat(stretch.ended)
+        hours = (ended - began).total_seconds() / 3600
+        if hours > 0:
+            yield began + (ended - began) / 2, max(stretch.counts.values()) / hours
+
+
+def plot_lateness(report: ReplayReport) -> Plot | None:
+    """Plot the freshness, if the log has the times at which events were learned."""
+    known = [(stretch.until, stretch.mean(LATENESS)) for stretch in thin_curve(report.details.curve)]
+    points = [(until, 1_000 * mean) for until, mean in known if mean is not None]
+    if len(points) < 2:
+        return None
+
+    def draw(axes: Axes) -> None:
+        axes.plot([until for until, _ in points], [mean for _, mean in points], color=COLOURS[1], linewidth=1.5)
+        axes.set_xlabel("examples")
+        axes.set_ylabel("ms, mean")
+        axes.set_ylim(bottom=0)
+
+    rows = [[f"{until:,}", f"{mean:,.1f}"] for until, mean in points]
+    caption = "Time from the acknowledgement of feedback to the first version that has learned it."
+    return Plot("Freshness", caption, render_svg(draw, "lateness", 2.8), ["examples", "ms"], rows)
+
+
+def format_number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,107 @@
+"""Replays a log that a caller uploaded, with the models they requested or those that fit, into one page.
+
+asked.json --> source --> models, with checked options --replay--> report.html
+
+The upload is not trusted: the names in it may only select from what this package provides, and
+nothing in it is imported, opened as a path or run.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from online.errors import BadInput
+from online.evaluation.replay.candidate_files import collect_candidates
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay_report import ReplayResult
+from online.evaluation.replay.runs import replay_all
+from online.evaluation.reports.report_page import write_report
+from online.evaluation.sources.log_format import LoggedEvent
+from online.evaluation.sources.opening import open_source
+from online.evaluation.sources.replay_source import ReadOptions, Source
+from online.evaluation.sources.upload_checks import check_header, check_options
+from online.models import parse_number
+from online.schemas.reports import ReplayRequest
+
+Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
+PARTS = 1_000
+MAX_SAMPLED = 300  # labels that are checked for being numbers
+
+
+def replay_uploaded_log(folder: Path, chosen: Callable[[list[str]], None], tick: Progress) -> None:
+    """Replay the log and write the page.
+
+    chosen: called with the names of the models. Raises BadInput, which names the log as its sender did.
+    """
+    request = ReplayRequest.model_validate_json((folder / "asked.json").read_bytes())
+    path = folder / request.file
+
+    def use_sent_name(text: str) -> str:
+        return text.replace(str(path), request.name).replace(path.name, request.name)
+
+    try:
+        results = _replay(request, path, chosen, tick)
+    except BadInput as error:
+        raise BadInput(use_sent_name(str(error))) from None
+    results = [each if each.failure is None else replace(each, failure=use_sent_name(each.failure)) for each in results]
+    if all(each.report is None for each in results):
+        raise BadInput("; ".join(f"{each.candidate.name}: {each.failure}" for each in results))
+    aside = folder / ".report.html"
+    write_report(results, request.name, False, aside)
+    os.replace(aside, folder / "report.html")
+
+
+def _replay(
+    request: ReplayRequest, path: Path, chosen: Callable[[list[str]], None], tick: Progress
+) -> list[ReplayResult]:
+    tick("reading the log", 0, PARTS)
+    source = open_source(str(path), ReadOptions(request.format, request.label, max_bad_ratio=request.max_bad_ratio))
+    source = replace(source, name=request.name)
+    if source.header:
+        check_header(source.header, request.name)
+    candidates = collect_candidates(request.models or choose_models(source), {}, None, CandidateSpec(""))
+    for each in candidates:
+        check_options(each.kind, each.options)
+    chosen([each.name for each in candidates])
+    results, interrupted = replay_all(
+        source,
+        candidates,
+        Span(),
+        request.max_bad_ratio,
+        lambda share, examples: tick("replaying it", int(PARTS * share), PARTS),
+    )
+    if interrupted:
+        raise KeyboardInterrupt
+    return results
+
+
+def choose_models(source: Source) -> list[str]:
+    """Return kinds that can replay the source and are likely to do well; for our own log, its own kind."""
+    if source.header:
+        return [str(source.header["kind"])]
+    if source.survey is not None:
+        return ["classifier", "logistic"]
+    if has_number_labels(source):
+        return ["regressor"]
+    return ["classifier", "knn"] if source.input == "text" else ["classifier", "logistic", "knn"]
+
+
+def has_number_labels(source: Source) -> bool:
+    """Return whether the labels are numbers to predict, rather than class names written as numbers."""
+    lines = islice(source.lines(), 2 * MAX_SAMPLED)
+    labels = [line.entry.event.label for line in lines if isinstance(line, LoggedEvent)]
+    try:
+        values = {parse_number(label) for label in labels}
+    except ValueError:
+        return False
+    return any(value != int(value) for value in values) or len(values) > max(30, len(labels) // 2)
+
+
+def prefer_as_oom_victim() -> None:
+    """Let the system end this process before the service if memory runs out."""
+    with suppress(OSError):  # not every system has this file
+        Path("/proc/self/oom_score_adj").write_text("1000")

@@ -1,0 +1,82 @@
+"""Scores a model that predicts numbers."""
+
+from collections import Counter
+from typing import Any
+
+from online.evaluation.scoring.score import (
+    BaselineAnswers,
+    Figures,
+    PendingOutcome,
+    ScoreDetails,
+    ServedScore,
+    add_lateness,
+)
+from online.models import parse_number
+from online.prequential import Curve, Hits, NumberBaselines
+from online.schemas.events import Event
+
+
+class NumberScore:
+    """Errors of predicted numbers, from the first prediction on."""
+
+    def __init__(self) -> None:
+        from river import metrics
+
+        self.mae = {name: metrics.MAE() for name in ("model", "served", "frozen", "no_change", "mean")}
+        self.judged = Counter[str]()
+        self.rmse, self.r2, self.served, self.curve = metrics.RMSE(), metrics.R2(), ServedScore(), Curve()
+        self.covered = Hits()
+        self.baselines = NumberBaselines()
+
+    def observe(self, label: str) -> None:
+        self.baselines.observe(parse_number(label))
+
+    def guesses(self) -> BaselineAnswers:
+        return self.baselines.guesses()
+
+    def add(
+        self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
+    ) -> float | None:
+        value = parse_number(event.label)
+        self.served.add(False, outcome)  # a number is never simply right or wrong
+        if outcome.answer.choice is None or not outcome.guesses:
+            return None
+        errors = self._judge(value, outcome)
+        self.curve.add(add_lateness(errors, late), offset, at)
+        return errors["model"]
+
+    def _judge(self, value: float, outcome: PendingOutcome) -> dict[str, float]:
+        answers = {"model": float(outcome.answer.choice or 0), **outcome.guesses}
+        for name, answer in (("served", outcome.served), ("frozen", outcome.frozen)):
+            if answer is not None and answer.choice is not None:
+                answers[name] = float(answer.choice)
+        self.judged.update(answers.keys())
+        for name, number in answers.items():
+            self.mae[name].update(value, number)
+        self.rmse.update(value, answers["model"])
+        self.r2.update(value, answers["model"])
+        if outcome.answer.interval is not None:
+            low, high = outcome.answer.interval
+            self.covered.add(low <= value <= high)
+        return {name: abs(number - value) for name, number in answers.items()}
+
+    def figures(self) -> Figures:
+        judged = self.judged["model"]
+        errors = {name: round_digits(metric.get()) if self.judged[name] else None for name, metric in self.mae.items()}
+        return {
+            "judged": judged,
+            "mae": errors["model"],
+            **{f"{name}_mae": error for name, error in errors.items() if name != "model"},
+            "rmse": round_digits(self.rmse.get()) if judged else None,
+            "r2": round(self.r2.get(), 6) if judged > 1 else None,
+            "covered": self.covered.share,
+            "served_rated": self.served.hits.judged,
+        }
+
+    def details(self) -> ScoreDetails:
+        _, users = self.served.counts()
+        return ScoreDetails([*self.curve.segments()], {}, users)  # no version was right or wrong
+
+
+def round_digits(value: Any) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,121 @@
+"""What every score has: the outcomes that are pending, the counts of served answers, and the protocol.
+
+    prediction --> PendingOutcome: the answers of every predictor, at that moment
+    event      --> Score.add: judges those predictors whose answer the event rates (see `prequential`)
+
+The predictors: the model, what was served at the time, a frozen copy of the model, no-change (the
+last class again), and majority (the most frequent class so far; for numbers, their mean). All figures
+take bounded memory.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from online.models import Answer
+from online.prequential import Curve, CurveSegment, Hits
+from online.schemas.events import Event
+
+MAX_VERSIONS, MAX_USERS = 4_096, 100_000
+
+
+LATENESS = "lateness"  # in a curve: seconds from a feedback to the version that had learned it
+
+
+Figures = dict[str, float | None]
+
+
+BaselineAnswers = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreDetails:
+    """What the figures are computed from.
+
+    versions: served version -> (rated, right). users: the number of ratings of each user. labels:
+    class -> count, recall, precision. reliability: (count, mean probability, share right) of each bin.
+    """
+
+    curve: list[CurveSegment]
+    versions: dict[int, tuple[int, int]]
+    users: dict[str, int]
+    labels: dict[str, dict[str, float]] = field(default_factory=dict)
+    reliability: list[tuple[int, float, float]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PendingOutcome:
+    """The answers that an outcome will judge.
+
+    served, version: of the answer that a caller got, if any. guesses: of the baselines. left: the
+    number of outcomes still to come.
+    """
+
+    answer: Answer
+    left: int
+    guesses: BaselineAnswers
+    frozen: Answer | None = None
+    served: Answer | None = None
+    version: int = 0
+    user: str | None = None
+
+
+class Score(Protocol):
+    curve: Curve
+
+    def observe(self, label: str) -> None:
+        """Show the right answer to the baselines. Raises ValueError for one that is impossible."""
+
+    def guesses(self) -> BaselineAnswers:
+        """Return what the baselines would answer now."""
+
+    def add(
+        self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
+    ) -> float | None:
+        """Return the model's loss by this outcome; None if the outcome does not judge it.
+
+        offset, at: of the event. late: seconds until it was learned.
+        """
+
+    def figures(self) -> Figures:
+        """Return the figures by name; None for one of which nothing was judged."""
+
+    def details(self) -> ScoreDetails:
+        """Return what the figures are computed from."""
+
+
+@dataclass(slots=True)
+class ServedScore:
+    """Counts every rated answer that was served, as the service counts it."""
+
+    hits: Hits = field(default_factory=Hits)
+    stride: int = 1
+    versions: dict[int, Hits] = field(default_factory=dict)
+    users: Counter[str] = field(default_factory=Counter)
+
+    def add(self, right: bool, outcome: PendingOutcome) -> None:
+        if outcome.served is None or outcome.served.choice is None:
+            return
+        self.hits.add(right)
+        self.versions.setdefault(outcome.version // self.stride * self.stride, Hits()).add(right)
+        if len(self.versions) > MAX_VERSIONS:
+            self._widen()
+        if outcome.user is not None:
+            known = outcome.user in self.users or len(self.users) < MAX_USERS
+            self.users[outcome.user if known else "(others)"] += 1
+
+    def counts(self) -> tuple[dict[int, tuple[int, int]], dict[str, int]]:
+        versions = {version: (hits.judged, hits.right) for version, hits in sorted(self.versions.items())}
+        return versions, dict(self.users.most_common())
+
+    def _widen(self) -> None:
+        self.stride *= 2
+        before, self.versions = self.versions, {}
+        for version, hits in before.items():
+            into = self.versions.setdefault(version // self.stride * self.stride, Hits())
+            into.judged, into.right = into.judged + hits.judged, into.right + hits.right
+
+
+def add_lateness(scores: dict[str, float], late: float | None) -> dict[str, float]:
+    return scores if late is None else {**scores, LATENESS: late}

@@ -1,0 +1,122 @@
+"""Exports a model's log to a file of the format `online-log/2`, which `online replay` reads back."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import zstandard
+
+from online.errors import SetupError
+from online.evaluation.sources.log_format import build_header, render_event, render_prediction
+from online.models import create, recipe
+from online.settings import ModelSettings
+from online.store import Store
+from online.store.log_rows import load_input, load_log_rows, load_prediction_rows, select_prediction_order
+from online.store.refusals import load_refusals
+from online.workspace import Workspace
+
+PAGE = 1_000
+
+WriteProgress = Callable[[int, int], None]  # lines written, lines in all
+
+
+class LogExport:
+    """One model's log up to the moment at which the export is created."""
+
+    def __init__(self, workspace: Workspace, model: ModelSettings) -> None:
+        self.workspace, self.store, self.model = workspace, workspace.store, model
+        self.options = options = workspace.options(model)
+        self.head = workspace.sql_stream(model.name).head()
+        self.refused = self.store.read(
+            lambda connection: load_refusals(connection, model.name, recipe(model.kind, options))
+        )
+        self.prediction_count = sum(
+            len(page) for page in self.store.walk(select_prediction_order(model.name, self.head), PAGE)
+        )
+        self.header = build_header(
+            model, options, find_feature_epoch(workspace, model), self.prediction_count, self.head
+        )
+
+    def write(self, output: Path, tick: WriteProgress) -> int:
+        """Write the log; return the number of lines after the header.
+
+        Raises SetupError if it cannot be written.
+
+        The file appears when it is complete; after an interruption the former file remains.
+        """
+        count, output = 0, output.resolve()
+        regular = output.is_file() or not output.exists()
+        aside = output.with_name(f".{output.name}.part") if regular else output
+        try:
+            with open_output(aside, output.suffix) as file:
+                file.write(json.dumps(self.header).encode() + b"\n")
+                for count, line in enumerate(self.lines(), 1):
+                    file.write(orjson.dumps(line) + b"\n")
+                    if count % PAGE == 0:
+                        tick(count, self.prediction_count + self.head)
+            if self.workspace.options(self.model) != self.options:
+                raise SetupError(f"{self.model.name} adopted another encoder during the export: export it again")
+            if regular:
+                os.replace(aside, output)
+        except OSError as error:
+            raise SetupError(f"the log cannot be written to {output}: {error.strerror}") from None
+        finally:
+            if regular:
+                aside.unlink(missing_ok=True)
+        return count
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Yield all lines: each prediction after the last event that its version had learned."""
+        predictions = self._read_predictions()
+        prediction = next(predictions, None)
+        for offset, line in enumerate(self._read_events(), 1):
+            while prediction is not None and prediction["asked"]["learned_until"] < offset:
+                yield prediction
+                prediction = next(predictions, None)
+            yield line
+        if prediction is not None:
+            yield prediction
+        yield from predictions
+
+    def _read_predictions(self) -> Iterator[dict[str, Any]]:
+        for page in self.store.walk(select_prediction_order(self.model.name, self.head), PAGE):
+            counts = {row.id: row.feedback_count for row in page}
+            rows = self.store.read(lambda connection: load_prediction_rows(connection, list(counts)))  # noqa: B023 (read at once)
+            yield from (render_prediction({**rows[id], "told": counts[id]}) for id in counts)
+
+    def _read_events(self) -> Iterator[dict[str, Any]]:
+        for row in read_log(self.store, self.model.name, self.head):
+            line = render_event(row, self.refused)
+            if (target := line["told"]["target"]) is not None:  # its text may have to be encoded again
+                stored = self.store.read(lambda connection: load_input(connection, self.model.name, target["offset"]))
+                line["told"]["input"] = None if stored is None else json.loads(stored)
+            yield line
+
+
+def read_log(store: Store, model: str, head: int) -> Iterator[dict[str, Any]]:
+    after = 0
+    while after < head:
+        rows = store.read(lambda connection: load_log_rows(connection, model, after, min(PAGE, head - after)))  # noqa: B023
+        yield from rows
+        after = rows[-1]["offset"]
+
+
+def find_feature_epoch(workspace: Workspace, model: ModelSettings) -> str:
+    snapshots = workspace.snapshots(model.name)
+    live = snapshots.live()
+    if live is None:
+        return create(model.kind, workspace.options(model)).feature_epoch()
+    return snapshots.manifest(live.version).feature_epoch
+
+
+def open_output(path: Path, suffix: str) -> Any:
+    """Open a file to write bytes, compressed as its suffix says: .gz, .zst, or plain."""
+    if suffix == ".gz":
+        return gzip.open(path, "wb")
+    if suffix == ".zst":
+        return zstandard.open(path, "wb")
+    return open(path, "wb")

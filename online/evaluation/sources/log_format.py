@@ -1,0 +1,200 @@
+"""The format `online-log/2`: our own log as JSONL, in the order in which it can be replayed.
+
+    header
+    {"asked": ...}    a prediction, after the last event that the answering version had learned
+    {"told": ...}     an event, by offset
+
+A reader that answers the predictions and learns the events in this order knows, at every answer,
+exactly what the answering version knew. Both directions are here: from a row of the store to a line
+(`render_*`), and from a line to what a replay takes (`parse_line`).
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from online.errors import BadInput
+from online.schemas.events import Entry, Event, Target
+from online.settings import ModelSettings
+
+LOG_FORMAT = "online-log/2"
+
+
+@dataclass(slots=True)
+class LoggedPrediction:
+    """A request to answer, with the recorded answer if there is one.
+
+    features: as logged; None if only the instance is known. feedback_count: the number of events
+    about it. task: the task it belongs to, for sources with tasks. held_out_class: the right class,
+    if the row is held out to test on. exclude: answers that the caller did not accept.
+    """
+
+    id: str
+    instance: Any
+    features: bytes | None = None
+    feedback_count: int = 1
+    version: int = 0
+    learned_until: int = 0
+    choice: str | None = None
+    propensity: float = 1.0
+    candidates: tuple[tuple[str, float], ...] = ()
+    user: str | None = None
+    at: str | None = None
+    task: str | None = None
+    held_out_class: str | None = None
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class LoggedEvent:
+    """An event to learn.
+
+    prediction_id: of the prediction it is about, whose features it has; None if it is about none.
+    instance: the input of an event about no prediction, which can be encoded again. refused: the
+    reason if it was not learned. features: those found for it, if the entry has none.
+    """
+
+    entry: Entry
+    prediction_id: str | None = None
+    instance: Any = None
+    user: str | None = None
+    at: str | None = None
+    refused: str | None = None
+    learned_at: str | None = None
+    features: bytes | None = None
+
+    def complete(self, choice: str | None = None) -> Entry:
+        """Return the entry with the features found for it, and with `choice` as the answer if given."""
+        if self.features is None and choice is None:
+            return self.entry
+        event = self.entry.event
+        features = event.features if self.features is None else self.features
+        choice, target = event.choice if choice is None else choice, event.target
+        if target is not None:
+            target = Target(target.offset, replace(target.event, features=features))
+        completed = Event(event.id, event.kind, features, event.label, event.text, event.reward, choice, target)
+        return Entry(self.entry.offset, completed)
+
+    @property
+    def lateness(self) -> float | None:
+        """Seconds from the acknowledgement to the version that had learned the event."""
+        if self.at is None or self.learned_at is None:
+            return None
+        return (datetime.fromisoformat(self.learned_at) - datetime.fromisoformat(self.at)).total_seconds()
+
+
+Line = LoggedPrediction | LoggedEvent
+
+
+# from the store to a line
+
+
+def build_header(
+    model: ModelSettings,
+    options: Mapping[str, Any],
+    feature_epoch: str,
+    prediction_count: int = 0,
+    event_count: int = 0,
+) -> dict[str, Any]:
+    """Return the first line. The counts are those of the lines that follow."""
+    public = {name: value for name, value in options.items() if name != "key"}
+    described = {"model": model.name, "kind": model.kind, "options": public, "drift": model.drift}
+    counts = {"asked": prediction_count, "told": event_count}
+    return {"format": LOG_FORMAT, **described, "feature_epoch": feature_epoch, **counts}
+
+
+def render_prediction(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line of a row of `store.log_rows.load_prediction_rows`."""
+    answered = {name: row[name] for name in ("version", "learned_until", "choice", "propensity")}
+    line = {
+        "id": row["id"],
+        "input": json.loads(row["input"]),
+        "features": encode_features(row["features"]),
+        "told": row["told"],
+    }
+    exclude = json.loads(row["exclude"] or "[]")
+    excluded = {"besides": exclude} if exclude else {}
+    return {
+        "asked": {**line, **answered, "candidates": json.loads(row["candidates"]), **excluded, **render_origin(row)}
+    }
+
+
+def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
+    """Return the line of a row of `store.log_rows.load_log_rows`.
+
+    An event about a prediction leaves out the features and the input, which the prediction has.
+    """
+    event = json.loads(row["body"])
+    line: dict[str, Any] = {"offset": row["offset"], **event}
+    if row["prediction_id"] is not None:
+        line["about"] = row["prediction_id"]
+    else:
+        line["input"] = None if row["own_input"] is None else json.loads(row["own_input"])
+        line["features"] = encode_features(row["features"])
+    if row["offset"] in refused:
+        line["refused"] = refused[row["offset"]]
+    if row["learned_at"] is not None:
+        line["learned_at"] = row["learned_at"]
+    return {"told": {**line, **render_origin(row)}}
+
+
+def render_origin(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"user": row["user"], "at": row["created_at"]}
+
+
+def encode_features(features: bytes) -> str:
+    return base64.b64encode(features).decode()
+
+
+# from a line to a replay
+
+
+def parse_line(text: str | bytes, name: str, number: int) -> Line:
+    """Raises BadInput with the name of the log and the number of the line."""
+    value = parse_json(text, name, number)
+    try:
+        return _parse_prediction(value["asked"]) if "asked" in value else _parse_event(value["told"])
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"lacks {error}" if isinstance(error, KeyError) else error
+        raise BadInput(f"{name}, line {number} is not a line of {LOG_FORMAT}: {what}") from None
+
+
+def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
+    """Raises BadInput for a line that is not a JSON object."""
+    try:
+        value = orjson.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{name}, line {number} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadInput(f"{name}, line {number} is not a JSON object")
+    return value
+
+
+PREDICTION_KEYS: Sequence[str] = ("id", "version", "learned_until", "choice", "propensity", "user", "at")
+EVENT_KEYS: Sequence[str] = ("id", "kind", "label", "text", "reward", "choice")
+
+
+def _parse_prediction(line: dict[str, Any]) -> LoggedPrediction:
+    return LoggedPrediction(
+        instance=line["input"],
+        features=base64.b64decode(line["features"]),
+        feedback_count=line["told"],
+        candidates=tuple((id, score) for id, score in line["candidates"]),
+        exclude=tuple(line.get("besides", ())),
+        **{name: line[name] for name in PREDICTION_KEYS},
+    )
+
+
+def _parse_event(line: dict[str, Any]) -> LoggedEvent:
+    features = base64.b64decode(line.get("features", ""))
+    target = None
+    if line["target"] is not None:
+        target = Target(line["target"]["offset"], Event.parse(line["target"]["event"], features))
+    event = Event(features=features, target=target, **{name: line[name] for name in EVENT_KEYS})
+    origin = {name: line.get(name) for name in ("user", "at", "refused", "learned_at")}
+    return LoggedEvent(Entry(line["offset"], event), line.get("about"), line.get("input"), **origin)

@@ -1,0 +1,129 @@
+"""Opens what a command line names as a source: looks at its format and its inputs, and refuses the rest."""
+
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from online.errors import BadInput
+from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.bad_lines import BadLines
+from online.evaluation.sources.datasets import open_dataset, open_river_dataset
+from online.evaluation.sources.labelled_rows import is_json
+from online.evaluation.sources.log_format import LOG_FORMAT, parse_json
+from online.evaluation.sources.replay_source import ReadOptions, Source
+from online.evaluation.sources.vw_survey import LABELS, survey_file
+from online.io.records import open_text, suffix_of
+
+FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
+
+
+ENDINGS = {".csv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
+
+
+DATASET_PREFIXES = ("river:", "sklearn:")
+
+
+def open_sources(names: Sequence[str], reads: ReadOptions) -> list[Source]:
+    """Raises BadInput for a source that cannot be replayed, or is given twice."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise BadInput(f"{twice[0]} is given twice; give every log once")
+    return [open_source(name, reads) for name in names]
+
+
+def open_source(name: str, reads: ReadOptions | None = None) -> Source:
+    """Open a file, a dataset or standard input (-). Raises BadInput if it cannot be replayed."""
+    reads = reads or ReadOptions()
+    if name.startswith(DATASET_PREFIXES):
+        return _describe_dataset(name, reads)
+    path = spool_stdin() if name == "-" else Path(name)
+    if not path.exists():
+        raise BadInput(
+            f"there is no file {name}; give a log, JSONL, a CSV with --label COLUMN, Parquet, "
+            "Vowpal Wabbit's text, river:Phishing, sklearn:digits, or - for standard input"
+        )
+    first = "" if _find_named_format(path, reads) == "parquet" else read_first_line(path)
+    format = _find_named_format(path, reads) or _guess_format(first)
+    if format == "online":
+        if reads.task or reads.delay != Delay():
+            raise BadInput(
+                f"{name} is a log: it has no tasks, and its own delays; --task and --delay are for labelled rows"
+            )
+        return Source(name, path, format, "", 0, None, reads, _parse_header(first, name))
+    if format in ("csv", "parquet") and not reads.label:
+        raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN")
+    made = Source(name, path, format, "table", 0, None, reads)
+    if format in ("vw", "dsjson"):
+        survey = survey_file(path, format, reads.costs, reads.named_by)
+        if survey.shape != LABELS:
+            return replace(made, survey=survey)
+    if format != "jsonl":
+        if next(made._rows(BadLines(max_ratio=1.0), lambda share: None), None) is None:
+            raise BadInput(f"{name} holds no rows")
+        return made
+    kind, size = find_input_kind(parse_json(first, name, 1).get("input"), name)
+    return Source(name, path, format, kind, size, None, reads)
+
+
+def _describe_dataset(name: str, reads: ReadOptions) -> Source:
+    if name.startswith("river:"):
+        found = open_river_dataset(name.removeprefix("river:"))
+        return Source(name, None, "", "table", 0, found.n_samples, reads, numbers=found.task == "Regression")
+    first, _ = next(iter(open_dataset(name)))
+    count = sum(1 for _ in open_dataset(name))
+    return Source(name, None, "", "vector", len(first), count, reads, numbers=name == "sklearn:diabetes")
+
+
+def _find_named_format(path: Path, reads: ReadOptions) -> str:
+    if reads.format and reads.format not in FORMATS:
+        raise BadInput(f"there is no format {reads.format!r}; one of {', '.join(FORMATS)}")
+    return reads.format or ENDINGS.get(suffix_of(path), "")
+
+
+def _guess_format(first: str) -> str:
+    """Return the format of a file whose name does not show it: `label |features` is Vowpal Wabbit's."""
+    if not is_json(first):
+        return "vw" if "|" in first and "," not in first.partition("|")[0] else "jsonl"
+    if "_label_cost" in parse_json(first, "", 1):
+        return "dsjson"
+    return "online" if str(parse_json(first, "", 1).get("format", "")).startswith("online-log/") else "jsonl"
+
+
+def _parse_header(first: str, name: str) -> dict[str, Any]:
+    head = parse_json(first, name, 1)
+    if head.get("format") != LOG_FORMAT:
+        raise BadInput(f"{name} is an {head.get('format')}; this release reads {LOG_FORMAT}: export it again")
+    return head
+
+
+def read_first_line(path: Path) -> str:
+    with open_text(path) as (file, _):
+        return next((line for line in file if line.strip()), "")
+
+
+def spool_stdin() -> Path:
+    """Copy standard input to a file that can be read more than once. It is deleted with the process."""
+    file = tempfile.NamedTemporaryFile(prefix="online-replay-")
+    shutil.copyfileobj(sys.stdin.buffer, file)
+    file.flush()
+    _spools.append(file)
+    return Path(file.name)
+
+
+_spools: list[Any] = []
+
+
+def find_input_kind(instance: Any, name: str) -> tuple[str, int]:
+    if isinstance(instance, str):
+        return "text", 0
+    if isinstance(instance, list):
+        return "vector", len(instance)
+    if isinstance(instance, dict):
+        return "table", 0
+    raise BadInput(
+        f'{name}, line 1: expected {{"input": ..., "label": ...}} with a text, a list of numbers or an object as input'
+    )

@@ -1,0 +1,119 @@
+"""A source of a replay: our own log, or labelled rows from a file or a dataset.
+
+    our log      its lines (log_format.py)
+    rows         a prediction for each, and an event when its label arrives (arrival.py)
+
+A source can be read any number of times, and always gives the same lines.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from online.errors import BadInput
+from online.evaluation.sources.arrival import Delay, arrange_rows, arrange_tasks
+from online.evaluation.sources.bad_lines import BadLines
+from online.evaluation.sources.labelled_rows import Row, read_csv, read_dataset, read_jsonl, read_parquet
+from online.evaluation.sources.log_format import Line, parse_line
+from online.evaluation.sources.vw_decisions import read_reward_rows as decision_rows
+from online.evaluation.sources.vw_survey import Survey
+from online.evaluation.sources.vw_text import read_labelled_rows
+from online.io.records import open_text
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How to read a source; by default, as its format shows.
+
+    task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
+    the range of their costs and what identifies their actions.
+    """
+
+    format: str = ""
+    label: str = ""
+    delay: Delay = field(default_factory=Delay)
+    max_bad_ratio: float = 0.0
+    task: str = ""
+    costs: tuple[float, float] | None = None
+    named_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What can be replayed, and what is known about it before it is read.
+
+    header: of our own log (model kind, options, drift, feature epoch); empty for others. input: text,
+    vector or table. size: of a vector. count: of examples, None if unknown. numbers: whether its
+    labels are known to be numbers to predict. survey: of a log of Vowpal Wabbit's decisions, whose
+    rows are rewards of the chosen actions.
+    """
+
+    name: str
+    path: Path | None
+    format: str
+    input: str
+    size: int
+    count: int | None
+    reads: ReadOptions
+    header: Mapping[str, Any] = field(default_factory=dict)
+    numbers: bool = False
+    survey: Survey | None = None
+
+    def lines(self, bad: BadLines | None = None, at: Callable[[float], None] = lambda share: None) -> Iterator[Line]:
+        """Return all lines in order.
+
+        bad: counts the lines that cannot be used. at: is called at intervals with the share read.
+        """
+        bad = bad or BadLines(max_ratio=1.0)
+        if self.header:
+            return self._read_log(bad, at)
+        rows = self._rows(bad, at)
+        if not self.reads.task:
+            return arrange_rows(rows, self.reads.delay, bad, self.name)
+        return arrange_tasks(rows, self.reads.task, self.reads.delay, bad, self.name)
+
+    def _read_log(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Line]:
+        assert self.path is not None
+        size = max(self.path.stat().st_size, 1)
+        with open_text(self.path) as (file, position):
+            next(file)
+            for number, text in enumerate(file, 2):
+                if number % 512 == 0:
+                    at(position() / size)
+                if text.strip():
+                    try:
+                        yield parse_line(text, self.path.name, number)
+                    except BadInput as error:
+                        bad.add(str(error))
+
+    def _rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
+        if self.path is None:
+            yield from self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
+        elif self.format == "parquet":
+            yield from self._report_progress(read_parquet(self.path, self.reads.label, bad), lambda: 0, 0, at)
+        else:
+            with open_text(self.path) as (file, position):
+                yield from self._report_progress(self._read(file, bad), position, self.path.stat().st_size, at)
+
+    def _read(self, file: IO[str], bad: BadLines) -> Iterator[Row]:
+        if self.survey is not None:
+            return decision_rows(file, self.name, self.survey, bad)
+        match self.format:
+            case "csv":
+                return read_csv(file, self.name, self.reads.label, bad)
+            case "vw":
+                return read_labelled_rows(file, self.name, bad)
+            case _:
+                return read_jsonl(file, self.name, bad)
+
+    def _report_progress(
+        self, rows: Iterator[Row], position: Callable[[], int], size: int, at: Callable[[float], None]
+    ) -> Iterator[Row]:
+        for number, row in enumerate(rows, 1):
+            if number % 512 == 0:
+                at(position() / size if size else number / self.count if self.count else 0.0)
+            yield row
+
+
+# opening

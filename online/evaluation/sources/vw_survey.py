@@ -1,0 +1,162 @@
+"""Surveys a file of Vowpal Wabbit's before it is read.
+
+The range of the costs, and what tells the actions of a decision on many lines apart, cannot be seen
+from a single line.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from pathlib import Path
+
+import orjson
+
+from online.errors import BadInput
+from online.evaluation.sources.bad_lines import parse_finite
+from online.evaluation.sources.vw_text import (
+    MANY_LINES,
+    ONE_LINE,
+    TextDecision,
+    are_distinct,
+    name_actions,
+    parse_block,
+    split_blocks,
+)
+from online.io.records import open_text
+
+LABELS, DSJSON = "labels", "dsjson"
+
+
+MAX_SURVEYED = 10_000  # lines, to see what a text holds
+
+
+ACTION_KEYS = ("tag", "features", "position")  # what an action of many lines may be known by; the first that will do
+
+
+MAX_NAMES = 1_000  # beyond, tags or features tell one showing of an action from another, and not the actions
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found in a file.
+
+    shape: LABELS, or how decisions are written. named_by: what identifies actions on many lines.
+
+    costs: their range.
+    """
+
+    shape: str
+    named_by: str = "position"
+    costs: tuple[float, float] = (0.0, 1.0)
+
+    def reward(self, cost: float) -> float:
+        """Return the reward in [0, 1]; a cost outside of the range is clipped."""
+        least, most = self.costs
+        return min(max((most - cost) / (most - least), 0.0), 1.0)
+
+    def outside(self, cost: float) -> bool:
+        return not self.costs[0] <= cost <= self.costs[1]
+
+
+def parse_cost_range(text: str) -> tuple[float, float] | None:
+    """Parse "0:5" as (0, 5), and "" as None. Raises BadInput."""
+    if not text:
+        return None
+    low, _, high = text.partition(":")
+    try:
+        costs = parse_finite(low), parse_finite(high)
+    except ValueError:
+        costs = (0.0, 0.0)
+    if not costs[0] < costs[1]:
+        raise BadInput(f"--costs takes LOW:HIGH, like 0:5, not {text!r}")
+    return costs
+
+
+def survey_file(path: Path, format: str, costs: tuple[float, float] | None = None, named_by: str = "") -> Survey:
+    """Survey a file. costs, named_by: given by the user, if known.
+
+    Raises BadInput if the range of the costs must be given.
+    """
+    if named_by and named_by not in ACTION_KEYS:
+        raise BadInput(f"actions are known by {', '.join(ACTION_KEYS)}, not by {named_by!r}")
+    with open_text(path) as (file, _):
+        shape = DSJSON if format == "dsjson" else find_shape(islice(file, MAX_SURVEYED), path.name)
+    if shape == LABELS:
+        return Survey(LABELS)
+    seen = SurveyedChoices()
+    with open_text(path) as (file, _):
+        for each in read_json_costs(file) if shape == DSJSON else read_choices(file, shape):
+            seen.add(each)
+    return Survey(shape, named_by or seen.named_by(), costs or seen.range_of_costs(path.name))
+
+
+def find_shape(lines: Iterable[str], name: str) -> str:
+    """Return how the lines are written.
+
+    A block that begins with `shared`, or has a line with a cost, is a decision; a block with two costs
+    is two decisions.
+    """
+    has_costs = False
+    for blank, block in groupby(lines, lambda text: not text.strip()):
+        count = costs = 0
+        for text in () if blank else block:
+            words = text.partition("|")[0].split()
+            if words[:1] in (["ccb"], ["slates"]):
+                raise BadInput(f"{name} holds several decisions at once ({words[0]}), which are not read")
+            if words[:1] == ["shared"] and not count:
+                return MANY_LINES
+            count += 1
+            costs += any(word.count(":") == 2 for word in words)
+            if costs == 2:
+                return ONE_LINE
+        if costs and count > 1:
+            return MANY_LINES
+        has_costs = has_costs or costs > 0
+    return ONE_LINE if has_costs else LABELS
+
+
+def read_choices(file: Iterable[str], shape: str) -> Iterator[TextDecision]:
+    """Yield the decisions that can be parsed."""
+    for block in split_blocks(file, shape):
+        try:
+            if (found := parse_block(block, shape)) is not None:
+                yield found
+        except ValueError:
+            continue  # reported when the file is read
+
+
+def read_json_costs(file: Iterable[str]) -> Iterator[TextDecision]:
+    for number, text in enumerate(file, 1):
+        try:
+            yield TextDecision(number, 0, parse_finite(orjson.loads(text)["_label_cost"]), 1.0, "")
+        except (ValueError, KeyError, TypeError):
+            continue  # reported when the file is read
+
+
+@dataclass(slots=True)
+class SurveyedChoices:
+    """What was seen so far. names: the different names by each key that still distinguishes all actions."""
+
+    low: float = math.inf
+    high: float = -math.inf
+    names: dict[str, set[str]] = field(default_factory=lambda: {"tag": set(), "features": set()})
+
+    def add(self, each: TextDecision) -> None:
+        self.low, self.high = min(self.low, each.cost), max(self.high, each.cost)
+        if each.actions:
+            for by, known in [*self.names.items()]:
+                names = name_actions(each.actions, by)
+                known.update(names)
+                if not are_distinct(names) or len(known) > MAX_NAMES:
+                    del self.names[by]
+
+    def named_by(self) -> str:
+        return next((by for by, known in self.names.items() if known), "position")
+
+    def range_of_costs(self, name: str) -> tuple[float, float]:
+        """Return [0, 1] or, for negative costs, [-1, 0]. Raises BadInput for costs outside of both."""
+        low, high = self.low, self.high
+        if low <= high and not (0 <= low <= high <= 1 or -1 <= low <= high <= 0):
+            raise BadInput(f"{name} has costs from {low:g} to {high:g}: say what they range over with --costs LOW:HIGH")
+        return (-1.0, 0.0) if low < 0 else (0.0, 1.0)

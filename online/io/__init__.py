@@ -1,0 +1,1 @@
+"""Files and wake-ups: record files, atomic writes, signals between processes."""

@@ -1,0 +1,80 @@
+"""A model's log with the text behind each event's features, which another encoder can encode.
+
+store: log, predictions --read_page--> TextEvent (entry, text)
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.errors import SetupError
+from online.models.encoders.text import extract_text
+from online.schemas.events import Entry, Event
+from online.store import Store
+from online.store.database.values import NO_TEXT
+from online.store.log_rows import load_log_rows
+from online.store.refusals import load_refusals
+
+PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TextEvent:
+    """A log entry and the text of its features; "" for an entry without one."""
+
+    entry: Entry
+    text: str
+
+    @property
+    def event(self) -> Event:
+        return self.entry.event
+
+
+def read_standing_events(store: Store, model: str, recipe: str) -> list[TextEvent]:
+    """Return the events of a model's log that were neither retracted nor refused.
+
+    Raises SetupError if the text of a learned event is not in the store.
+    """
+    refused = store.read(lambda connection: load_refusals(connection, model, recipe))
+    events = read_text_events(store, model)
+    excluded = {each.event.target.offset for each in events if each.event.target is not None} | refused.keys()
+    return [each for each in events if each.event.kind != "retraction" and each.entry.offset not in excluded]
+
+
+def read_text_events(store: Store, model: str) -> list[TextEvent]:
+    """Return a model's whole log. A retraction has the text of what it retracts.
+
+    Raises SetupError as `read_standing_events` does.
+    """
+    events, texts = list[TextEvent](), dict[int, str]()
+    while page := store.read(lambda connection: read_page(connection, model, texts)):
+        events += page
+    return events
+
+
+def read_page(connection: Connection, model: str, texts: dict[int, str]) -> list[TextEvent]:
+    """Return the page of the log after the last offset in `texts`, and add the page's texts to it."""
+    after, events = next(reversed(texts), 0), list[TextEvent]()
+    for row in load_log_rows(connection, model, after, PAGE):
+        event = Event.parse(row["body"], row["features"])
+        texts[row["offset"]] = texts[event.target.offset] if event.target else _parse_text(row, event, model)
+        events.append(TextEvent(Entry(row["offset"], event), texts[row["offset"]]))
+    return events
+
+
+def _parse_text(row: Mapping[str, Any], event: Event, model: str) -> str:
+    if event.text or not event.features or event.kind == "reply":
+        return " ".join(event.text.split())
+    stored = row["input"] if row["input"] is not None else row["own_input"]
+    if stored == NO_TEXT:  # erased, and therefore retracted: its features make no difference
+        return ""
+    text = None if stored is None else extract_text(json.loads(stored))
+    if text is None:
+        raise SetupError(
+            f"the log of {model} has no text for offset {row['offset']}: an older release stored only its features, "
+            "which another encoder cannot encode again"
+        )
+    return " ".join(text.split())

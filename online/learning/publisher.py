@@ -1,0 +1,165 @@
+"""Publishes what a learner has learned.
+
+    training state --> proposed snapshot --Gate--> sound? --LiveComparison--> not worse? --> snapshots
+                                            | no                              | no
+                                            v                                 v
+                                     UnsoundSnapshot                    None, and a rest
+
+Most versions are written without an fsync and without what only a learner reads; at intervals a
+durable one follows, from which learning can resume after a crash.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from online.learning.gate import Gate, GoldenQuestion, LiveComparison, UnsoundSnapshot
+from online.learning.training_state import TrainingState
+from online.models import Options, State, recipe
+from online.models.ensembles.challenger import CHALLENGER, CHAMPION
+from online.models.tower.stack import determinism_domain
+from online.snapshots import Snapshots
+from online.snapshots.manifest import Manifest
+from online.store import Store, now
+from online.store.rejected_snapshots import RejectedSnapshotRow, add_rejection
+from online.telemetry import log_event
+
+log = logging.getLogger("online.learner")
+
+PRUNE_EVERY = 32  # publications
+SLOW_S, REST_RATIO = 0.2, 5  # after a durable snapshot that took longer, rest for 5 times its cost
+REJECTED_REST_S = 1.0  # before the gate checks again whether a proposed snapshot is still worse
+LONG_AGO = -1e9
+
+Due = Literal["serving", "durable"]  # serving: without what only a learner reads
+
+
+class Publisher:
+    """Decides when a version is due, asks the gate, and writes the version.
+
+    durable_until: the offset in the newest durable snapshot, -1 without one. tried_until: the
+    offset of the last attempt to publish. parent: the version that the next one is derived from.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        options: Options,
+        snapshots: Snapshots,
+        store: Store,
+        device: str,
+        publish_every_s: float,
+        durable_every_s: float,
+        clock: Callable[[], float],
+        golden_questions: Sequence[GoldenQuestion],
+    ) -> None:
+        self.snapshots, self.store, self.device, self.clock = snapshots, store, device, clock
+        self.publish_every_s, self.durable_every_s = publish_every_s, durable_every_s
+        self.gate, self.recipe = Gate(kind, options), recipe(kind, options)
+        self.comparison = LiveComparison(kind, options, snapshots, golden_questions)
+        self.published_at = self.durable_at = LONG_AGO
+        self.durable_cost_s = 0.0
+        self.durable_until = self.tried_until = -1
+        self.rejected_since: int | None = None
+        self.parent: int | None = None
+        self.publications = 0
+        self.challenger_served: float | None = None  # 1.0 while a challenger answers
+
+    def resume(self, version: int | None, learned_until: int) -> None:
+        """Continue from a durable version, or from nothing (None)."""
+        self.parent = version
+        self.durable_until = self.tried_until = -1 if version is None else learned_until
+
+    @property
+    def wait_ms(self) -> float:
+        """How long it takes until the next version may be published."""
+        return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
+
+    def find_due(self, learned_until: int) -> Due | None:
+        """Return what is due to be published, if anything."""
+        if learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
+            return "durable" if self._is_durable_due() else "serving"
+        if learned_until > self.durable_until and self._is_durable_due():
+            return "durable"
+        return None
+
+    def _is_durable_due(self) -> bool:
+        """A state that is slow to write is written less often, so that most of the time is left for learning."""
+        rest_s = REST_RATIO * self.durable_cost_s if self.durable_cost_s > SLOW_S else 0.0
+        return self.clock() - self.durable_at >= max(self.durable_every_s, rest_s)
+
+    def publish(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest | None:
+        """Write the current state as a version, which goes live if it has learned more than the live one.
+
+        Return None if there is nothing to write, or if the proposed snapshot is worse than the live
+        version. Raises UnsoundSnapshot if it cannot serve at all.
+        """
+        started_at = self.clock()
+        until = training.learned_until
+        self.tried_until = until
+        if not durable and until <= self.snapshots.live_until(self.recipe):
+            return None
+        state = training.state(serving_only=not durable)
+        if not self._passes_gate(training, state):
+            return None
+        written = self._write(training, state, metrics, durable)
+        self.comparison.mark_published(written.version)
+        self.rejected_since = None
+        self.durable_cost_s = self.clock() - started_at if durable else self.durable_cost_s
+        return written
+
+    def _passes_gate(self, training: TrainingState, state: State) -> bool:
+        """Raises UnsoundSnapshot."""
+        until = training.learned_until
+        try:
+            proposed = self.gate.load_proposed(state, training.model.probes())
+        except UnsoundSnapshot as error:
+            self._record_rejection(until, str(error))
+            raise
+        refusal = self.comparison.refusal(proposed, training.held_out)
+        if refusal is None:
+            return True
+        self._record_rejection(until, refusal)
+        self.published_at = self.clock() + REJECTED_REST_S - self.publish_every_s
+        return False
+
+    def _write(self, training: TrainingState, state: State, metrics: Mapping[str, float], durable: bool) -> Manifest:
+        manifest = Manifest(
+            model=self.snapshots.model,
+            version=self.snapshots.next_version(),
+            parent=self.parent,
+            learned_until=training.learned_until,
+            created_at=now(),
+            state_sha256=training.model.fingerprint(),
+            weights_sha256="",
+            feature_epoch=training.model.feature_epoch(),
+            recipe=self.recipe,
+            durable=durable,
+            metrics={**metrics, **training.model.facts()},
+            determinism_domain=determinism_domain(self.device),
+        )
+        written = self.snapshots.publish(state, manifest)
+        self._log_published(written)
+        self.parent, self.published_at = written.version, self.clock()
+        if durable:
+            self.durable_at, self.durable_until = self.published_at, training.learned_until
+        self.publications += 1
+        if self.publications % PRUNE_EVERY == 0:
+            self.snapshots.prune()
+        return written
+
+    def _log_published(self, written: Manifest) -> None:
+        """Log the version and, for a model with a challenger, a change of the one that answers."""
+        served = written.metrics.get(f"{CHALLENGER}_served")
+        if served is not None and served != self.challenger_served:
+            log_event(log, "answering model changed", model=written.model, who=CHALLENGER if served else CHAMPION)
+        self.challenger_served = served
+        fields = {"version": written.version, "learned_until": written.learned_until, "durable": written.durable}
+        log_event(log, "published", logging.DEBUG, model=written.model, **fields)
+
+    def _record_rejection(self, until: int, reason: str) -> None:
+        self.rejected_since = until if self.rejected_since is None else self.rejected_since
+        model, since = self.snapshots.model, self.rejected_since
+        log_event(log, "snapshot rejected", logging.ERROR, model=model, learned_until=until, reason=reason)
+        row = RejectedSnapshotRow(model=model, since=since, until=until, times=1, reason=reason, created_at=now())
+        self.store.submit(lambda connection: add_rejection(connection, row)).result()

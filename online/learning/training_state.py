@@ -1,0 +1,148 @@
+"""A model together with everything that its learner keeps about it.
+
+    entries --apply--> model              what is served
+                       DriftMonitor       when the world changed
+                       HeldOut            what a proposed snapshot is compared on
+                       learned_until, refused
+
+The learner and a replay apply entries to the same class, so both end in the same state.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from online.learning.drift import Alarm, DriftMonitor
+from online.learning.held_out import HeldOut
+from online.models import BadExample, Example, Model, Options, State, create
+from online.schemas.events import Entry
+from online.settings import Drift
+
+
+def build_example(entry: Entry) -> Example:
+    """Return the entry as an example. Raises BadExample for a retraction, which teaches nothing."""
+    event = entry.event
+    if event.kind == "retraction":
+        raise BadExample("a retraction of a retraction cannot be learned")
+    return Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """A model and the offset up to which it has learned.
+
+    history: gives every entry up to an offset, for models that cannot subtract an example.
+    refused: offsets that are excluded from learning, with the reasons.
+    drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
+    entry that raised it.
+    """
+
+    kind: str
+    options: Options
+    device: str
+    history: Callable[[int], Iterable[Entry]]
+    refused: dict[int, str] = field(default_factory=dict)
+    on_refused: Callable[[int, str], None] = lambda offset, reason: None
+    drift: Drift = "watch"
+    on_drift: Callable[[Sequence[Alarm]], None] = lambda alarms: None
+    learned_until: int = 0
+    model: Model = field(init=False)
+    monitor: DriftMonitor = field(init=False)
+    held_out: HeldOut = field(init=False, default_factory=HeldOut)
+
+    def __post_init__(self) -> None:
+        self.model = create(self.kind, self.options, self.device)
+        self.monitor = DriftMonitor(self.kind, self.options)
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
+        pending: list[Entry] = []
+        for entry in entries:
+            if entry.event.kind == "retraction":
+                self._learn(pending)
+                pending = []
+                self._retract(entry)
+                self.held_out.observe(entry)
+                continue
+            if entry.offset not in self.refused:
+                pending.append(entry)
+                self.held_out.observe(entry)
+            if alarms := self._find_alarms(entry):
+                self._learn(pending)
+                pending = []
+                self.on_drift(alarms)
+                self._act_on(alarms)
+        self._learn(pending)
+        self.learned_until = entries[-1].offset
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Exclude an entry from learning and from the comparison of versions."""
+        self.refused[offset] = reason
+        self.held_out.drop(offset)
+        self.on_refused(offset, reason)
+
+    def _find_alarms(self, entry: Entry) -> list[Alarm]:
+        return self.monitor.observe(entry) if self.drift != "off" else []
+
+    def _act_on(self, alarms: Iterable[Alarm]) -> None:
+        """Pass alarms to the model, except those of features: what was learned about other inputs still holds."""
+        for alarm in alarms if self.drift == "act" else ():
+            if alarm.what != "features":
+                self.model.drifted(alarm.label, alarm.since)
+
+    def _learn(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        try:
+            self.model.learn([build_example(entry) for entry in entries])
+        except BadExample as error:  # nothing of the batch was learned
+            if len(entries) == 1:
+                self.refuse(entries[0].offset, str(error))
+                return
+            for entry in entries:
+                self._learn([entry])
+
+    def _retract(self, entry: Entry) -> None:
+        target = entry.event.target
+        if target is None or target.offset in self.refused:
+            return
+        if self.model.subtracts:
+            self.model.unlearn([build_example(Entry(target.offset, target.event))])
+        else:
+            self._relearn(entry.offset)
+
+    def _relearn(self, until: int) -> None:
+        """Learn everything again except what was retracted: exact for a model that cannot subtract."""
+        retracted = {
+            entry.event.target.offset
+            for entry in self.history(until)
+            if entry.event.kind == "retraction" and entry.event.target
+        }
+        self.model = create(self.kind, self.options, self.device)
+        alarms = deque(self.monitor.alarms)
+        for entry in self.history(until):
+            if entry.event.kind == "retraction" or entry.offset in retracted or entry.offset in self.refused:
+                continue
+            while alarms and alarms[0].offset < entry.offset:
+                self._act_on([alarms.popleft()])
+            self._learn([entry])
+        self._act_on(alarms)
+
+    # state
+
+    def state(self, serving_only: bool = False) -> State:
+        """Return the model's parts and, unless serving_only, the held-out feedback and the detectors."""
+        parts = dict(self.model.state(serving_only))
+        if serving_only:
+            return parts
+        detectors = {} if self.drift == "off" else {"drift": self.monitor.part()}
+        return {**parts, "gate": self.held_out.part(), **detectors}
+
+    def restore(self, state: State) -> None:
+        parts = dict(state)
+        detectors, held_out = parts.pop("drift", None), parts.pop("gate", None)
+        self.model.restore(parts)
+        if detectors is not None and self.drift != "off":
+            self.monitor.restore(detectors)
+        if held_out is not None:
+            self.held_out.restore(held_out)

@@ -1,0 +1,186 @@
+"""The contract between a model and everything around it: what it reads, answers, learns and stores.
+
+A model sees encoded inputs (bytes, as they are logged), never HTTP, disk or SQL. `predict` never
+changes it. Its state is a set of named parts: serving loads the small ones (solved weights),
+learning resumes from all of them.
+
+    encoder.encode(instances) -> [bytes]      once, in the service; logged with the prediction
+    model.predict([bytes])    -> [Answer]     in every server, from the live snapshot's serving parts
+    model.learn([Example])                    in the learner, from the logged bytes
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, repeat
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tensors = Mapping[str, NDArray[Any]]
+Options = Mapping[str, Any]
+ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore"]
+
+LARGEST_NUMBER = 1e300  # largest number a model may be taught, so that interval bounds stay finite
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One event to learn from. `offset` is its position in the stream and its identity.
+
+    features: the encoded input. label: the right class (classification), the right reply's id
+    (ranking) or the right number as text (regression); for a reward, what was answered; for a
+    reply, the reply's own id; for retire and restore, the reply or class to change. text: the text
+    of a new reply or of an example question. reward: in [0, 1].
+    """
+
+    offset: int
+    kind: ExampleKind
+    features: bytes
+    label: str
+    text: str = ""
+    reward: float = 1.0
+
+
+class Candidate(NamedTuple):
+    """One possible answer and its score. A tuple, because an answer may list a thousand of them."""
+
+    id: str
+    score: float
+    text: str | None = None
+
+
+def build_candidates(ids: Sequence[str], scores: Sequence[float]) -> tuple[Candidate, ...]:
+    """Candidates without texts. Several times as fast as one constructor call for each."""
+    return tuple(map(tuple.__new__, repeat(Candidate), zip(ids, scores, repeat(None), strict=False)))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A model's answer to one input. `choice` is None before the first lesson and on abstention.
+
+    propensity: the probability with which the policy chose it. interval: (low, high) around a
+    predicted number; the number itself is the choice.
+    """
+
+    choice: str | None
+    candidates: tuple[Candidate, ...]
+    score: float = 0.0
+    propensity: float = 1.0
+    abstained: bool = False
+    interval: tuple[float, float] | None = None
+
+    def without(self, exclude: Collection[str]) -> "Answer":
+        """The answer with the ids in `exclude` ruled out: the next best candidate, if there is one."""
+        left = tuple(candidate for candidate in self.candidates if candidate.id not in exclude)
+        if self.choice not in exclude:
+            return replace(self, candidates=left)
+        if not left:
+            return Answer(None, (), abstained=True)
+        return Answer(left[0].id, left, left[0].score)
+
+
+@dataclass(slots=True)
+class Part:
+    """A named piece of state: tensors that are written to one file.
+
+    serving: whether prediction needs it. revision: from `new_revision`; equal revisions mean equal
+    tensors, so that the file need not be written again. derived: values that a reader computed from
+    the tensors and caches with them.
+    """
+
+    tensors: Tensors
+    serving: bool
+    revision: int | None = None
+    derived: dict[str, Any] = field(default_factory=dict)
+
+
+State = Mapping[str, Part]
+new_revision = count(1).__next__  # unique within a process, across all model objects
+
+
+class BadExample(ValueError):
+    """An event that this model can never learn. The model is unchanged; the learner refuses it."""
+
+
+class Model(Protocol):
+    """A model that learns online. tests/contracts/test_models.py runs over every registered kind."""
+
+    @property
+    def subtracts(self) -> bool:
+        """Whether `unlearn` is exact. If not, the learner replays the log without retracted events."""
+
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """Answer each input, without any change to the model.
+
+        keys: one per input, the random key of an exploring policy; None, or no keys: the best
+        known answer.
+        """
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        """Learn all of the examples, or none. Raises BadExample that names the first bad one."""
+
+    def check(self, examples: Sequence[Example]) -> None:
+        """Raise what `learn` would raise, without any change to the model."""
+
+    def unlearn(self, examples: Sequence[Example]) -> None:
+        """Return to the state that would exist if these examples had never been learned."""
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """React to drift at about offset `since`, in one class or, with None, in all of them.
+
+        The model relies on later examples and keeps everything it learned. A model without windows
+        does nothing.
+        """
+
+    def facts(self) -> Mapping[str, float]:
+        """A few numbers about the model, stored with the metrics of its versions."""
+
+    def state(self, serving_only: bool = False) -> State:
+        """The parts to publish. Solves the weights if they are out of date."""
+
+    def restore(self, state: State) -> None:
+        """Load a state. A model restored from its serving parts alone predicts but cannot learn."""
+
+    def fingerprint(self) -> str:
+        """sha256 of what was learned. Exact kinds give the same one for any order of examples."""
+
+    def probes(self) -> list[tuple[bytes, str | None]]:
+        """A bounded set of inputs that a proposed snapshot must answer, with the required choice.
+
+        None as the choice accepts any answer.
+        """
+
+    def feature_epoch(self) -> str:
+        """The name of the fixed mapping from encoded inputs to features."""
+
+
+class Encoder(Protocol):
+    """Turns each instance of a request into the bytes that are logged and learned from."""
+
+    epoch: str
+
+    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        """One byte string per instance. Raises ValueError that names the instance and the cause."""
+
+
+def pack_json(meta: Any) -> NDArray[np.uint8]:
+    """JSON as a uint8 tensor, so that a safetensors file can hold names beside numbers."""
+    return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)
+
+
+def unpack_json(tensor: NDArray[Any]) -> Any:
+    """The JSON value that `pack_json` stored."""
+    return json.loads(tensor.tobytes())
+
+
+def parse_number(label: str) -> float:
+    """Parse a label as a number. Raises ValueError if it is not a finite number of usable size."""
+    try:
+        value = float(label)
+    except ValueError:
+        raise ValueError(f"the label {label[:40]!r} is not a number") from None
+    if not abs(value) <= LARGEST_NUMBER:
+        raise ValueError(f"the label {label[:40]!r} must be finite, and at most {LARGEST_NUMBER:g}")
+    return value

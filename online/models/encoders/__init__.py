@@ -1,0 +1,1 @@
+"""From an instance to the bytes that are logged and learned."""

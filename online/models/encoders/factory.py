@@ -1,0 +1,25 @@
+"""Creates the encoder that a model's options ask for."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from online.models.encoders.rows import TableEncoder, VectorEncoder
+from online.models.encoders.text import TextEncoder
+
+
+def create_encoder(
+    options: Mapping[str, Any], cache: Path, threads: int = 2, max_chars: int = 8_000, tuned: Path | None = None
+) -> Any:
+    """The encoder for the options `input` and `size`.
+
+    cache: folder of the text encoder's graph. threads: that encode one text. max_chars: longest text.
+    tuned: the file of a tuned text encoder, or None for the one that is shipped.
+    """
+    match options.get("input", "text"):
+        case "text":
+            return TextEncoder(cache, threads, max_chars, tuned)
+        case "vector":
+            return VectorEncoder(int(options.get("size", 0)))
+        case _:
+            return TableEncoder()

@@ -1,0 +1,92 @@
+"""Encoders of vectors and tables: an instance becomes the bytes that are logged.
+
+    [numbers]       -> VectorEncoder -> float64 [N]  --Columns--> int8 [D]
+    {name: value}   -> TableEncoder  -> JSON         --Columns--> int8 [D]
+
+`columns.Columns` reads these bytes when a model learns or predicts.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from online.models.encoders.values import Value, format_value
+
+
+class ParsedNumbers(list[float]):
+    """An instance that its parser has found to consist of numbers alone. text: its JSON."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, values: list[float], text: str) -> None:
+        super().__init__(values)
+        self.text = text
+
+
+class VectorEncoder:
+    """A list of `size` finite numbers -> float64 bytes. size 0 accepts any length, for a replay that
+    has read no instance yet.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.epoch = f"vector-{size}"
+
+    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        return [self._vector(instance, place) for place, instance in enumerate(instances)]
+
+    def _vector(self, instance: Any, place: int) -> bytes:
+        if not isinstance(instance, list):
+            raise ValueError(f"instance {place} must be a list of {self.size} numbers, not {format_value(instance)}")
+        if self.size and len(instance) != self.size:
+            raise ValueError(f"instance {place} has {len(instance)} numbers; this model takes {self.size}")
+        if type(instance) is not ParsedNumbers and not {int, float}.issuperset(map(type, instance)):
+            at = next(at for at, value in enumerate(instance) if type(value) not in (int, float))
+            raise ValueError(f"instance {place} must be numbers; at {at} it has {format_value(instance[at])}")
+        try:
+            vector = struct.pack(f"={len(instance)}d", *instance)
+        except (OverflowError, struct.error):
+            raise ValueError(f"instance {place} has a number too large for a float64") from None
+        finite = np.isfinite(np.frombuffer(vector, np.float64))
+        if not finite.all():
+            at = int(np.flatnonzero(~finite)[0])
+            raise ValueError(f"instance {place} has {instance[at]} at {at}; numbers must be finite")
+        return vector
+
+
+class TableEncoder:
+    """A dict of numbers, texts and booleans -> canonical JSON bytes, without missing values (null).
+
+    A list is read as a dict of its indices.
+    """
+
+    epoch = "table"
+
+    def encode(self, instances: Sequence[Any]) -> list[bytes]:
+        return [self._row(instance, place) for place, instance in enumerate(instances)]
+
+    def _row(self, instance: Any, place: int) -> bytes:
+        if isinstance(instance, list):
+            instance = {str(at): value for at, value in enumerate(instance)}
+        if not isinstance(instance, dict):
+            raise ValueError(f"instance {place} must be an object of features, not {format_value(instance)}")
+        row = {str(name): self._value(value, place, name) for name, value in instance.items() if value is not None}
+        return json.dumps(row, sort_keys=True, separators=(",", ":")).encode()
+
+    def _value(self, value: Any, place: int, name: Any) -> Value:
+        if isinstance(value, bool):
+            return str(value)
+        if isinstance(value, str) and len(value) <= 1_000:
+            return value
+        try:
+            if isinstance(value, (int, float)) and math.isfinite(value):
+                return float(value)
+        except OverflowError:
+            pass
+        raise ValueError(
+            f"instance {place} has {format_value(value)} as {format_value(name)}; use a finite number, a short text or a boolean"
+        )

@@ -1,0 +1,19 @@
+"""What instances are made of, and how error messages show them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+Value = float | str
+Row = Mapping[str, Value]
+
+
+def format_value(value: Any) -> str:
+    """A value as text of at most 60 characters, for an error message."""
+    text = json.dumps(value, default=str) if not isinstance(value, (dict, list)) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def parse_row(data: bytes) -> dict[str, Value]:
+    row: dict[str, Value] = json.loads(data)
+    return row

@@ -1,0 +1,318 @@
+"""Several learners on one stream; evidence decides which of them answers.
+
+    example -> every contender's answer, and their vote -> compared with the class -> then each learns it
+                                 standings: fading loss, right / seen, a bet against the served one
+
+Each contender is scored prequentially, one example at a time, so neither micro-batches nor which
+contender was served affect the scores. `vote` averages the contenders' chances, weighted by
+exp(-eagerness * fading Brier loss), and is a contender itself.
+
+A sequential test decides which contender is served: for every rival there is a bet that it errs less
+than the served one (`bets`), and the rival is served when its wealth reaches `patience` times the
+number of rivals. While no rival is better, that happens at most once in `patience` scored examples on
+average.
+
+On drift a challenger is started: the served contender (or the best one, if the vote is served), with
+nothing learned. The same test decides whether it replaces its original or is dropped. There is one
+challenger at a time, and it has no vote.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from online.models.contract import Answer, Candidate, Example, Model, Options, Part, State, pack_json, unpack_json
+from online.models.encoders.text import TextEncoder
+from online.models.ensembles.bets import PATIENCE, SCORE_EVERY, Bets
+from online.models.ensembles.members import extract_parts, prefix_parts, split_at_scored, teach_all
+from online.models.example_checks import check
+from online.models.kinds import KINDS
+from online.models.options import INPUT, KEY, SIZE, Option, resolve
+from online.models.registry import check_untrusted_options, create
+
+VOTE, CHALLENGER = "vote", "challenger"
+FADING = 0.99  # share of the loss kept per scored example
+EAGERNESS = 0.3  # how fast the weights of the vote follow the loss
+PROBES = 8
+
+OPTIONS = (
+    INPUT,
+    SIZE,
+    Option("contenders", {}, "Name -> table of a kind and its options; empty: a set that suits the input."),
+    Option("vote", True, "Let the contenders' weighted vote take part, and serve it first."),
+    PATIENCE,
+    SCORE_EVERY,
+    KEY,
+)
+Contenders = dict[str, dict[str, Any]]
+NEAR: Contenders = {"near": {"kind": "knn"}, "near-now": {"kind": "knn", "window": 1_000, "neighbours": 5}}
+LINES: Contenders = {
+    "line": {"kind": "logistic"},
+    "line-drifting": {"kind": "logistic", "drift": 1e-5},
+    "line-now": {"kind": "logistic", "drift": 1e-3, "prior": 10.0},
+    "curve": {"kind": "logistic", "drift": 1e-5, "waves": 64},
+}
+SLDA: Contenders = {"slda": {"kind": "classifier"}}
+TOWER: Contenders = {
+    "tower": {"kind": "tower"}
+}  # as expensive as all others together; the best where nothing else fits
+CONTENDERS: dict[str, Contenders] = {
+    "text": {**SLDA, "near": {"kind": "knn"}},
+    "vector": {**NEAR, **LINES, **SLDA, **TOWER},
+    "table": {**NEAR, **LINES, **SLDA, **TOWER},
+}
+
+
+@dataclass(slots=True)
+class Standing(Bets):
+    """A contender's record. loss: fading Brier loss."""
+
+    loss: float = 0.0
+    seen: int = 0
+    right: int = 0
+
+    def add(self, answer: Answer, label: str) -> None:
+        self.loss = FADING * self.loss + brier_score(answer, label)
+        self.seen += 1
+        self.right += answer.choice == label
+
+
+@dataclass(slots=True)
+class Trial:
+    """A challenger that relearns the contender `of`, its original.
+
+    standing: bets that the challenger is better. other: bets that the original is.
+    """
+
+    of: str
+    model: Model
+    standing: Standing = field(default_factory=Standing)
+    other: Standing = field(default_factory=Standing)
+
+
+def check_untrusted(options: Options) -> None:
+    """Raise ValueError for a contender with which its sender could choose code to run."""
+    contenders = options.get("contenders", {})
+    if not isinstance(contenders, dict) or not all(isinstance(each, dict) for each in contenders.values()):
+        raise ValueError("option 'contenders' must be a table of tables")
+    for each in contenders.values():
+        check_untrusted_options(each.get("kind"), each)
+
+
+class BestOf:
+    """An ensemble that serves its best member. Implements `contract.Model`."""
+
+    subtracts = False
+
+    def __init__(self, options: Options, device: str = "cpu") -> None:
+        self.options = resolve(options, OPTIONS)
+        self.input: str = self.options["input"]
+        self.device = device
+        self.contenders: Contenders = self.options["contenders"] or CONTENDERS[self.input]
+        self.models = {name: self._create_member(name) for name in self.contenders}
+        voting = [VOTE] if self.options["vote"] and len(self.models) > 1 else []
+        self.standings = {name: Standing() for name in [*voting, *self.models]}
+        self.served = next(iter(self.standings))
+        self.trial: Trial | None = None
+        self.recent: list[bytes] = []
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        """Clear the cache: the last input and each contender's answer to it."""
+        self._last: tuple[bytes | None, dict[str, Answer]] = (None, {})
+
+    def _create_member(self, name: str) -> Model:
+        """The contender of this name, with nothing learned. Raises ValueError if it cannot take part."""
+        own = self.contenders[name]
+        kind = own.get("kind") if isinstance(own, dict) else None
+        if not re.fullmatch("[a-z0-9_-]+", name) or name in (VOTE, CHALLENGER):
+            raise ValueError(f"a contender cannot be called {name!r}; use lower-case letters, digits, - and _")
+        if not isinstance(kind, str) or (kind in KINDS and not KINDS[kind].can_be_member):
+            raise ValueError(f"contender {name!r} needs the 'kind' of a model that learns classes, not {kind!r}")
+        if kind == "river" and self.input != "table":
+            raise ValueError(f"contender {name!r} is a river model and reads tables, not input = {self.input!r}")
+        if kind == "classifier" and own.get("head", "slda") != "slda":
+            # a ridge's last digits depend on when it was factorised, so a close race could change on resumption
+            raise ValueError(
+                f"contender {name!r} has head {own['head']!r}; a classifier can take part only with head 'slda'"
+            )
+        shared = {"key": self.options["key"]} if kind == "river" else {"input": self.input}
+        if self.input == "vector":
+            shared["size"] = self.options["size"]
+        return create(kind, shared | {option: value for option, value in own.items() if option != "kind"}, self.device)
+
+    def feature_epoch(self) -> str:
+        return TextEncoder.epoch if self.input == "text" else self.input
+
+    # predict
+
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        names = list(self.models) if self.served == VOTE else [self.served]
+        answers = (
+            self._predict_cached(names, inputs[0])
+            if len(inputs) == 1
+            else [self.models[n].predict(inputs) for n in names]
+        )
+        return [self._vote(given) for given in zip(*answers, strict=True)] if self.served == VOTE else list(answers[0])
+
+    def _predict_cached(self, names: Sequence[str], features: bytes) -> list[list[Answer]]:
+        """Their answers to one input, cached so that scoring does not predict a second time."""
+        cached_features, known = self._last
+        if cached_features != features:
+            known = {}
+            self._last = features, known
+        for name in names:
+            if name not in known:
+                known[name] = self.models[name].predict([features])[0]
+        return [[known[name]] for name in names]
+
+    def _vote(self, answers: Sequence[Answer]) -> Answer:
+        """The weighted vote. answers: one per contender, in their order."""
+        losses = [self.standings[name].loss for name in self.models]
+        weights = [float(np.exp(EAGERNESS * (min(losses) - loss))) for loss in losses]
+        chances = dict[str, float]()
+        for answer, weight in zip(answers, weights, strict=True):
+            for candidate in answer.candidates:
+                chances[candidate.id] = chances.get(candidate.id, 0.0) + weight * candidate.score
+        total = sum(weight for answer, weight in zip(answers, weights, strict=True) if answer.candidates)
+        ranked = sorted(((label, chance / total) for label, chance in chances.items()), key=lambda c: (-c[1], c[0]))
+        candidates = tuple(Candidate(label, chance) for label, chance in ranked)
+        return Answer(candidates[0].id, candidates, candidates[0].score) if candidates else Answer(None, ())
+
+    # learn
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        """Teach all contenders. One that cannot learn an example skips it."""
+        self.check(examples)
+        for run in split_at_scored(examples, self._scores):
+            if self._scores(run[0]):
+                self._score(run[0])
+            for model in (*self.models.values(), *([self.trial.model] if self.trial else ())):
+                teach_all(model, run)
+            self._forget_answers()
+        self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+
+    def check(self, examples: Sequence[Example]) -> None:
+        for example in examples:
+            check(example, "best_of model", self.input, self.options["size"])
+
+    def _scores(self, example: Example) -> bool:
+        """Whether an example is scored. Rewards are not: only the served contender receives them."""
+        return example.kind == "label" and example.offset % self.options["score_every"] == 0
+
+    def _score(self, example: Example) -> None:
+        given = self._predict_cached(list(self.models), example.features)
+        answers = {name: answer for name, (answer,) in zip(self.models, given, strict=True)}
+        if VOTE in self.standings:
+            answers[VOTE] = self._vote([answers[name] for name in self.models])
+        for name, standing in self.standings.items():
+            standing.add(answers[name], example.label)
+        self._update_bets({name: answer.choice == example.label for name, answer in answers.items()})
+        if self.trial is not None:
+            self._score_trial(self.trial, example, answers[self.trial.of].choice == example.label)
+
+    def _update_bets(self, right: Mapping[str, bool]) -> None:
+        """Update every rival's bet against the served contender, and serve a rival that has won its bet."""
+        rivals = [name for name in self.standings if name != self.served]
+        wealth = {name: self.standings[name].bet(right[name] - right[self.served]) for name in rivals}
+        richest = max(rivals, key=wealth.__getitem__, default=self.served)
+        if rivals and wealth[richest] >= self.options["patience"] * len(rivals):
+            self.served = richest
+            for standing in self.standings.values():
+                standing.begin_again()
+
+    def _score_trial(self, trial: Trial, example: Example, original_right: bool) -> None:
+        answer = trial.model.predict([example.features])[0]
+        trial.standing.add(answer, example.label)
+        gain = (answer.choice == example.label) - original_right
+        if trial.standing.bet(gain) >= self.options["patience"]:
+            self.models[trial.of] = trial.model
+            self.standings[trial.of].loss = trial.standing.loss
+            self.trial = None
+        elif trial.other.bet(-gain) >= self.options["patience"]:
+            self.trial = None
+
+    def unlearn(self, examples: Sequence[Example]) -> None:
+        raise NotImplementedError("a best_of model cannot subtract; replay the log instead (subtracts is False)")
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """Notify every contender; drift in all classes also starts a challenger."""
+        for model in self.models.values():
+            model.drifted(label, since)
+        self._forget_answers()
+        if label is None:
+            single = min(self.models, key=lambda name: self.standings[name].loss)
+            of = single if self.served == VOTE else self.served
+            self.trial = Trial(of, self._create_member(of))
+
+    # state
+
+    def facts(self) -> Mapping[str, float]:
+        """Each contender's prequential accuracy in percent, its fading loss, and whether it is served."""
+        facts = dict[str, float]()
+        for name, standing in self.standings.items():
+            facts[f"{name}_percent"] = 100 * standing.right / max(standing.seen, 1)
+            facts[f"{name}_loss"] = standing.loss * (1 - FADING)
+            facts[f"{name}_served"] = float(name == self.served)
+        return facts
+
+    def fingerprint(self) -> str:
+        seen = hashlib.sha256(json.dumps(self._table()).encode())
+        for model in (*self.models.values(), *([self.trial.model] if self.trial else ())):
+            seen.update(model.fingerprint().encode())
+        return seen.hexdigest()
+
+    def _table(self) -> dict[str, Any]:
+        trial = self.trial and [self.trial.of, asdict(self.trial.standing), asdict(self.trial.other)]
+        standings = {name: asdict(standing) for name, standing in self.standings.items()}
+        return {"served": self.served, "standings": standings, "trial": trial}
+
+    def probes(self) -> list[tuple[bytes, str | None]]:
+        return [(features, None) for features in self.recent]
+
+    def state(self, serving_only: bool = False) -> State:
+        """Each contender's parts under its name.
+
+        Prediction needs only those of the served one, or of all voters.
+        """
+        parts = {"table": Part({"table": pack_json(self._table())}, serving=True)}
+        for name, model in self.models.items():
+            serves = self.served in (VOTE, name)
+            if serves or not serving_only:
+                parts |= prefix_parts(name, model.state(serving_only), serves)
+        if not serving_only:
+            parts["memory"] = Part({"recent": pack_json([features.hex() for features in self.recent])}, serving=False)
+            parts |= prefix_parts(CHALLENGER, self.trial.model.state(), False) if self.trial else {}
+        return parts
+
+    def restore(self, state: State) -> None:
+        table = unpack_json(state["table"].tensors["table"])
+        self.served, self.trial = table["served"], None
+        self.standings = {
+            name: Standing(**table["standings"][name]) for name in self.standings
+        }  # in the order of the options
+        self.models = {name: self._create_member(name) for name in self.contenders}
+        self._forget_answers()
+        for name, model in self.models.items():
+            if parts := extract_parts(name, state):
+                model.restore(parts)
+        if "memory" in state:
+            self.recent = [bytes.fromhex(features) for features in unpack_json(state["memory"].tensors["recent"])]
+            if table["trial"]:
+                of, standing, other = table["trial"]
+                self.trial = Trial(of, self._create_member(of), Standing(**standing), Standing(**other))
+                self.trial.model.restore(extract_parts(CHALLENGER, state))
+
+
+def brier_score(answer: Answer, label: str) -> float:
+    """The squared distance between an answer's chances and the truth, in [0, 2]; 1 without an answer.
+
+    Rounded, because the last bits of a product depend on memory layout and must not reach the state.
+    """
+    chance = next((candidate.score for candidate in answer.candidates if candidate.id == label), 0.0)
+    return round(sum(candidate.score**2 for candidate in answer.candidates) - 2 * chance + 1, 6)

@@ -1,0 +1,41 @@
+"""What classifiers require of an example, whatever they learn with."""
+
+import numpy as np
+
+from online.models.contract import BadExample, Example
+from online.models.encoders.text import TEXT_WIDTH
+from online.models.encoders.values import parse_row
+
+
+def check(example: Example, learner: str, input: str, size: int) -> None:
+    """Raise BadExample that says what is wrong.
+
+    learner: the model's name for the message. input: text, vector or table. size: length of a vector.
+    """
+    if example.kind not in ("label", "reward"):
+        raise BadExample(f"a {learner} learns labels and rewards, not a {example.kind}")
+    if not example.label:
+        raise BadExample("there is no class to learn: the prediction it refers to had none")
+    check_features(example.features, input, size)
+
+
+def check_features(features: bytes, input: str, size: int) -> None:
+    """Raise BadExample for features that no encoder of this input produces."""
+    if input == "table":
+        check_row(features)
+        return
+    expected = TEXT_WIDTH if input == "text" else 8 * size
+    if len(features) != expected:
+        raise BadExample(f"features of {len(features)} bytes where {expected} are expected")
+    if input == "vector" and not np.isfinite(np.frombuffer(features)).all():
+        raise BadExample("numbers that are not finite")
+
+
+def check_row(features: bytes) -> None:
+    """Raise BadExample unless the features are a JSON object of numbers and texts."""
+    try:
+        row = parse_row(features)
+    except ValueError:
+        raise BadExample("features that are not JSON") from None
+    if not isinstance(row, dict) or not all(isinstance(value, (float, str)) for value in row.values()):
+        raise BadExample("features that are not an object of numbers and texts")

@@ -1,0 +1,1 @@
+"""The chat model: chooses a reply from a repertoire."""

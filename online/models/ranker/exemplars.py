@@ -1,0 +1,278 @@
+"""Rated questions, stored one by one: what a ranker remembers in addition to its sums.
+
+    learner:  Exemplars       chunks by offset; the file of an old chunk never changes again
+    serving:  ExemplarIndex   the same as arrays, and the evidence they give for a question
+
+Evidence is averaged, never summed, so that a few wrong thumbs among many cannot carry a reply. In
+addition to the evidence near a question, a reply has a standing: its thumbs anywhere.
+
+Shapes: Q questions, R replies, D features, E exemplars.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.contract import Example, Part, Tensors, new_revision
+from online.models.encoders.text import TEXT_WIDTH
+
+SAME_QUESTION = 0.999  # cosine from which two questions count as the same
+ALIKE = 0.9  # cosine from which a reply rejected for one question is withheld from the other
+BACKED = 0.75  # averaged evidence from which a reply is not withheld: one or two wrong thumbs do not suffice
+NEAR_QUESTION = 0.5  # cosine from which a rated question is evidence for another
+EVIDENCE_DAMPING = 0.3
+STANDING_DAMPING = 1.0  # thumbs
+CHUNK = 256  # exemplars in one file: full ones are hard-linked from version to version
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """A rated question: a reward in [-127, 127] for one reply.
+
+    taught: the answer was corrected. thumb: the answer was rated. Neither: an example question.
+    """
+
+    offset: int
+    reply: int
+    reward: int
+    taught: bool
+    thumb: bool
+    features: bytes
+
+    def digest(self, reply_id: str) -> int:
+        data = f"{self.offset} {reply_id} {self.reward} {self.taught} {self.thumb} ".encode() + self.features
+        return int.from_bytes(hashlib.sha256(data).digest(), "little")
+
+
+class Exemplars:
+    """The learner's side: rated questions in chunks by offset, so that old files never change."""
+
+    def __init__(self) -> None:
+        self.chunks: dict[int, dict[int, Exemplar]] = {}
+        self.taught: dict[int, Exemplar] = {}  # by offset; with `rated`, all exemplars
+        self.rated: dict[int, Exemplar] = {}
+        self._parts: dict[int, Part] = {}  # parts of chunks that have not changed since
+
+    @property
+    def count(self) -> int:
+        return len(self.taught) + len(self.rated)
+
+    def add(self, exemplar: Exemplar) -> None:
+        self.chunks.setdefault(exemplar.offset // CHUNK, {})[exemplar.offset] = exemplar
+        (self.taught if exemplar.taught else self.rated)[exemplar.offset] = exemplar
+        self._parts.pop(exemplar.offset // CHUNK, None)
+
+    def remove(self, offset: int) -> Exemplar | None:
+        """Remove and return the exemplar; None if there is none at this offset."""
+        number = offset // CHUNK
+        gone = self.chunks.get(number, {}).pop(offset, None)
+        if gone is not None:
+            (self.taught if gone.taught else self.rated).pop(offset)
+            self._parts.pop(number, None)
+            if not self.chunks[number]:
+                del self.chunks[number]
+        return gone
+
+    def all(self) -> list[Exemplar]:
+        return [self.chunks[chunk][offset] for chunk in sorted(self.chunks) for offset in sorted(self.chunks[chunk])]
+
+    def oldest(self) -> Exemplar:
+        """The exemplar to evict first: thumbs before corrections, then the oldest."""
+        kind = self.rated or self.taught
+        return kind[min(kind)]
+
+    def parts(self) -> dict[str, Part]:
+        return {f"exemplars-{chunk}": self._part(chunk) for chunk in sorted(self.chunks)}
+
+    def _part(self, chunk: int) -> Part:
+        if chunk not in self._parts:
+            rows = [self.chunks[chunk][offset] for offset in sorted(self.chunks[chunk])]
+            tensors: Tensors = {
+                "features": np.frombuffer(b"".join(row.features for row in rows), np.int8).reshape(len(rows), -1),
+                "offset": np.array([row.offset for row in rows], np.int64),
+                "reply": np.array([row.reply for row in rows], np.int32),
+                "reward": np.array([row.reward for row in rows], np.int8),
+                "taught": np.array([row.taught for row in rows], np.bool_),
+                "thumb": np.array([row.thumb for row in rows], np.bool_),
+            }
+            self._parts[chunk] = Part(tensors, serving=True, revision=new_revision())
+        return self._parts[chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class ExemplarIndex:
+    """The serving side: the same exemplars as arrays over E, to compare questions with."""
+
+    chunks: Sequence[Part]
+    offset_E: NDArray[np.int64]
+    reply_E: NDArray[np.int32]
+    reward_E: NDArray[np.float32]  # [-1, 1]
+    taught_E: NDArray[np.bool_]
+    standing_R: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], replies: int) -> "ExemplarIndex":
+        def joined(name: str, kind: Any) -> NDArray[Any]:
+            return np.concatenate([np.zeros(0, kind), *(part.tensors[name] for part in parts)]).astype(kind)
+
+        reply_E, thumb_E = joined("reply", np.int32), joined("thumb", np.bool_)
+        reward_E = (joined("reward", np.float32) / 127).astype(np.float32)
+        standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
+        return cls(parts, joined("offset", np.int64), reply_E, reward_E, joined("taught", np.bool_), standing_R)
+
+    def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
+        columns = [unit_QD @ self._unit(part).T for part in self.chunks]
+        return np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
+
+    @staticmethod
+    def _unit(part: Part) -> NDArray[np.float32]:
+        if "unit" not in part.derived:
+            part.derived["unit"] = normalise_rows(part.tensors["features"])
+        unit: NDArray[np.float32] = part.derived["unit"]
+        return unit
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBreakdown:
+    """The terms of a reply's score for one question, in score units (choice.py)."""
+
+    reply: str
+    text: str
+    sums: float
+    evidence: float
+    standing: float
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbor:
+    """A rated question near another one. likeness: cosine. reward: in [-1, 1], for this reply."""
+
+    offset: int
+    reply: str
+    likeness: float
+    reward: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a reply was chosen. settled: the reply that the latest verdict on this question asks for."""
+
+    settled: str | None
+    breakdowns: list[ScoreBreakdown]
+    neighbors: list[Neighbor]
+
+
+def find_nearest_rated(
+    cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, ids: Sequence[str], count: int
+) -> list[Neighbor]:
+    """The `count` nearest exemplars that are evidence for the question."""
+    near = np.flatnonzero(cosine_E > NEAR_QUESTION)
+    nearest = near[np.argsort(-cosine_E[near], kind="stable")][:count]
+    return [
+        Neighbor(int(offset), ids[reply], float(cosine), float(reward))
+        for offset, reply, cosine, reward in zip(
+            neighbours.offset_E[nearest],
+            neighbours.reply_E[nearest],
+            cosine_E[nearest],
+            neighbours.reward_E[nearest],
+            strict=True,
+        )
+    ]
+
+
+def normalise_rows(features: NDArray[np.int8]) -> NDArray[np.float32]:
+    """int8 [N, D] -> float32 rows of length 1 (zero rows stay zero)."""
+    rows = features.astype(np.float32)
+    unit: NDArray[np.float32] = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1).astype(np.float32)
+    return unit
+
+
+def make_exemplar(example: Example, reply: int) -> Exemplar:
+    """The exemplar of an example about the reply with this index."""
+    reward = round((2 * example.reward - 1) * 127) if example.kind == "reward" else 127
+    taught, thumb = example.kind == "correction", example.kind == "reward"
+    return Exemplar(example.offset, reply, reward, taught, thumb, example.features)
+
+
+def read_exemplars(part: Part) -> list[Exemplar]:
+    """The exemplars of a chunk's part."""
+    columns = (part.tensors[name] for name in ("offset", "reply", "reward", "taught", "thumb", "features"))
+    rows = zip(*columns, strict=True)
+    return [Exemplar(int(o), int(r), int(w), bool(t), bool(u), f.tobytes()) for o, r, w, t, u, f in rows]
+
+
+def parse_chunk_number(name: str) -> int:
+    """The number in the name of a chunk's part; -1 for another part."""
+    number = name.rpartition("-")[2]
+    return int(number) if number.isdigit() else -1
+
+
+def stack_features(inputs: Sequence[bytes]) -> NDArray[np.int8]:
+    """int8 [Q, D] of encoded texts."""
+    return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
+
+
+def compute_evidence(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, replies: int) -> NDArray[np.float64]:
+    """Averaged signed evidence [R] of rated neighbours, in (-1/damping, 1/damping)."""
+    kernel_E = np.clip((cosine_E - NEAR_QUESTION) / (1 - NEAR_QUESTION), 0, None) ** 2
+    near = np.flatnonzero(kernel_E)
+    reply, kernel, reward = neighbours.reply_E[near], kernel_E[near], neighbours.reward_E[near]
+    signed_R = np.bincount(reply, weights=kernel * reward, minlength=replies)
+    weight_R = np.bincount(reply, weights=kernel * np.abs(reward), minlength=replies)
+    averaged: NDArray[np.float64] = signed_R / (1 + EVIDENCE_DAMPING * weight_R)
+    return averaged
+
+
+def compute_standing(reply: NDArray[np.int32], reward: NDArray[np.float32], replies: int) -> NDArray[np.float64]:
+    """Standing [R] in (-1, 1): averaged thumbs of each reply, times how much thumbs differ between replies.
+
+    It matters where thumbs rate the reply itself (for example its style). Where they rate how well
+    a reply fits the question, replies hardly differ and the factor is close to 0.
+    """
+    signed_R = np.bincount(reply, weights=reward, minlength=replies).astype(np.float64)
+    weight_R = np.bincount(reply, weights=np.abs(reward), minlength=replies).astype(np.float64)
+    averaged: NDArray[np.float64] = signed_R / (STANDING_DAMPING + weight_R)
+    return intraclass_correlation((weight_R + signed_R) / 2, weight_R) * averaged
+
+
+def intraclass_correlation(ups_R: NDArray[np.float64], weight_R: NDArray[np.float64]) -> float:
+    """The share of the variance of thumbs between replies, by one-way analysis of variance (Fisher 1925)."""
+    rated = weight_R > 0
+    ups, weight = ups_R[rated], weight_R[rated]
+    groups, total = len(weight), weight.sum()
+    if groups < 2 or total <= groups:
+        return 0.0
+    share = ups / weight
+    between = (weight * (share - ups.sum() / total) ** 2).sum() / (groups - 1)
+    within = (weight * share * (1 - share)).sum() / (total - groups)
+    typical = (total - (weight**2).sum() / total) / (groups - 1)
+    spread = between + (typical - 1) * within
+    return float(np.clip((between - within) / spread, 0, 1)) if spread > 0 else 0.0
+
+
+def find_verdicts(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex) -> tuple[list[int], list[int]]:
+    """The latest verdicts on this question: (replies they ask for, best first; replies they forbid)."""
+    same = np.flatnonzero(cosine_E >= SAME_QUESTION)
+    last: dict[int, int] = {}
+    for at in sorted(same, key=lambda at: int(neighbours.offset_E[at])):
+        last[int(neighbours.reply_E[at])] = int(at)
+    forbidden = [reply for reply, at in last.items() if neighbours.reward_E[at] < 0]
+    settled_on = [
+        (neighbours.taught_E[at], neighbours.offset_E[at], reply)
+        for reply, at in last.items()
+        if neighbours.reward_E[at] > 0
+    ]
+    return [reply for _, _, reply in sorted(settled_on, reverse=True)], forbidden
+
+
+def find_outvoted(
+    cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, evidence_R: NDArray[np.float64]
+) -> list[int]:
+    """Replies rejected more than liked for almost this question, without evidence for them around it."""
+    similar = np.flatnonzero(cosine_E >= ALIKE)
+    votes_R = np.bincount(neighbours.reply_E[similar], weights=neighbours.reward_E[similar], minlength=len(evidence_R))
+    return [int(reply) for reply in np.flatnonzero((votes_R < 0) & (evidence_R < BACKED))]

@@ -1,0 +1,118 @@
+"""How a ranker chooses among its candidates: the best one, or sometimes another one, to learn about it.
+
+    candidates --chances of each--> draw (Philox of the prediction's key) --> the choice and its propensity
+
+Every policy first computes the probability with which it will choose each candidate, and then draws
+from exactly these, so the logged propensity is the true one. K candidates, the best first.
+
+    greedy     the best                                                                         propensity 1
+    epsilon    a uniformly drawn candidate in a share `epsilon` of the answers                  closed form
+    squarecb   the others by 1 / (K + gamma * their gap to the best) (Foster & Rakhlin 2020)    closed form
+    lin_ts     as often as they win when the means behind the scores are drawn from their       counted in `draws`,
+               posterior (Thompson 1933; Agrawal & Goyal 2013)                                  epsilon as a floor
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.options import Option
+
+Floats = NDArray[np.floating[Any]]
+
+POLICIES = ("greedy", "epsilon", "squarecb", "lin_ts")
+POLICY_OPTIONS = (
+    Option(
+        "policy",
+        "greedy",
+        "How the answer is chosen among the candidates. A policy that explores learns what callers think of other replies.",
+        choices=POLICIES,
+    ),
+    Option(
+        "epsilon", 0.05, "epsilon, lin_ts: share of answers drawn uniformly from all candidates.", low=0.0, high=1.0
+    ),
+    Option("gamma", 500.0, "squarecb: the larger, the more often the best candidate is chosen.", above=0.0),
+    Option(
+        "draws", 64, "lin_ts: posterior draws that estimate a propensity. Raise it for smoother propensities.", above=0
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy and its parameters. Raises ValueError for an unknown name or a value out of range."""
+
+    name: str
+    epsilon: float
+    gamma: float
+    draws: int
+
+    def __post_init__(self) -> None:
+        if self.name not in POLICIES:
+            raise ValueError(f"unknown policy {self.name!r}; use one of {', '.join(POLICIES)}")
+        if not (0 <= self.epsilon <= 1 and self.gamma > 0 and self.draws > 0):
+            raise ValueError(
+                f"epsilon must lie in [0, 1], gamma and draws above 0, not {self.epsilon}, {self.gamma}, {self.draws}"
+            )
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "Policy":
+        return cls(options["policy"], options["epsilon"], options["gamma"], options["draws"])
+
+    def choose(self, rewards_K: Floats, scores_K: Floats, doubts_K: Floats, key: int) -> tuple[int, float]:
+        """The index of the choice and its propensity.
+
+        rewards_K: expected rewards in [0, 1]. scores_K, doubts_K: scores and their standard
+        deviations. key: the random key, in [0, 2^128).
+        """
+        rng = np.random.Generator(np.random.Philox(key=key))
+        match self.name:
+            case "greedy":
+                return 0, 1.0
+            case "epsilon":
+                return draw_choice(mix_with_uniform(np.eye(1, len(scores_K))[0], self.epsilon), rng)
+            case "squarecb":
+                return draw_choice(weigh_by_inverse_gap(rewards_K, self.gamma), rng)
+            case _:
+                return draw_choice(
+                    mix_with_uniform(estimate_win_rates(scores_K, doubts_K, self.draws, rng), self.epsilon), rng
+                )
+
+
+def draw_choice(chances: Floats, rng: np.random.Generator) -> tuple[int, float]:
+    """An index drawn with these probabilities, and its probability."""
+    upto = np.cumsum(chances)
+    place = int(np.searchsorted(upto, rng.random() * upto[-1], side="right"))
+    return place, float(chances[place])
+
+
+def mix_with_uniform(chances: Floats, epsilon: float) -> Floats:
+    """Probabilities of at least epsilon / K each."""
+    mixed: Floats = (1 - epsilon) * chances + epsilon / len(chances)
+    return mixed
+
+
+def weigh_by_inverse_gap(rewards: Floats, gamma: float) -> Floats:
+    """Inverse gap weighting: the best, which comes first, gets the remaining probability."""
+    chances: Floats = 1 / (len(rewards) + gamma * (rewards[0] - rewards))
+    chances[0] = 1 - chances[1:].sum()
+    return chances
+
+
+def estimate_win_rates(scores: Floats, doubts: Floats, draws: int, rng: np.random.Generator) -> Floats:
+    """The share of draws in which each candidate is the best.
+
+    Given these draws it is the exact probability of the choice that follows.
+    """
+    sampled = scores + doubts * rng.standard_normal((draws, len(scores)))
+    share: Floats = np.bincount(sampled.argmax(1), minlength=len(scores)) / draws
+    return share
+
+
+def draw_key(prediction_id: str) -> int:
+    """The random key of a prediction, from its id in the log, so that a replay repeats the draw."""
+    return int.from_bytes(hashlib.sha256(prediction_id.encode()).digest()[:8], "little")

@@ -1,0 +1,237 @@
+"""Chooses a reply from a repertoire, and learns from thumbs, corrections and examples.
+
+    examples --> ExactStatistics, Exemplars, replies --solved--> ReplyChooser (choice.py) --> answers
+
+A thumb up and a correction are positive examples; a thumb down is negative evidence near that
+question and forbids the reply for the very same question until later feedback contradicts it.
+
+Shapes: R replies, D features.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from heapq import nlargest
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.contract import Answer, BadExample, Example, Options, Part, State, pack_json, unpack_json
+from online.models.encoders.text import TEXT_WIDTH, text_epoch
+from online.models.options import resolve
+from online.models.ranker.choice import ReplyChooser
+from online.models.ranker.exemplars import (
+    Exemplar,
+    ExemplarIndex,
+    Exemplars,
+    Explanation,
+    make_exemplar,
+    parse_chunk_number,
+    read_exemplars,
+    stack_features,
+)
+from online.models.ranker.options import OPTIONS
+from online.models.ranker.policies import Policy
+from online.models.ranker.replies import Reply
+from online.models.statistics.exact import ExactStatistics, LinearWeights, solve_slda
+
+PROBES = 32
+
+
+class Ranker:
+    """A model that answers with replies from a repertoire. Implements `contract.Model`."""
+
+    def __init__(self, options: Options, device: str = "cpu") -> None:
+        self.options = resolve(options, OPTIONS)
+        self.policy = Policy.of(self.options)
+        self.device = device
+        self.replies: list[Reply] = []  # append-only: an index never changes its meaning
+        self.statistics = ExactStatistics(TEXT_WIDTH, device)
+        self.exemplars = Exemplars()
+        self.exemplars_digest = 0  # multiset hash: sum of the exemplars' hashes modulo 2^256 (Clarke et al. 2003)
+        self.evicted = False
+        self._served: ReplyChooser | None = None
+
+    @property
+    def subtracts(self) -> bool:
+        """False once an exemplar was evicted: only a replay knows which ones would have been kept."""
+        return not self.evicted
+
+    def feature_epoch(self) -> str:
+        return text_epoch(self.options["encoder"])
+
+    # predict
+
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        if not self.replies:
+            return [Answer(None, (), abstained=True) for _ in inputs]
+        return self._chooser().predict(inputs, keys)
+
+    def explain(self, features: bytes, given: str | None, count: int) -> Explanation:
+        """Explain a choice by the scores of `count` replies, `given` first, and `count` rated neighbours."""
+        return self._chooser().explain(features, given, count)
+
+    def _chooser(self) -> ReplyChooser:
+        """What the present sums and exemplars answer with, solved once after each change of them."""
+        if self._served is None:
+            described_RD = stack_features([reply.features for reply in self.replies])
+            weights = solve_slda(self.statistics, self.options["shrinkage"], priors=False, described=described_RD)
+            weights.active[:] = [reply.is_active for reply in self.replies]
+            self._served = self._new_chooser(weights, described_RD, list(self.exemplars.parts().values()))
+        return self._served
+
+    def _new_chooser(
+        self, weights: LinearWeights, described_RD: NDArray[np.int8], chunks: Sequence[Part]
+    ) -> ReplyChooser:
+        neighbours = ExemplarIndex.of(chunks, len(self.replies))
+        return ReplyChooser(self.options, self.policy, self.replies, weights, described_RD, neighbours)
+
+    # learn
+
+    def learn(self, examples: Sequence[Example]) -> None:
+        self.check(examples)
+        self._served = None
+        positives = [example for example in examples if self._apply(example)]
+        self._count(positives)
+
+    def _apply(self, example: Example) -> bool:
+        """Apply an example to everything but the sums; whether it must be added to those."""
+        if example.kind == "reply":
+            self._add_reply(example)
+            return False
+        place = self.statistics.add_class(example.label)
+        if example.kind in ("retire", "restore"):
+            self.replies[place].changes[example.offset] = example.kind == "restore"
+            return False
+        exemplar = make_exemplar(example, place)
+        self.exemplars.add(exemplar)
+        self._sum_digest(exemplar, 1)
+        if self.exemplars.count > self.options["max_exemplars"]:
+            self._evict()
+        return exemplar.reward > 0
+
+    def _add_reply(self, example: Example) -> None:
+        place = self.statistics.add_class(example.label)
+        if place == len(self.replies):
+            self.replies.append(Reply(example.label, {}, {}))
+        self.replies[place].wordings[example.offset] = example.text, example.features
+
+    def _evict(self) -> None:
+        oldest = self.exemplars.oldest()
+        self.exemplars.remove(oldest.offset)
+        self._sum_digest(oldest, -1)
+        self.evicted = True
+
+    def unlearn(self, examples: Sequence[Example]) -> None:
+        self._served = None
+        for example in examples:
+            place = self.statistics.index(example.label)
+            assert place is not None, "a retracted example was learned"
+            if example.kind == "reply":
+                self.replies[place].wordings.pop(example.offset, None)
+                self._forget_before(place, min(self.replies[place].wordings, default=None))
+            elif example.kind in ("retire", "restore"):
+                self.replies[place].changes.pop(example.offset, None)
+            else:
+                self._forget(example.offset)
+
+    def _forget_before(self, place: int, first: int | None) -> None:
+        """Drop the events about a reply that precede its first wording: they would have been refused."""
+        reply = self.replies[place]
+        reply.changes = {at: restored for at, restored in reply.changes.items() if first is not None and at > first}
+        for exemplar in self.exemplars.all():
+            if exemplar.reply == place and (first is None or exemplar.offset < first):
+                self._forget(exemplar.offset)
+
+    def _forget(self, offset: int) -> None:
+        """Remove an exemplar, unless it was removed together with its reply."""
+        removed = self.exemplars.remove(offset)
+        if removed is not None:
+            self._sum_digest(removed, -1)
+            if removed.reward > 0:
+                self.statistics.add(stack_features([removed.features]), [removed.reply], times=-1)
+
+    def _count(self, examples: Sequence[Example]) -> None:
+        if examples:
+            classes = [self.statistics.add_class(example.label) for example in examples]
+            self.statistics.add(stack_features([example.features for example in examples]), classes)
+
+    def _sum_digest(self, exemplar: Exemplar, times: int) -> None:
+        own = exemplar.digest(self.replies[exemplar.reply].id)
+        self.exemplars_digest = (self.exemplars_digest + times * own) % 2**256
+
+    def check(self, examples: Sequence[Example]) -> None:
+        known = {reply.id for reply in self.replies if not reply.is_forgotten}
+        for example in examples:
+            if len(example.features) != TEXT_WIDTH and example.kind not in ("retire", "restore"):
+                raise BadExample(f"features of {len(example.features)} bytes where {TEXT_WIDTH} are expected")
+            if example.kind == "reply":
+                known.add(example.label)
+            elif example.label not in known:
+                raise BadExample(f"there is no reply {example.label!r} to learn about")
+        if len(known) > self.options["max_replies"]:
+            raise BadExample(f"more than {self.options['max_replies']} replies (option max_replies)")
+
+    # state
+
+    def fingerprint(self) -> str:
+        seen = hashlib.sha256(self.statistics.digest())
+        seen.update(self.exemplars_digest.to_bytes(32, "little"))
+        for reply in sorted((reply for reply in self.replies if not reply.is_forgotten), key=lambda reply: reply.id):
+            seen.update(repr((reply.id, sorted(reply.wordings.items()), sorted(reply.changes.items()))).encode())
+        return seen.hexdigest()
+
+    def drifted(self, label: str | None, since: int) -> None:
+        """Do nothing: a ranker has no windows."""
+
+    def facts(self) -> Mapping[str, float]:
+        return {}
+
+    def probes(self) -> list[tuple[bytes, str | None]]:
+        """The newest taught questions, each with the reply that the latest verdicts settled on."""
+        newest = nlargest(4 * PROBES, self.exemplars.taught)  # several may be about the same question
+        questions = list(dict.fromkeys(self.exemplars.taught[offset].features for offset in newest))[:PROBES]
+        settled = self._chooser().find_settled(questions)
+        return [(question, reply) for question, reply in zip(questions, settled, strict=True) if reply is not None]
+
+    def state(self, serving_only: bool = False) -> State:
+        weights = self._chooser().weights
+        meta = pack_json([[reply.id, reply.text] for reply in self.replies])
+        solved = {
+            "matrix": weights.matrix,
+            "bias": weights.bias,
+            "active": weights.active,
+            "described": self._chooser().described_RD,
+            "meta": meta,
+        }
+        if weights.doubt is not None:
+            solved["doubt"] = weights.doubt
+        parts = {"weights": Part(solved, serving=True), **self.exemplars.parts()}
+        if not serving_only:
+            memory = {"replies": [reply.to_json() for reply in self.replies], "evicted": self.evicted}
+            parts["statistics"] = Part({**self.statistics.tensors(), "memory": pack_json(memory)}, serving=False)
+        return parts
+
+    def restore(self, state: State) -> None:
+        solved = state["weights"].tensors
+        described_RD = solved["described"]
+        names = unpack_json(solved["meta"])
+        self.replies = [
+            Reply(id, {0: (text, row.tobytes())}, {}) for (id, text), row in zip(names, described_RD, strict=True)
+        ]
+        chunks = [state[name] for name in sorted(state, key=parse_chunk_number) if name.startswith("exemplars-")]
+        if "statistics" in state:
+            self._resume(state["statistics"].tensors, chunks)
+        weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"], solved.get("doubt"))
+        self._served = self._new_chooser(weights, described_RD, chunks)
+
+    def _resume(self, tensors: Any, chunks: Sequence[Part]) -> None:
+        self.statistics = ExactStatistics.from_tensors([reply.id for reply in self.replies], tensors, self.device)
+        memory = unpack_json(tensors["memory"])
+        self.evicted = memory["evicted"]
+        self.replies = [Reply.from_json(*reply) for reply in memory["replies"]]
+        self.exemplars, self.exemplars_digest = Exemplars(), 0
+        for part in chunks:
+            for exemplar in read_exemplars(part):
+                self.exemplars.add(exemplar)
+                self._sum_digest(exemplar, 1)

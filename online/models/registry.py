@@ -1,0 +1,134 @@
+"""Creates models by the name of their kind, with the wrappers that their options ask for.
+
+create(kind, options) -> model of the kind -> WithRetiredClasses, if its classes can be retired
+                      -> ChampionChallenger, if there is an option `challenger`
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, cast
+
+from online.models.contract import Model, Options
+from online.models.ensembles.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
+from online.models.kinds import KINDS, KindSpec, can_tune_encoder, challenger_of, input_options, spec_of
+from online.models.options import Option, resolve
+from online.models.retirement import WithRetiredClasses
+
+# what a challenger shares with its champion, which alone declares it
+SHARED_OPTIONS = frozenset({"input", "size", "encoder", "key", "challenger"})
+
+CHALLENGER_OPTION = Option(
+    "challenger",
+    {},
+    "A second model that learns beside this one and takes over if it proves better: a table of kind, options, "
+    "patience and score_every. Set it to try another kind or other options on live feedback.",
+)
+
+
+def create(kind: str, options: Options, device: str = "cpu") -> Model:
+    """A model that has learned nothing. Raises ValueError for an unknown kind or a bad option.
+
+    The option `challenger`, which every kind has, adds a second model that learns beside it: see
+    `ensembles.challenger`.
+    """
+    spec = spec_of(kind)
+    if "challenger" in options:
+        return _with_challenger(spec, options, device)
+    model = load_class(spec)(options, device)
+    if spec.has_retirable_classes:
+        return WithRetiredClasses(model, options.get("abstain_below", 0.0))
+    return model
+
+
+def load_class(spec: KindSpec) -> Callable[[Options, str], Model]:
+    """Import the class of a kind."""
+    return cast(Callable[[Options, str], Model], getattr(load_module(spec), spec.path.partition(":")[2]))
+
+
+def load_module(spec: KindSpec) -> Any:
+    """Import the module of a kind."""
+    return import_module(spec.path.partition(":")[0])
+
+
+def recipe(kind: str, options: Options) -> str:
+    """Identify a kind with its options: a snapshot of another recipe is not loaded.
+
+    The secret `key` is left out.
+    """
+    public = {name: value for name, value in options.items() if name != "key"}
+    return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _with_challenger(champion: KindSpec, options: Options, device: str) -> Model:
+    if not isinstance(options["challenger"], Mapping):
+        raise ValueError("option 'challenger' must be a table with kind, options, patience and score_every")
+    table = resolve(options["challenger"], OPTIONS)
+    challenger = challenger_of(champion.name, options)
+    own = {name: value for name, value in options.items() if name != "challenger"}
+    if not champion.state_is_signed:
+        own.pop("key", None)  # it is there for the challenger
+    completed = challenger_options(champion, options, challenger, table["options"])
+    factories = {
+        CHAMPION: lambda: create(champion.name, own, device),
+        CHALLENGER: lambda: create(challenger, completed, device),
+    }
+    return ChampionChallenger(factories, table["patience"], table["score_every"], champion.predicts_numbers)
+
+
+def challenger_options(champion: KindSpec, options: Options, kind: str, own: Options) -> dict[str, Any]:
+    """A challenger's own options, completed with what its champion's options say about the inputs.
+
+    Raises ValueError if the kind cannot be the challenger, or sets an option of its champion.
+    """
+    if kind not in KINDS or not KINDS[kind].can_challenge(champion):
+        raise ValueError(
+            f"{kind!r} cannot be the challenger of a {champion.name}: it must learn {champion.answers} too"
+        )
+    spec = KINDS[kind]
+    taken = sorted(SHARED_OPTIONS & set(own))
+    if taken:
+        raise ValueError(f"option {taken[0]!r} cannot be set for a challenger, which uses its champion's; remove it")
+    seen = input_options(champion.name, options)
+    able = input_options(kind, seen)["input"]
+    if able != seen["input"]:
+        raise ValueError(
+            f"a {kind} model reads {able}s, so it cannot be the challenger of a model with input = {seen['input']!r}"
+        )
+    shared = seen if spec.has_input_option else {}
+    if options.get("encoder"):
+        if not can_tune_encoder(kind, shared):
+            raise ValueError(f"a {kind} cannot be the challenger of a model with a tuned encoder")
+        shared["encoder"] = options["encoder"]
+    if spec.state_is_signed and "key" in options:
+        shared["key"] = options["key"]
+    return {**own, **shared}
+
+
+def describe_options(kind: str) -> tuple[Option, ...]:
+    """The options of a kind, for its reference: its own ones, then `challenger`, which every kind has.
+
+    Imports the module of the kind. Raises ValueError for an unknown kind.
+    """
+    own: tuple[Option, ...] = load_module(spec_of(kind)).OPTIONS
+    return (*own, CHALLENGER_OPTION)
+
+
+def describe_challenger_options() -> tuple[Option, ...]:
+    """The options inside the table `challenger`."""
+    return OPTIONS
+
+
+def check_untrusted_options(kind: Any, options: Options) -> None:
+    """Raise ValueError for an option with which its sender could choose code to run.
+
+    For options that come with an uploaded file. `create` checks everything else about them.
+    """
+    if "challenger" in options:
+        challenger = options["challenger"]
+        if not isinstance(challenger, Mapping) or not isinstance(challenger.get("options", {}), Mapping):
+            raise ValueError("option 'challenger' must be a table, and so must its options")
+        check_untrusted_options(challenger_of(kind, options), challenger.get("options", {}))
+    if kind in [*KINDS] and KINDS[kind].options_can_load_code:
+        load_module(KINDS[kind]).check_untrusted(options)

@@ -1,0 +1,1 @@
+"""Integer statistics, and the weights, calibration and forgetting that rest on them."""

@@ -1,0 +1,228 @@
+"""Heads on exact sums: which one, how strongly regularised, and how well calibrated.
+
+    x int8 [B, D] --Projection--> [1 | random features | x] int8 [B, M] --> sums (ExactStatistics)
+                                                     \\______ slda ______/
+                                   \\____________ ridge, rp_ridge ______/
+
+All heads read the same sums, slda only the block of the inputs, so that another head can be tried
+without the examples. Held-out feedback, subtracted from the sums for this purpose, decides the
+strength of the ridge, the temperature, the confidence and, for `best`, the head.
+
+Shapes: B examples, N held-out examples, C classes, D inputs, M features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.statistics.calibration import ENOUGH, Confidence, fit_temperature, softmax, subtract_best
+from online.models.statistics.exact import ExactStatistics, LinearWeights, solve_slda
+from online.models.statistics.projection import Projection
+from online.models.statistics.ridge import RidgeSolver, factorise, solve_ridge
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    from online.models.lazy_torch import torch
+
+HEADS = ("slda", "ridge", "rp_ridge", "best")
+RIDGE_RATIOS = (1e-4, 3e-4, 1e-3, 1e-2, 1e-1)
+JUDGED_WIDTH = 1_024  # features on which the strength of the ridge is chosen; the same ratio suits all of them
+RECALIBRATE = 1.5  # growth of the log after which held-out feedback decides again
+PRIOR_TEMPERATURES = {"slda": 4.0, "ridge": 0.06}
+HELD_OUT_SHARE = 0.25  # of a short log, used for decisions
+ONE = 127  # the constant feature, which gives a ridge head an intercept
+
+
+@dataclass(frozen=True, slots=True)
+class HeadDecision:
+    """What held-out feedback decided, and the number of examples at that time."""
+
+    head: str
+    temperature: float
+    ridge_ratio: float = 3e-4
+    confidence: Confidence = field(default_factory=Confidence)
+    at_count: int = 0
+    loss: float = 0.0
+
+    @classmethod
+    def from_json(cls, memory: dict[str, Any]) -> HeadDecision:
+        """The inverse of `asdict`."""
+        fit = memory["confidence"]
+        return cls(**{**memory, "confidence": Confidence(**{**fit, "weights": tuple(fit["weights"])})})
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The answer of a head to B inputs.
+
+    chances [B, C]: calibrated probabilities. confidence [B]: the probability that the likeliest is right.
+    """
+
+    chances: NDArray[np.float64]
+    confidence: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedHead:
+    """Solved weights of one head. start: the first feature that they read."""
+
+    weights: LinearWeights
+    start: int
+    decided: HeadDecision
+
+    def judge(self, features_BM: NDArray[np.int8]) -> Judgement:
+        scores_BC = self.scores(features_BM)
+        chances_BC = softmax(scores_BC / self.decided.temperature)
+        believed_B = self.decided.confidence(chances_BC.max(1), self.familiarity(scores_BC))
+        return Judgement(chances_BC, believed_B)
+
+    def scores(self, features_BM: NDArray[np.int8]) -> NDArray[np.float32]:
+        known = features_BM[:, self.start : self.start + len(self.weights.matrix)]
+        scores_BC = known.astype(np.float32) @ self.weights.matrix + self.weights.bias
+        scores_BC[:, ~self.weights.active] = -np.inf
+        return scores_BC
+
+    def familiarity(self, scores_BC: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Familiarity [B], low for inputs unlike everything learned.
+
+        The evidence of the input under LDA, or the largest output of a ridge head.
+        """
+        best_B: NDArray[np.float64] = scores_BC.max(1).astype(np.float64)
+        if self.decided.head == "ridge":
+            return best_B
+        t = self.decided.temperature
+        return np.asarray(best_B / t + np.log(np.exp(subtract_best(scores_BC) / t).sum(1)), np.float64)
+
+
+class Head:
+    """The sums and what is solved from them. Knows features and class indices, not what they mean."""
+
+    def __init__(self, head: str, projection: Projection, shrinkage: float, priors: bool, device: str) -> None:
+        self.head, self.projection, self.shrinkage, self.priors = head, projection, shrinkage, priors
+        self.start = 0 if head == "slda" else 1 + projection.width  # of the inputs among the features
+        self.statistics = ExactStatistics(self.start, device)
+        self.solver = RidgeSolver()
+        first = "slda" if head in ("slda", "best") else "ridge"
+        self.decided = HeadDecision(first, PRIOR_TEMPERATURES[first])
+
+    def name_columns(self, names: Sequence[str]) -> None:
+        """Append the columns of the inputs that are new. `names` begins with the known ones."""
+        self.projection.name_columns(names)
+        self.statistics.widen(self.start + len(names))
+
+    def features(self, x_BD: NDArray[np.int8]) -> NDArray[np.int8]:
+        """Features int8 [B, M] of inputs int8 [B, D]."""
+        if self.head == "slda":
+            return x_BD
+        one_B1 = np.full((len(x_BD), 1), ONE, np.int8)
+        return np.concatenate([one_B1, self.projection.features(x_BD), x_BD], 1)
+
+    def add(
+        self, features_BM: NDArray[np.int8], classes: Sequence[int], negative: bool = False, times: int = 1
+    ) -> None:
+        self.statistics.add(features_BM, classes, negative, times)
+        self.solver.add(features_BM, classes, negative, times)
+
+    @property
+    def count(self) -> int:
+        """The number of positive examples in the sums."""
+        return int(self.statistics.counts[0].sum())
+
+    def note_expired(self, count: int) -> None:
+        """Note that `count` examples expired, so that the next decision comes sooner."""
+        self.decided = replace(self.decided, at_count=max(self.decided.at_count - count, 0))
+
+    @property
+    def decides_at(self) -> int:
+        """The count at which held-out feedback decides again, a function of counts alone."""
+        return max(math.ceil(ENOUGH / HELD_OUT_SHARE), math.ceil(RECALIBRATE * self.decided.at_count))
+
+    @property
+    def held_out_count(self) -> int:
+        """The number of held-out examples that decide: at most a quarter of the log."""
+        return int(HELD_OUT_SHARE * self.count)
+
+    def solved(self, weights: LinearWeights) -> SolvedHead:
+        """The present decision with weights that were solved before."""
+        return SolvedHead(weights, 0 if self.decided.head == "ridge" else self.start, self.decided)
+
+    def solve(self, mean_sums: tuple[Tensor, Tensor] | None = None) -> SolvedHead:
+        """Solve the weights. mean_sums: what the means of slda are computed from, see `solve_slda`."""
+        return self._solved(self.decided, self.statistics, self.solver, mean_sums)
+
+    def _solved(
+        self,
+        decided: HeadDecision,
+        statistics: ExactStatistics,
+        solver: RidgeSolver,
+        mean_sums: tuple[Tensor, Tensor] | None = None,
+    ) -> SolvedHead:
+        if decided.head == "ridge":
+            return SolvedHead(solver.solve(statistics, decided.ridge_ratio), 0, decided)
+        weights = solve_slda(statistics.block(self.start), self.shrinkage, self.priors, mean_sums=mean_sums)
+        return SolvedHead(weights, self.start, decided)
+
+    # decisions by held-out feedback
+
+    def decide(self, held_out_NM: NDArray[np.int8], classes_N: NDArray[np.intp], strange_NM: NDArray[np.int8]) -> None:
+        """Decide by held-out examples with their classes, and by strange ones that belong to no class."""
+        others = self.statistics.copy()
+        others.add(held_out_NM, classes_N.tolist(), times=-1)
+        heads = ("slda", "ridge") if self.head == "best" else (self.decided.head,)
+        candidates = [self._evaluate(head, others, held_out_NM, classes_N) for head in heads]
+        solved = min(candidates, key=lambda solved: solved.decided.loss)
+        confidence = self._confidence(solved, held_out_NM, classes_N, strange_NM)
+        if solved.decided.ridge_ratio != self.decided.ridge_ratio:
+            self.solver.forget()
+        self.decided = replace(solved.decided, confidence=confidence, at_count=self.count)
+
+    def _evaluate(
+        self, head: str, others: ExactStatistics, held_out_NM: NDArray[np.int8], classes_N: NDArray[np.intp]
+    ) -> SolvedHead:
+        prior = PRIOR_TEMPERATURES[head]
+        ratio = self._best_ratio(others, held_out_NM, classes_N) if head == "ridge" else self.decided.ridge_ratio
+        solved = self._solved(HeadDecision(head, prior, ratio), others, RidgeSolver())
+        scores_NC = solved.scores(held_out_NM)
+        temperature = fit_temperature(scores_NC, classes_N, prior)
+        loss = log_loss(scores_NC, classes_N, temperature)
+        return replace(solved, decided=replace(solved.decided, temperature=temperature, loss=loss))
+
+    def _best_ratio(self, others: ExactStatistics, held_out_NM: NDArray[np.int8], classes_N: NDArray[np.intp]) -> float:
+        part = others.block(0, JUDGED_WIDTH)
+        x_NM = held_out_NM[:, :JUDGED_WIDTH].astype(np.float32)
+
+        def loss(ratio: float) -> float:
+            matrix_MC = solve_ridge(part, factorise(part.gram, ratio)).to(torch.float32).cpu().numpy()
+            scores_NC = x_NM @ matrix_MC
+            return log_loss(scores_NC, classes_N, fit_temperature(scores_NC, classes_N, PRIOR_TEMPERATURES["ridge"]))
+
+        return min(RIDGE_RATIOS, key=loss)
+
+    def _confidence(
+        self,
+        solved: SolvedHead,
+        held_out_NM: NDArray[np.int8],
+        classes_N: NDArray[np.intp],
+        strange_NM: NDArray[np.int8],
+    ) -> Confidence:
+        scores = solved.scores(np.concatenate([held_out_NM, strange_NM]))
+        right = np.concatenate([scores[: len(classes_N)].argmax(1) == classes_N, np.zeros(len(strange_NM), np.bool_)])
+        chances = softmax(scores / solved.decided.temperature).max(1)
+        return Confidence.fit(chances, solved.familiarity(scores), right)
+
+
+def log_loss(scores_NC: NDArray[np.float32], classes_N: NDArray[np.intp], temperature: float) -> float:
+    """Mean log loss over held-out examples.
+
+    A class that only they contain counts as a chance of 1 in 1,000.
+    """
+    chances_N = softmax(scores_NC / temperature)[np.arange(len(classes_N)), classes_N]
+    return float(-np.log(np.maximum(chances_N, 1e-3)).mean())

@@ -1,0 +1,1 @@
+"""Neural networks that are trained on the stream."""

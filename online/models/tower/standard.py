@@ -1,0 +1,136 @@
+"""Standardises inputs for a network: float32 rows of mean 0 and variance 1, by running estimates.
+
+    bytes --raw--> values [B, D], NaN where missing --scaled--> float32 [B, W], zeros where missing
+
+A buffer stores the raw values; their scale follows the stream: the plain mean and variance of a
+column's first MEMORY values, then fading ones. Updates are one by one and in order, so equal logs
+give equal bits. Shapes: B rows, D columns, W inputs of the network.
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.contract import Tensors, pack_json, unpack_json
+from online.models.encoders.columns import OVERFLOW_COLUMNS, column_name
+from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
+from online.models.encoders.values import parse_row
+
+MEMORY = 10_000  # values over which a column's scale averages
+TRUSTED = 30  # values after which a single one moves the scale by at most OUTLIER deviations
+OUTLIER = 10.0
+LARGEST = 1e100  # largest value; its square is still a float64
+WIDEST = 4.0  # a scaled value lies within +-WIDEST
+TEXT_DEVIATION = TEXT_SCALE / np.sqrt(TEXT_WIDTH)  # standard deviation of an int8 number of a unit vector
+
+
+class Standard:
+    """Running scales of the inputs.
+
+    input: text, vector (of `size` numbers) or table (of at most `limit` columns; further names share
+    a few).
+    """
+
+    def __init__(self, input: str, size: int, limit: int) -> None:
+        self.input, self.size, self.limit = input, size, limit
+        self.columns: dict[str, int] = {}
+        self.numeric = np.zeros(0, np.bool_)
+        self.count, self.mean, self.variance = (np.zeros(0) for _ in range(3))
+        if input != "table":
+            self._append([str(place) for place in range(TEXT_WIDTH if input == "text" else size)], input == "vector")
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    @property
+    def dtype(self) -> type[np.int8] | type[np.float64]:
+        return np.int8 if self.input == "text" else np.float64
+
+    def raw(self, inputs: Sequence[bytes]) -> NDArray[Any]:
+        """Raw values [B, D]; NaN where one is missing or its column is unknown."""
+        if self.input != "table":
+            rows: NDArray[Any] = np.frombuffer(b"".join(inputs), self.dtype).reshape(-1, self.width)
+            return rows
+        values_BD = np.full((len(inputs), self.width), np.nan)
+        for place, data in enumerate(inputs):
+            for name, value in parse_row(data).items():
+                column = self.columns.get(self._column(column_name(name, value)))
+                if column is not None:
+                    values_BD[place, column] = value if isinstance(value, float) and self.numeric[column] else 1.0
+        return values_BD
+
+    def observe(self, features: bytes) -> NDArray[Any]:
+        """The raw values [D] of one example, after adding its new columns and updating every scale."""
+        if self.input == "table":
+            self._admit(features)
+        values_D: NDArray[Any] = self.raw([features])[0]
+        if self.input != "text":
+            self._update_scales(values_D)
+        return values_D
+
+    def scaled(self, values_BD: NDArray[Any], width: int) -> NDArray[np.float32]:
+        """Standardised values, float32 [B, W]; columns past D are zeros."""
+        out = np.zeros((len(values_BD), width), np.float32)
+        if self.input == "text":
+            out[:, : self.width] = values_BD / TEXT_DEVIATION
+        else:
+            deviation = np.where(
+                self.variance > 0, np.sqrt(self.variance), np.inf
+            )  # a constant column has no information
+            known = values_BD.shape[1]
+            scaled = (np.clip(values_BD, -LARGEST, LARGEST) - self.mean[:known]) / deviation[:known]
+            near = np.clip(scaled, -WIDEST, WIDEST)
+            out[:, :known] = np.nan_to_num(near) if self.input == "table" else near  # a table's values may be missing
+        return out
+
+    def _update_scales(self, values_D: NDArray[np.float64]) -> None:
+        is_present = self.numeric & ~np.isnan(values_D)
+        self.count += is_present
+        rate = 1 / np.clip(self.count, 1, MEMORY)
+        bound = np.where(self.count > TRUSTED, OUTLIER * np.sqrt(self.variance), np.inf)
+        bound[bound == 0] = np.inf  # a constant column that starts to vary
+        away = np.where(is_present, np.clip(values_D, -LARGEST, LARGEST) - self.mean, 0.0)
+        away = np.clip(away, -bound, bound)
+        self.mean += rate * away
+        grown = (1 - rate) * (self.variance + rate * away * away)
+        self.variance = np.where(is_present, grown, self.variance)
+
+    def _admit(self, features: bytes) -> None:
+        row = {column_name(name, value): isinstance(value, float) for name, value in parse_row(features).items()}
+        for name in sorted(row):
+            column = self._column(name)
+            if column not in self.columns:
+                self._append([column], numeric=row[name] and column == name)
+
+    def _append(self, names: Sequence[str], numeric: bool) -> None:
+        for name in names:
+            self.columns[name] = len(self.columns)
+        new = np.zeros(len(names))
+        self.numeric = np.append(self.numeric, np.full(len(names), numeric))
+        self.count, self.mean = np.append(self.count, new), np.append(self.mean, new)
+        self.variance = np.append(self.variance, new if numeric else new + 1)  # a category is 1 if present, else 0
+
+    def _column(self, name: str) -> str:
+        """The column of a name: its own, or past the limit a shared one."""
+        if name in self.columns or len(self.columns) < self.limit - OVERFLOW_COLUMNS:
+            return name
+        return f"overflow-{zlib.crc32(name.encode()) % OVERFLOW_COLUMNS}="
+
+    def tensors(self) -> Tensors:
+        return {
+            "columns": pack_json(list(self.columns) if self.input == "table" else []),
+            "numeric": self.numeric,
+            "count": self.count.copy(),
+            "mean": self.mean.copy(),
+            "variance": self.variance,
+        }
+
+    def restore(self, tensors: Tensors) -> None:
+        if self.input == "table":
+            self.columns = {name: place for place, name in enumerate(unpack_json(tensors["columns"]))}
+        self.numeric, self.variance = tensors["numeric"], tensors["variance"]
+        self.count, self.mean = tensors["count"].copy(), tensors["mean"].copy()

@@ -1,0 +1,75 @@
+"""Roll back a live version that is worse than the versions before it, and set the feedback since then apart.
+
+    the loss rises (learning)                -->  roll LIVE back to the newest version from before
+    it abstains more, or is slower (serving) -->  freeze: nothing is learned until an operator decides
+
+The cause may be an attack, a broken client, or a change of the world. A detector cannot tell them apart, so an operator
+decides what the feedback is worth (online/store/quarantine.py); until then it cannot make answers worse.
+"""
+
+import logging
+
+from online.errors import Conflict, CorruptSnapshot, NotFound
+from online.snapshots import Snapshots
+from online.snapshots.roll_back import Freeze
+from online.store import Store, now, quarantine
+from online.store.quarantine import QuarantineRow
+from online.telemetry import log_event
+
+log = logging.getLogger("online.rollback_guard")
+
+
+class Guard:
+    """Acts for the process that noticed; learning and serving each have one."""
+
+    def __init__(self, snapshots: Snapshots, store: Store, recipe: str) -> None:
+        self.snapshots, self.store, self.recipe = snapshots, store, recipe
+
+    def act(self, offset: int, since: int, reason: str) -> None:
+        """Begin a quarantine. A repeated call, as after a crash, changes nothing.
+
+        offset: of the event that raised the alarm; since: the first event that may have caused it.
+        """
+        older = self.snapshots.find_before(since, self.recipe)
+        row = QuarantineRow(
+            model=self.snapshots.model,
+            offset=offset,
+            since=since,
+            until=None,
+            reason=reason,
+            rolled_back_to=older.version if older else None,
+            created_at=now(),
+            ended_at=None,
+            outcome=None,
+        )
+        if self.store.submit(lambda connection: quarantine.begin(connection, row)).result():
+            self._carry_out(row)
+
+    def finish(self) -> None:
+        """Complete a quarantine that another process began before it was killed."""
+        row = self.store.read(lambda connection: quarantine.load_open(connection, self.snapshots.model))
+        if row is not None and self.snapshots.frozen() is None:
+            self._carry_out(row)
+
+    def _carry_out(self, row: QuarantineRow) -> None:
+        """Freezing comes last: a frozen model shows that all is done."""
+        if row.rolled_back_to is not None:
+            self._roll_back(row.rolled_back_to)
+        self.snapshots.freeze(Freeze(row.created_at, f"the guard: {row.reason}"))
+        log_event(
+            log,
+            "quarantine started",
+            logging.WARNING,
+            model=row.model,
+            since=row.since,
+            version=row.rolled_back_to,
+            reason=row.reason,
+        )
+
+    def _roll_back(self, version: int) -> None:
+        try:
+            self.snapshots.roll_back(version, self.recipe)
+        except (NotFound, CorruptSnapshot, Conflict) as error:  # the live version stays, frozen
+            log_event(
+                log, "rollback failed", logging.ERROR, model=self.snapshots.model, version=version, reason=str(error)
+            )

@@ -1,0 +1,67 @@
+"""Feedback about a prediction or an input, its receipt, and what became of it."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from online.schemas.fields import Id, Label, Name, NativeRequest, Text, Wire
+
+FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined"]
+
+
+class FeedbackItem(NativeRequest):
+    """One feedback: exactly one of reward, label and correction, about a prediction or about an input."""
+
+    id: Id | None = Field(
+        None, description="An idempotency key: the same feedback with the same id has no second effect."
+    )
+    prediction_id: Name | None = None
+    input: Any = Field(None, description="An instance, instead of a prediction_id.")
+    reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    label: Label | None = Field(None, description="The right class, reply id or number.")
+    correction: Text | None = Field(
+        None, description="The text of the reply it should have given. A new text becomes a new reply."
+    )
+    user: Name | None = None
+    reason: str | None = Field(None, max_length=200)
+    comment: str | None = Field(None, max_length=2_000)
+
+
+class FeedbackRequest(NativeRequest):
+    feedback: list[FeedbackItem] = Field(min_length=1)
+
+
+class LinkedFeedback(NativeRequest):
+    """Feedback about the prediction of a feedback_url: exactly one of reward, label and correction."""
+
+    reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    label: Label | None = None
+    correction: Text | None = None
+    reason: str | None = Field(None, max_length=200)
+    comment: str | None = Field(None, max_length=2_000)
+
+
+class Receipt(Wire):
+    id: str
+    offset: int
+    status: FeedbackStatus
+
+
+class FeedbackAnswer(Wire):
+    receipts: list[Receipt]
+
+
+class FeedbackOutcome(Receipt):
+    version: str | None = None
+    reason: str | None = None
+    freshness_ms: float | None = None
+
+
+class ErasureAnswer(Wire):
+    """How much was erased: the numbers of feedbacks and predictions of the user."""
+
+    feedback: int
+    predictions: int
+    offset: int = Field(
+        description="Of the last retraction: a version that has learned it keeps nothing of the user. 0: there was nothing."
+    )

@@ -1,0 +1,50 @@
+"""The field types and the base classes that the other schemas share."""
+
+import math
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
+
+
+def _check_path_segment(id: str) -> str:
+    if id in (".", ".."):
+        raise ValueError("'.' and '..' are not valid ids")
+    return id
+
+
+# an id must not contain '#', which ids of further events contain (store/events.py), nor '/', which would end it in a URL path
+ID_PATTERN = r"^[^#/\x00-\x1f\x7f]+$"
+Id = Annotated[
+    str, StringConstraints(min_length=1, max_length=128, pattern=ID_PATTERN), AfterValidator(_check_path_segment)
+]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # Postgres cannot store NUL
+
+
+def _number_as_text(label: Any) -> Any:
+    """12.5 -> "12.5": a label is a text, also where it stands for a number.
+
+    Raises ValueError for NaN and infinities.
+    """
+    if isinstance(label, float) and not math.isfinite(label):
+        raise ValueError(f"a label that is a number must be finite, not {label}")
+    return repr(label) if type(label) in (int, float) else label
+
+
+Label = Annotated[Text, BeforeValidator(_number_as_text, json_schema_input_type=Text | float)]
+
+
+class Wire(BaseModel):
+    """The base class of every schema. As a request it ignores unknown fields, as the protocols of other servers do."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class NativeRequest(Wire):
+    """The base class of the requests of the native API: an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ErrorAnswer(Wire):
+    error: str

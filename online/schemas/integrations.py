@@ -1,0 +1,42 @@
+"""Feedback that other chat pages send: events of Open WebUI, scores in Langfuse's shape.
+
+Other fields are ignored.
+"""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from online.schemas.fields import Name, Wire
+
+
+class OpenWebuiSubject(Wire):
+    id: str | int | None = None
+
+
+class OpenWebuiEvent(Wire):
+    """An event, as the webhooks of Open WebUI send it."""
+
+    event: str
+    subject: OpenWebuiSubject | None = None
+
+
+class Score(Wire):
+    """A score in Langfuse's shape, with the fields that LibreChat sends."""
+
+    id: Name | None = None
+    traceId: Name
+    name: str
+    value: float | bool | None = Field(None, description="1 for a thumb up, 0 for a thumb down, null for none.")
+    comment: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class IntegrationAnswer(Wire):
+    """What became of the feedback.
+
+    waiting: it will be looked up again later. ignored: it is not about a prediction of this service.
+    """
+
+    id: str
+    status: Literal["accepted", "retracted", "ignored", "waiting"]

@@ -1,0 +1,31 @@
+"""The list of models, and the state of the learner."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from online.schemas.fields import Wire
+
+
+class ModelCard(Wire):
+    id: str
+    object: Literal["model"]
+    created: int = Field(description="When the live version was created, in s since 1970; 0: there is none yet.")
+    owned_by: str
+    kind: str
+    task: Literal["classification", "regression", "ranking"] = Field(
+        description="What it predicts: a class, a number, or a reply of its repertoire."
+    )
+    input: Literal["text", "vector", "table"] = Field(description="What an instance is.")
+    size: int = Field(description="The length of a vector; 0: any length, or no vector.")
+
+
+class ModelsAnswer(Wire):
+    object: Literal["list"]
+    data: list[ModelCard]
+    models: list[str]
+
+
+class LearnerState(Wire):
+    state: Literal["running", "restarting", "stopped", "external"]
+    reason: str | None = None

@@ -1,0 +1,68 @@
+"""The request and the answer of predict, in the native shape."""
+
+from typing import Any
+
+from pydantic import AliasChoices, Field
+
+from online.schemas.fields import Name, NativeRequest, Wire
+
+
+class PredictRequest(NativeRequest):
+    """`instances` are texts, lists of numbers or objects of features, as the model takes them."""
+
+    instances: list[Any] = Field(min_length=1)
+    min_offset: int | None = Field(
+        None, ge=0, description="Predict with a version that has learned this offset; wait for one if necessary."
+    )
+    timeout_ms: int = Field(2_000, ge=0, le=60_000, description="How long `min_offset` may wait, in ms.")
+    user: Name | None = Field(None, description="The user on whose behalf the request is made.")
+    record: bool = Field(True, description="False: the predictions are not recorded and accept no feedback.")
+    conversation: Name | None = Field(
+        None, description="Keep the question and its reply in this conversation of the user."
+    )
+    exclude: list[Name] = Field(
+        default_factory=list,
+        max_length=100,
+        validation_alias=AliasChoices("exclude", "besides"),
+        description="Replies or classes that must not be given. The former name `besides` is accepted too.",
+    )
+
+
+class ReplyRef(Wire):
+    id: str
+    text: str
+
+
+class RankedReply(ReplyRef):
+    score: float
+
+
+class RankerPrediction(Wire):
+    reply: ReplyRef | None
+    score: float
+    propensity: float
+    candidates: list[RankedReply]
+    abstained: bool
+
+
+class ClassifierPrediction(Wire):
+    label: str | None
+    probabilities: dict[str, float]
+
+
+class RegressorPrediction(Wire):
+    """The right number lies within low..high as often as the option `level` says. Null before enough is learned."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class PredictAnswer(Wire):
+    predictions: list[RankerPrediction | ClassifierPrediction | RegressorPrediction]
+    prediction_ids: list[str]
+    feedback_urls: list[str] = Field(
+        default_factory=list, description="A signed URL for each prediction; its holder may rate the prediction."
+    )
+    model_version: str
+    learned_until: int

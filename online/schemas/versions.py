@@ -1,0 +1,103 @@
+"""Versions of a model: labels, rollback, freezing, shadow and quarantine."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from online.schemas.fields import NativeRequest, Wire
+
+
+class VersionDetails(Wire):
+    version: str
+    parent: str | None
+    learned_until: int
+    created_at: str
+    state_sha256: str
+    weights_sha256: str
+    feature_epoch: str
+    durable: bool
+    metrics: dict[str, float]
+    live: bool
+    labels: list[str] = Field(
+        description="Its version labels: latest (the live version), previous, and those that were set."
+    )
+    state: Literal["START", "LOADING", "AVAILABLE", "END"] = Field(description="Whether it can be requested.")
+
+
+class VersionLabel(Wire):
+    label: str
+    version: str
+    percent: float = Field(description="Of the canary: its share of the traffic.")
+
+
+class FreezeState(Wire):
+    since: str
+    reason: str
+
+
+class RejectedSnapshot(Wire):
+    """A proposed snapshot that the gate rejected, `times` in a row; the last one had learned `until`."""
+
+    learned_until: int = Field(description="The offset that the first of them had learned.")
+    until: int
+    times: int
+    reason: str
+    created_at: str
+
+
+class VersionsAnswer(Wire):
+    versions: list[VersionDetails]
+    refused: list[RejectedSnapshot] = Field(description="The proposed snapshots that the gate rejected, newest first.")
+    labels: list[VersionLabel]
+    frozen: FreezeState | None = Field(
+        description="Since when learning is frozen, and why; null where the model learns."
+    )
+
+
+class ShadowAnswer(Wire):
+    """The version with the label `shadow`, compared with what was answered."""
+
+    version: str | None = Field(description="Null: no version has the label.")
+    answered: int
+    judged: int = Field(description="Those with feedback that says what was right.")
+    shadow_right: int
+    live_right: int
+
+
+class RollbackRequest(NativeRequest):
+    version: str | int = Field("previous", description="A number or a version label.")
+
+
+class LabelRequest(NativeRequest):
+    version: str | int = Field(description="A number or another version label.")
+    percent: float = Field(0, ge=0, le=100, description="Of the canary: its share of the traffic.")
+
+
+class FreezeRequest(NativeRequest):
+    reason: str = Field("", max_length=500)
+
+
+class QuarantineDetails(Wire):
+    """The feedback that the rollback guard set apart, from one offset to another, until an operator decides about it."""
+
+    offset: int = Field(description="Of the feedback that raised the alarm.")
+    since: int
+    until: int | None
+    reason: str
+    rolled_back_to: int | None = Field(description="The version that was made live; null: there was no earlier one.")
+    created_at: str
+    ended_at: str | None
+    outcome: Literal["learned", "dropped"] | None
+
+
+class QuarantinesAnswer(Wire):
+    quarantines: list[QuarantineDetails]
+
+
+class EndQuarantine(NativeRequest):
+    outcome: Literal["learned", "dropped"]
+
+
+class RollbackAnswer(Wire):
+    version: str
+    learned_until: int

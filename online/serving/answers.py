@@ -1,0 +1,37 @@
+"""How an answer of a model is written in a response or in a result file: one shape per task."""
+
+from typing import Any
+
+from online.models import Answer, spec_of
+
+
+def render_answer(kind: str, answer: Answer) -> dict[str, Any]:
+    """An answer as a JSON object: a number, a class with probabilities, or a reply."""
+    spec = spec_of(kind)
+    if spec.predicts_numbers:
+        return render_number(answer)
+    return render_reply(answer) if spec.has_repertoire else render_class(answer)
+
+
+def render_number(answer: Answer) -> dict[str, Any]:
+    low, high = answer.interval or (None, None)
+    return {"value": None if answer.choice is None else float(answer.choice), "low": low, "high": high}
+
+
+def render_class(answer: Answer) -> dict[str, Any]:
+    probabilities = {candidate.id: candidate.score for candidate in answer.candidates}
+    return {"label": answer.choice, "probabilities": probabilities}
+
+
+def render_reply(answer: Answer) -> dict[str, Any]:
+    candidates = [
+        {"id": candidate.id, "text": candidate.text, "score": candidate.score} for candidate in answer.candidates
+    ]
+    chosen = next(({"id": c.id, "text": c.text} for c in answer.candidates if c.id == answer.choice), None)
+    return {
+        "reply": chosen,
+        "score": answer.score,
+        "propensity": answer.propensity,
+        "candidates": candidates,
+        "abstained": answer.abstained,
+    }

@@ -1,0 +1,194 @@
+"""Builds a `Runtime` from settings: opens the store, and joins the parts of every model.
+
+settings -> workspace -> for each model: live, transactions, predictor, feedback, relay -> Runtime
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from online.errors import SetupError
+from online.models import spec_of
+from online.rollback_guard import Guard
+from online.schemas.models import LearnerState
+from online.schemas.replies import NewReply
+from online.serving.encoder_sources import EncoderCache, ModelSource
+from online.serving.event_feed import EventFeed
+from online.serving.feedback.feedback import Feedback
+from online.serving.feedback.feedback_slots import FeedbackSlots
+from online.serving.feedback.outcomes import OutcomeMarker
+from online.serving.jobs.batch_queue import BatchQueue
+from online.serving.jobs.replay_jobs import ReplayJobs
+from online.serving.jobs.report_jobs import ReportJobs
+from online.serving.live import LiveModel
+from online.serving.model_runtime import ModelRuntime
+from online.serving.monitoring.curve import CurveKeeper
+from online.serving.monitoring.live_monitor import LiveMonitor
+from online.serving.monitoring.shadow import Shadow
+from online.serving.predictor import Predictor
+from online.serving.processes.child import start_child
+from online.serving.processes.encoder_tuner import EncoderTuner
+from online.serving.processes.supervisor import Supervisor
+from online.serving.processes.workers import Workers
+from online.serving.repertoire.repertoire import Repertoire, read_repertoire, starter
+from online.serving.runtime import Runtime
+from online.serving.stream_relay import Copy, StreamRelay
+from online.serving.transactions import Transactions
+from online.serving.versions import ServedVersion
+from online.settings import ModelSettings, Settings
+from online.snapshots import Snapshots
+from online.store import Store
+from online.store.shadow_answers import ShadowAnswerRow, add_shadow_answers
+from online.telemetry import Metrics
+from online.workspace import Workspace
+
+RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id; ids whose random part is drawn in one call
+
+
+def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Runtime:
+    """Open everything. Raises SetupError that says what cannot be opened.
+
+    with_learner: keep a learner running beside this process. is_primary: as in `Runtime`.
+    """
+    workspace, metrics = Workspace(settings), Metrics()
+    if is_primary:
+        workspace.check_kinds()
+        workspace.store.make_room()
+    builder = ModelBuilder(settings, workspace, metrics, is_primary)
+    models = {spec.name: builder.build(spec) for spec in settings.models}
+    return Runtime(
+        settings=settings,
+        workspace=workspace,
+        metrics=metrics,
+        models=models,
+        supervisor=build_supervisor(settings, models, metrics) if with_learner else None,
+        encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
+        reports=ReportJobs(settings, workspace),
+        replays=ReplayJobs(settings, workspace),
+        jobs=BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics),
+        feedback_slots=FeedbackSlots(),
+        workers=Workers(settings, metrics.remove_worker),
+        is_primary=is_primary,
+    )
+
+
+def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metrics: Metrics) -> Supervisor:
+    """The supervisor of the learner; it sends the state of the learner to the subscribers of every model."""
+
+    def on_change(state: LearnerState) -> None:
+        metrics.learner_up.set(state.state == "running")
+        metrics.learner_restarts.inc(state.state == "restarting")
+        for model in models.values():
+            model.feed.notify("status", **model.describe(state))
+
+    start_learner = partial(start_child, settings, "learn", "--supervised")
+    return Supervisor("learner", start_learner, settings.restart_max_s, on_change)
+
+
+def build_tuner(settings: Settings, store: Store, models: dict[str, ModelRuntime]) -> EncoderTuner:
+    def on_attempt(model: str, outcome: dict[str, Any]) -> None:
+        version = outcome["version"]
+        models[model].feed.notify("adapted", **{**outcome, "version": None if version is None else str(version)})
+
+    return EncoderTuner(settings, store, on_attempt)
+
+
+class ModelBuilder:
+    """Builds the runtime of each model from what all of them share."""
+
+    def __init__(self, settings: Settings, workspace: Workspace, metrics: Metrics, is_primary: bool) -> None:
+        self.settings, self.workspace, self.metrics = settings, workspace, metrics
+        self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
+        self.encoders = EncoderCache(workspace)
+
+    def build(self, spec: ModelSettings) -> ModelRuntime:
+        """Raises SetupError if the model cannot be created as configured."""
+        settings, workspace, metrics = self.settings, self.workspace, self.metrics
+        snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), EventFeed()
+        live = self._build_live(spec, snapshots, feed, lambda before, served: outcomes.record_swap(before, served))
+        relay = self._build_relay(spec, live)
+
+        def wake_learner() -> None:
+            stream.wakeup.notify()
+            if relay is not None:
+                relay.wake()
+
+        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id)
+        feedback = Feedback(settings, transactions, metrics, self.clock)
+        outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
+        return ModelRuntime(
+            spec=spec,
+            live=live,
+            snapshots=snapshots,
+            stream=stream,
+            transactions=transactions,
+            predictor=self._build_predictor(transactions),
+            feedback=feedback,
+            outcomes=outcomes,
+            repertoire=Repertoire(transactions, settings.max_text_chars),
+            relay=relay,
+            feed=feed,
+            curve=CurveKeeper(spec.name, spec_of(spec.kind).predicts_numbers, workspace.store, feed.notify),
+            metrics=metrics,
+            starter_replies=self._read_starter_replies(spec),
+        )
+
+    def _build_live(
+        self,
+        spec: ModelSettings,
+        snapshots: Snapshots,
+        feed: EventFeed,
+        on_swap: Callable[[ServedVersion, ServedVersion], None],
+    ) -> LiveModel:
+        try:
+            source = ModelSource(self.workspace, spec, self.encoders)
+            return LiveModel(spec.kind, source, snapshots, on_swap, feed.notify, spec.versions)
+        except (ValueError, FileNotFoundError) as error:
+            raise SetupError(f"model {spec.name!r}: {error}") from None
+
+    def _build_predictor(self, transactions: Transactions) -> Predictor:
+        live, name = transactions.live, transactions.name
+
+        async def write_shadows(rows: Sequence[ShadowAnswerRow]) -> None:
+            await transactions.write(lambda connection: add_shadow_answers(connection, rows))
+
+        def roll_back(offset: int, since: int, reason: str) -> None:
+            Guard(live.snapshots, self.workspace.store, live.encoder_config.recipe).act(offset, since, reason)
+
+        shadow = Shadow(live, write_shadows, self.metrics.shadows_dropped.labels(name))
+        show_trusted = self.metrics.trusted_version.labels(name).set
+        monitor = LiveMonitor(live, roll_back, show_trusted) if transactions.spec.guard else None
+        return Predictor(self.settings, transactions, self.metrics, self.clock, shadow, monitor)
+
+    def _build_relay(self, spec: ModelSettings, live: LiveModel) -> StreamRelay | None:
+        workspace = self.workspace
+
+        def open_copy(encoder: str) -> Copy | None:
+            target = workspace.redis_stream(spec.name, encoder)
+            return None if target is None else (workspace.sql_stream(spec.name, encoder), target)
+
+        copy = open_copy(live.encoder_config.encoder_name) if self.is_primary else None
+        return None if copy is None else StreamRelay(live, copy, open_copy)
+
+    def _read_starter_replies(self, spec: ModelSettings) -> list[NewReply]:
+        return read_repertoire(self.settings.repertoire or starter()) if spec_of(spec.kind).has_repertoire else []
+
+
+class IdGenerator:
+    """Makes ids of 32 hex digits that begin with the time, so that new rows end up at the end of their index.
+
+    Random bytes are drawn for many ids at once: each system call releases the interpreter's lock.
+    """
+
+    def __init__(self) -> None:
+        self._random: Iterator[str] = iter(())
+
+    def __call__(self) -> str:
+        return f"{time.time_ns() // 1_000:014x}{next(self._random, None) or self._draw()}"
+
+    def _draw(self) -> str:
+        drawn = os.urandom(RANDOM_BYTES * IDS_AT_ONCE)
+        self._random = (drawn[at : at + RANDOM_BYTES].hex() for at in range(0, len(drawn), RANDOM_BYTES))
+        return next(self._random)

@@ -1,0 +1,67 @@
+"""Where the options and the encoder of a model come from: settings, and the encoders tuned for it.
+
+These calls are slow (an encoder is loaded from disk, the store is read), so they never run on the event loop.
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from online.models import Encoder, Options, can_tune_encoder, input_options
+from online.models.encoders.factory import create_encoder
+from online.models.encoders.text import with_encoder
+from online.settings import ModelSettings
+from online.workspace import Workspace, cache_folder
+
+
+class EncoderCache:
+    """Loads every encoder once, however many models use it, and keeps it while any of them does."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace, self.settings = workspace, workspace.settings
+        self._loaded: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._loading = threading.Lock()
+
+    def encoder(self, kind: str, options: Options) -> Encoder:
+        """Return the encoder of these options. Raises ValueError or FileNotFoundError if there is none."""
+        read = input_options(kind, options)
+        tuned = str(options.get("encoder", ""))
+        key = json.dumps([tuned, read])
+        with self._loading:
+            loaded: Encoder | None = self._loaded.get(key)
+            if loaded is None:
+                threads, max_chars = self.settings.encoder_threads, self.settings.max_text_chars
+                loaded = create_encoder(read, cache_folder(), threads, max_chars, self.workspace.tuned(tuned))
+                self._loaded[key] = loaded
+            return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSource:
+    """The options and encoders of one model of a workspace; an `OptionsSource` of `LiveModel`."""
+
+    workspace: Workspace
+    spec: ModelSettings
+    encoders: EncoderCache
+
+    def options(self) -> Options:
+        return self.workspace.options(self.spec)
+
+    def others(self) -> Iterator[Options]:
+        if can_tune_encoder(self.spec.kind, self.spec.options):
+            names = (path.stem for path in self.workspace.encoders.glob("*.safetensors"))
+            yield from (with_encoder(self.spec.options, name) for name in ("", *names))
+
+    def announced(self) -> Options | None:
+        name = (
+            self.workspace.announced_encoder(self.spec.name)
+            if can_tune_encoder(self.spec.kind, self.spec.options)
+            else None
+        )
+        return None if name is None else with_encoder(self.spec.options, name)
+
+    def encoder(self, options: Options) -> Encoder:
+        return self.encoders.encoder(self.spec.kind, options)

@@ -1,0 +1,47 @@
+"""Events of one model (published, frozen, learned, ...) for clients that subscribe to them.
+
+swap, operator, learner --notify--> one bounded queue per subscriber --> server-sent events
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+MAX_QUEUED = 1_000  # events kept for a subscriber that does not read
+
+FeedQueue = asyncio.Queue[tuple[str, dict[str, Any]] | None]
+
+
+class EventFeed:
+    """Sends (event name, data) pairs to every subscriber; None ends a subscription."""
+
+    def __init__(self) -> None:
+        self._queues: set[FeedQueue] = set()
+
+    @property
+    def has_subscribers(self) -> bool:
+        return bool(self._queues)
+
+    def notify(self, name: str, **data: Any) -> None:
+        """Send one event. Never blocks: a subscriber whose queue is full is disconnected."""
+        for queue in list(self._queues):
+            try:
+                queue.put_nowait((name, data))
+            except asyncio.QueueFull:  # the client stopped reading; it may connect again
+                self._queues.discard(queue)
+                queue.get_nowait()
+                queue.put_nowait(None)
+
+    def subscribe(self) -> FeedQueue:
+        queue: FeedQueue = asyncio.Queue(MAX_QUEUED)
+        self._queues.add(queue)
+        return queue
+
+    def unsubscribe(self, queue: FeedQueue) -> None:
+        self._queues.discard(queue)
+
+    def close(self) -> None:
+        """End every subscription."""
+        for queue in self._queues:
+            with suppress(asyncio.QueueFull):
+                queue.put_nowait(None)

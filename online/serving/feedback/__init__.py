@@ -1,0 +1,1 @@
+"""Feedback: checks, events, retraction, erasure, quarantine, slots."""

@@ -1,0 +1,73 @@
+"""Checks of feedback items, before anything is encoded or written."""
+
+from collections.abc import Sequence
+
+from online.errors import BadInput, TooLarge
+from online.models import parse_number, spec_of
+from online.schemas.feedback import FeedbackItem
+from online.serving.predictor import check_size
+from online.settings import ModelSettings, Settings
+
+SIGNALS = ("reward", "label", "correction")
+
+
+def check_items(items: Sequence[FeedbackItem], model: ModelSettings, settings: Settings) -> None:
+    """Check the items of a request. Raises TooLarge, or BadInput that names the item's position."""
+    if len(items) > settings.max_instances:
+        raise TooLarge(f"{len(items)} feedback items; at most {settings.max_instances} in one request (max_instances)")
+    check_size([item.input for item in items if item.input is not None], settings)
+    for place, item in enumerate(items):
+        check_signal(place, item)
+        check_label(place, item, settings)
+        check_task(place, item, model)
+
+
+def check_signal(place: int, item: FeedbackItem) -> None:
+    """Check that an item has one signal, about either a prediction or an input. Raises BadInput."""
+    given = [name for name in SIGNALS if getattr(item, name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise BadInput(f"feedback {place} must have exactly one of reward, label and correction; it has {found}")
+    if (item.prediction_id is None) == (item.input is None):
+        raise BadInput(f"feedback {place} must have either a prediction_id or an input")
+    if item.input is not None and item.reward is not None:
+        raise BadInput(
+            f"feedback {place} is a reward without a prediction_id: a reward judges a prediction; "
+            "send the prediction_id, or a label for the input"
+        )
+
+
+def check_label(place: int, item: FeedbackItem, settings: Settings) -> None:
+    if item.label is None:
+        return
+    if not item.label.strip():
+        raise BadInput(f"feedback {place} has an empty label")
+    if len(item.label) > settings.max_label_chars:
+        raise TooLarge(
+            f"feedback {place} has a label of {len(item.label)} characters; it may have "
+            f"{settings.max_label_chars} (max_label_chars)"
+        )
+
+
+def check_task(place: int, item: FeedbackItem, model: ModelSettings) -> None:
+    """Check that the kind of model learns from the signal. Raises BadInput."""
+    if item.correction is not None and not spec_of(model.kind).has_repertoire:
+        raise BadInput(f"feedback {place} is a correction, but {model.name} is a {model.kind}: send a label")
+    if spec_of(model.kind).predicts_numbers:
+        check_number(place, item)
+
+
+def check_number(place: int, item: FeedbackItem) -> None:
+    """Check that the item gives a number. Raises BadInput."""
+    if item.reward is not None:
+        raise BadInput(
+            f"feedback {place} is a reward, but the model predicts numbers and learns from the right ones; send a label"
+        )
+    try:
+        parse_number(item.label or "")
+    except ValueError as error:
+        raise BadInput(f"feedback {place}: {error}") from None
+
+
+def signal_of(item: FeedbackItem) -> str:
+    return next(name for name in SIGNALS if getattr(item, name) is not None)

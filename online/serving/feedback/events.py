@@ -1,0 +1,85 @@
+"""Feedback items as events of the stream.
+
+reward, label            -> one event
+correction, known reply  -> the event; before it the reply is restored if it was retired
+correction, new reply    -> the reply's event, then the correction's
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from online.errors import BadInput, NotFound
+from online.models import spec_of
+from online.schemas.events import Event
+from online.schemas.feedback import FeedbackItem
+from online.settings import ModelSettings
+from online.store.events import derive_event_id
+from online.store.predictions import PredictionRow
+from online.store.replies import count_replies, find_reply, find_reply_by_text, normalize_text, set_reply_active
+
+MAX_ID_IN_REPLY_ID = 40  # characters of a feedback's id that go into the id of its reply
+
+
+@dataclass(frozen=True, slots=True)
+class ItemFeatures:
+    """Encoded texts that come with an item: its own input and its correction, where it has them."""
+
+    input: bytes | None = None
+    correction: bytes | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.input or self.correction)
+
+
+def build_events(
+    connection: Connection,
+    model: ModelSettings,
+    place: int,
+    item: FeedbackItem,
+    features: ItemFeatures,
+    prediction: PredictionRow | None,
+) -> list[Event]:
+    """The events of one item, in the order in which they are appended.
+
+    place: of the item in its request, for errors. Raises BadInput for a reward of an abstention,
+    and NotFound for a label that names no reply.
+    """
+    question = prediction.features if prediction is not None else features.input or b""
+    choice = prediction.choice if prediction is not None else None
+    id = item.id or ""
+    if item.reward is not None:
+        if choice is None:
+            raise BadInput(
+                f"feedback {place}: prediction {item.prediction_id!r} abstained, so there is no answer to reward; "
+                "send a label or a correction"
+            )
+        return [Event(id, "reward", question, choice, reward=item.reward, choice=choice)]
+    if item.label is not None:
+        if spec_of(model.kind).has_repertoire and find_reply(connection, model.name, item.label) is None:
+            raise NotFound(f"feedback {place}: {model.name} has no reply {item.label!r}")
+        return [Event(id, "label", question, item.label, choice=choice)]
+    return build_correction(connection, model.name, item, question, features.correction or b"", choice)
+
+
+def build_correction(
+    connection: Connection, model: str, item: FeedbackItem, question: bytes, features: bytes, choice: str | None
+) -> list[Event]:
+    """question, features: of the question, and of the corrected reply's text."""
+    id, text = item.id or "", normalize_text(item.correction or "")
+    reply = find_reply_by_text(connection, model, text)
+    if reply is not None:
+        restore_id = derive_event_id(id, "restore")
+        restored = [] if reply.active else [change_reply(connection, model, reply.id, True, restore_id)]
+        return [*restored, Event(id, "correction", question, reply.id, choice=choice)]
+    new = f"r{count_replies(connection, model) + 1}-{id[:MAX_ID_IN_REPLY_ID]}"
+    return [
+        Event(derive_event_id(id, "reply"), "reply", features, new, text),
+        Event(id, "correction", question, new, choice=choice),
+    ]
+
+
+def change_reply(connection: Connection, model: str, reply: str, active: bool, id: str) -> Event:
+    """Restore or retire a reply in the store, and return the event that makes the learner do so."""
+    set_reply_active(connection, model, reply, active)
+    return Event(id, "restore" if active else "retire", label=reply)

@@ -1,0 +1,1 @@
+"""Long work beside the service: batch predictions, replays, reports."""

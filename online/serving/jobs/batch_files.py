@@ -1,0 +1,67 @@
+"""Files of a batch prediction job: lock its folder, replace its state in one step, check its input."""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from online.errors import BadInput, Conflict, Unavailable
+from online.io.atomic import sync_folder, write_file
+
+READ_BYTES = 1 << 20
+
+Check = Callable[[], None]  # called at intervals by long reads; raises an error to end them
+
+
+@contextmanager
+def reporting_disk_errors() -> Iterator[None]:
+    """Raise Unavailable for an error of the disk to which results are written."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"the results cannot be written: {error.strerror}; what is done is kept, and the same job continues from there"
+        ) from None
+
+
+def lock_folder(folder: Path) -> int:
+    """Lock a folder until the returned file descriptor is closed. Raises Conflict."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict("another job is writing to the folder for the results") from None
+    return descriptor
+
+
+def replace_durably(path: Path, data: bytes) -> None:
+    """Replace a file in one step, and wait until it is on the disk."""
+    aside = path.with_name(f".{path.name}.new")
+    write_file(aside, data, durable=True)
+    os.replace(aside, path)
+    sync_folder(path.parent)
+
+
+def file_stamp(path: Path) -> tuple[int, int, int]:
+    """Identity, size and time of a file, which change when its content does. Raises BadInput."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def sha256_of(path: Path, check: Check) -> str:
+    """Raises BadInput if the file cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while piece := file.read(READ_BYTES):
+                check()
+                digest.update(piece)
+        return digest.hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None

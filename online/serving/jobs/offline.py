@@ -1,0 +1,46 @@
+"""A batch prediction job without a service: the version is loaded from the snapshots, which a service may use too."""
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from online.models import input_options
+from online.serving.answers import render_answer
+from online.serving.encoder_sources import EncoderCache, ModelSource
+from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
+from online.serving.live import LiveModel
+from online.settings import ModelSettings
+from online.workspace import Workspace
+
+OnProgress = Callable[[str, int, int], None]  # what is being done, rows done, rows in all
+
+
+def predict_file(
+    workspace: Workspace, model: ModelSettings, spec: JobSpec, max_bad_ratio: float, on_progress: OnProgress
+) -> tuple[int, Counts]:
+    """Do a job, or the rest of it. Returns the version that answered and the counts of rows.
+
+    Raises what `BatchJob` raises, NotFound for an unknown version, and CorruptSnapshot.
+    """
+    snapshots = workspace.snapshots(model.name)
+    on_progress("reading", 0, 1)
+    options = input_options(model.kind, model.options)
+    with closing(BatchJob(spec, options, max_bad_ratio, pin_version(snapshots))) as job:
+        if not job.done:
+            source = ModelSource(workspace, model, EncoderCache(workspace))
+            live = LiveModel(model.kind, source, snapshots, lambda before, served: None, lambda *_, **__: None)
+            with closing(live):
+                answer_all(job, live, on_progress)
+            job.finish()
+        unpin_version(snapshots, spec)
+        return job.version, job.counts
+
+
+def answer_all(job: BatchJob, live: LiveModel, on_progress: OnProgress) -> None:
+    served, counts = live.load_version(job.version), job.counts
+    started_at, done_before = time.monotonic(), counts.done
+    for batch in job.batches(served.encoder):
+        answers = served.model.predict(batch.inputs) if batch.inputs else []
+        job.write(batch, [render_answer(live.kind, answer) for answer in answers])
+        rate = (counts.done - done_before) / max(time.monotonic() - started_at, 1e-3)
+        on_progress(f"version {job.version}, {rate:,.0f} rows/s", counts.done, counts.rows)

@@ -1,0 +1,184 @@
+"""Everything that serves one model: its live snapshot, predictor, feedback, and background tasks."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.errors import Unavailable
+from online.schemas.feedback import ErasureAnswer
+from online.schemas.models import LearnerState
+from online.schemas.replies import NewReply
+from online.serving.event_feed import EventFeed
+from online.serving.feedback.erasure import erase_user
+from online.serving.feedback.feedback import Feedback
+from online.serving.feedback.outcomes import OutcomeMarker
+from online.serving.feedback.quarantine_ending import end_quarantine
+from online.serving.live import LiveModel
+from online.serving.monitoring.curve import CurveKeeper
+from online.serving.predictor import Predictor
+from online.serving.repertoire.repertoire import Repertoire
+from online.serving.stream_relay import StreamRelay
+from online.serving.transactions import Transactions
+from online.settings import ModelSettings
+from online.snapshots import Snapshots
+from online.store.encoder_moves import encoder_of, load_adaptation
+from online.store.events import head_of
+from online.store.quarantine import Outcome, QuarantineRow
+from online.stream.sql import SqlStream
+from online.telemetry import Metrics, log_event
+
+log = logging.getLogger("online.serving")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReadiness:
+    """Whether a model can answer, and record its answers. head: newest offset; None without a store.
+
+    reason: why it cannot. store_error: why the store does not answer.
+    """
+
+    reason: str | None
+    head: int | None
+    store_error: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.reason is None
+
+
+@dataclass(slots=True)
+class ModelRuntime:
+    """The parts of one served model, and what handlers ask of them.
+
+    relay: None unless events are copied to Redis. starter_replies: the first repertoire of a ranker.
+    starter_until: offset that a version must have learned before the model is ready; 0: none.
+    """
+
+    spec: ModelSettings
+    live: LiveModel
+    snapshots: Snapshots
+    stream: SqlStream
+    transactions: Transactions
+    predictor: Predictor
+    feedback: Feedback
+    outcomes: OutcomeMarker
+    repertoire: Repertoire
+    relay: StreamRelay | None
+    feed: EventFeed
+    curve: CurveKeeper
+    metrics: Metrics
+    starter_replies: list[NewReply]
+    starter_until: int = 0
+    _starter_was_learned: bool = False
+
+    @property
+    def unready_reason(self) -> str | None:
+        """Why the model cannot answer yet; None if it can. This is quick: it does not read the store.
+
+        A version that is about to be loaded for the first time is not a reason: until then the model
+        answers as one that has learned nothing.
+        """
+        if self.live.unservable:
+            return "it has versions, and none of them can be loaded"
+        return None if self.has_learned_starter else "its first repertoire is not learned yet"
+
+    @property
+    def has_learned_starter(self) -> bool:
+        """Whether a live version has ever learned the first repertoire, if it waits for one."""
+        if not self._starter_was_learned:  # once is enough: a later roll-back does not make it unready
+            self._starter_was_learned = self.live.current.learned_until >= self.starter_until
+        return self._starter_was_learned
+
+    async def check_readiness(self) -> ModelReadiness:
+        """Also ask the store: without it no prediction can be recorded."""
+        try:
+            head = await self.read(lambda connection: head_of(connection, self.spec.name))
+            await self.transactions.write(lambda connection: None)
+        except Unavailable as error:
+            return ModelReadiness("predictions cannot be recorded", None, str(error))
+        return ModelReadiness(self.unready_reason, head)
+
+    @property
+    def freshness_ms(self) -> deque[float]:
+        return self.outcomes.freshness_ms
+
+    def new_id(self) -> str:
+        return self.transactions.new_id()
+
+    async def read(self, query: Callable[[Connection], Any]) -> Any:
+        """Run a read-only query on the store, off the event loop."""
+        return await self.transactions.read(query)
+
+    async def commit(self, work: Callable[[Connection], Any]) -> Any:
+        """Run `work` in a durable transaction, then wake the learner."""
+        return await self.transactions.commit(work)
+
+    async def erase_user(self, user: str) -> ErasureAnswer:
+        return await erase_user(self.transactions, user)
+
+    async def end_quarantine(self, outcome: Outcome) -> QuarantineRow:
+        """Raises NotFound if no feedback of the model is in quarantine."""
+        return await end_quarantine(self.transactions, outcome)
+
+    async def flush_outcomes(self) -> None:
+        """Return once every outcome of feedback decided so far is in the store."""
+        await self.outcomes.flush()
+
+    def read_encoder_status(self, connection: Connection) -> dict[str, Any]:
+        """The encoder in use, and the last attempt to tune one."""
+        name = self.spec.name
+        return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
+
+    def describe(self, learner: LearnerState) -> dict[str, Any]:
+        """The data of the event `status`."""
+        served = self.live.current
+        return {
+            "version": str(served.version),
+            "learned_until": served.learned_until,
+            "learner": learner.model_dump(exclude_none=True),
+            "frozen": None if self.live.frozen is None else asdict(self.live.frozen),
+        }
+
+    def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
+        """What runs beside the requests until the service stops; some of it in the first worker only."""
+        yield self.live.watch()
+        yield self.predictor.batcher.run()
+        yield self.predictor.shadow.run()
+        if self.predictor.monitor is not None:
+            yield self.predictor.monitor.run()
+        if is_primary:
+            yield self.outcomes.run()
+            if self.relay is not None:
+                yield self.relay.run()
+
+    async def add_starter_replies(self, will_learn: bool) -> None:
+        """Give a ranker without a history its first repertoire.
+
+        will_learn: a learner runs beside this process, so the model is ready once it has learned it.
+        """
+        if not self.starter_replies:
+            return
+        head = await asyncio.to_thread(self.stream.head)
+        if head == 0:
+            rows = await self.repertoire.add(self.starter_replies, origin="starter")
+            head = max(row.offset for row in rows)
+            log_event(log, "repertoire loaded", model=self.spec.name, replies=len(rows))
+        if will_learn and not await asyncio.to_thread(self.snapshots.versions):
+            self.starter_until = head
+
+    def close_feed(self) -> None:
+        self.outcomes.stopping.set()
+        self.feed.close()
+
+    async def close(self) -> None:
+        """Write what is not written yet. Called after the background work has ended."""
+        await self.outcomes.flush()
+        await self.curve.stop()
+        self.stream.close()
+        if self.relay is not None:
+            self.relay.close()

@@ -1,0 +1,1 @@
+"""Watches the live version: learning curve, live monitor, shadow."""

@@ -1,0 +1,318 @@
+"""How often served answers were right, along the log: counted page by page, as a replay counts it.
+
+store --outcomes after `until`, one page--> Counts: hits, curve, baselines --now and then--> store, to continue from
+
+Nothing is counted until a client asks. A client gets the newest counts if little is new, and the
+progress while a long log is being counted.
+"""
+
+import asyncio
+import json
+import logging
+import threading
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.errors import Unavailable
+from online.models import parse_number
+from online.prequential import Baselines, Curve, CurveSegment, Hits, NumberBaselines, judge_answers, names_right_answer
+from online.schemas.events import Event
+from online.store import Store
+from online.store.events import head_of
+from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, save_counts
+from online.telemetry import log_event
+
+log = logging.getLogger("online.curve")
+
+FORMAT = 1  # of the saved counts
+PAGE = 1_000  # offsets
+SAVE_EVERY = 20_000  # offsets from one save to the next while a long log is being counted
+WORTH_SAVING = 500  # new offsets that are saved once everything is counted
+PATIENCE_S = 0.3  # how long a request waits for the newest counts
+REMEMBERED = 1_024  # newest changes of a baseline's guess, and newest times of feedback, that are kept
+SEARCH_PAGE = 32  # feedback read at once in the search for a label that is older than what is kept
+
+
+@dataclass(slots=True)
+class Tally:
+    """The score of the served answers or of a baseline.
+
+    judged: outcomes that judge it. total: the number of right answers; for numbers, the sum of the errors.
+    """
+
+    judged: int = 0
+    total: float = 0.0
+
+    def add(self, score: float) -> None:
+        self.judged += 1
+        self.total += score
+
+
+class History:
+    """The guesses of a baseline, by the offset from which each held; only the newest changes are kept."""
+
+    def __init__(self) -> None:
+        self.changes: deque[tuple[int, Any]] = deque(maxlen=REMEMBERED)
+        self.lost = False
+
+    def note(self, offset: int, guess: Any) -> None:
+        if self.changes and self.changes[-1][1] == guess:
+            return
+        self.lost = self.lost or len(self.changes) == REMEMBERED
+        self.changes.append((offset, guess))
+
+    def at(self, offset: int) -> tuple[Any, bool]:
+        """(guess of the baseline that has seen everything up to an offset, whether it is remembered).
+
+        If it is not remembered, the guess is the oldest one that is.
+        """
+        newer = self.changes
+        if not newer or newer[-1][0] <= offset:
+            return (newer[-1][1] if newer else None), True
+        place = bisect_right(newer, offset, key=lambda change: change[0])
+        if place:
+            return newer[place - 1][1], True
+        return (newer[0][1], False) if self.lost else (None, True)
+
+
+class Counts:
+    """Counts over a model's log up to offset `until`. For numbers, absolute errors are counted."""
+
+    def __init__(self, numbers: bool) -> None:
+        self.numbers = numbers
+        self.until = 0
+        self.tallies: dict[str, Tally] = {}
+        self.served, self.curve = Hits(), Curve()
+        self.labels, self.amounts = Baselines(), NumberBaselines()
+        self.histories: dict[str, History] = {}
+        self.choices: dict[str, Hits] = {}
+        self.feedback = 0
+        self.times: deque[str] = deque(maxlen=REMEMBERED)
+        self.last_label: Callable[[int], str | None] = lambda offset: None  # for offsets before a history
+
+    def take(self, rows: list[dict[str, Any]], until: int) -> None:
+        """Count the rows of `load_outcomes`, which end at the offset `until`."""
+        for row in rows:
+            self.feedback += 1
+            self.times.append(row["created_at"])
+            event = Event.parse(row["body"], b"")
+            was_predicted = row["prediction_id"] is not None
+            if was_predicted or event.kind == "label":
+                self._judge(event, row, was_predicted)
+                if names_right_answer(event):
+                    self._observe(event.label, row["offset"])
+        self.until = until
+
+    def _judge(self, event: Event, row: Mapping[str, Any], was_predicted: bool) -> None:
+        """was_predicted: False for an example with its own input, which judges the baselines only."""
+        known_until = row["learned_until"] if was_predicted else row["offset"] - 1
+        guesses = self._guesses(known_until)
+        scores = (
+            self._errors(event, row, guesses, was_predicted)
+            if self.numbers
+            else self._hits(event, row, guesses, was_predicted)
+        )
+        if scores is None:
+            return
+        for name, score in scores.items():
+            self.tallies.setdefault(name, Tally()).add(score)
+        self.curve.add(scores, row["offset"], row["created_at"])
+
+    def _hits(
+        self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
+    ) -> dict[str, float] | None:
+        if was_predicted and row["choice"] is not None:
+            right = names_right_answer(event) and event.label == row["choice"]
+            self.served.add(right)
+            self.choices.setdefault(row["choice"], Hits()).add(right)
+        return judge_answers(event, {**({"served": row["choice"]} if was_predicted else {}), **guesses})
+
+    def _errors(
+        self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
+    ) -> dict[str, float] | None:
+        if not was_predicted or row["choice"] is None:
+            return None
+        self.served.add(False)  # a number is never simply right or wrong
+        if not guesses:
+            return None
+        answers = {"served": float(row["choice"]), **guesses}
+        return {name: abs(number - parse_number(event.label)) for name, number in answers.items()}
+
+    def _observe(self, label: str, offset: int) -> None:
+        baselines: Baselines | NumberBaselines
+        if self.numbers:
+            self.amounts.observe(parse_number(label))
+            baselines = self.amounts
+        else:
+            self.labels.observe(label)
+            baselines = self.labels
+        for name, guess in baselines.guesses().items():
+            self.histories.setdefault(name, History()).note(offset, guess)
+
+    def _guesses(self, offset: int) -> dict[str, Any]:
+        """The answers of the baselines that know everything up to an offset."""
+        found = {} if self.numbers else dict.fromkeys(self.labels.guesses())
+        for name, history in self.histories.items():
+            guess, remembered = history.at(offset)
+            if not remembered and name == "no_change":
+                label = self.last_label(offset)
+                guess = label if label is None or not self.numbers else parse_number(label)
+            if guess is not None or not self.numbers:
+                found[name] = guess
+        return found
+
+    # state
+
+    def to_json(self) -> str:
+        """The counts as JSON; `from_json` is the inverse."""
+        histories = {name: [each.lost, list(each.changes)] for name, each in self.histories.items()}
+        stretches = [asdict(each) for each in self.curve.whole]
+        return json.dumps(
+            {
+                "until": self.until,
+                "feedback": self.feedback,
+                "times": list(self.times),
+                "tallies": {name: [tally.judged, tally.total] for name, tally in self.tallies.items()},
+                "served": [self.served.judged, self.served.right],
+                "choices": {choice: [hits.judged, hits.right] for choice, hits in self.choices.items()},
+                "curve": [self.curve.width, self.curve.number, stretches, asdict(self.curve.last)],
+                "labels": [dict(self.labels.seen), self.labels.last, self.labels.most],
+                "amounts": asdict(self.amounts),
+                "histories": histories,
+            },
+            separators=(",", ":"),
+        )
+
+    @classmethod
+    def from_json(cls, numbers: bool, text: str) -> "Counts":
+        counts, kept = cls(numbers), json.loads(text)
+        counts.until, counts.feedback = kept["until"], kept["feedback"]
+        counts.times.extend(kept["times"])
+        counts.tallies = {name: Tally(*each) for name, each in kept["tallies"].items()}
+        counts.served = Hits(*kept["served"])
+        counts.choices = {choice: Hits(*each) for choice, each in kept["choices"].items()}
+        width, number, whole, last = kept["curve"]
+        counts.curve = Curve(width, number, [CurveSegment(**each) for each in whole], CurveSegment(**last))
+        seen, last_label, most = kept["labels"]
+        counts.labels = Baselines(Counter(seen), last_label, most)
+        counts.amounts = NumberBaselines(**kept["amounts"])
+        for name, (lost, changes) in kept["histories"].items():
+            history = counts.histories[name] = History()
+            history.changes.extend((offset, guess) for offset, guess in changes)
+            history.lost = lost
+        return counts
+
+
+@dataclass(slots=True)
+class CurveKeeper:
+    """One model's counts, brought up to date on request by one task at a time, off the event loop.
+
+    notify: called with (event, **data) when a long log was counted.
+    """
+
+    model: str
+    numbers: bool
+    store: Store
+    notify: Callable[..., None]
+    counts: Counts | None = None
+    saved_until: int = 0
+    stopping: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    running: "asyncio.Task[None] | None" = None
+
+    async def summarize(self, summary: Callable[[Counts], Any], patience_s: float = PATIENCE_S) -> Any:
+        """Return `summary(counts)`, after a wait of about `patience_s` at most for the newest counts.
+
+        Raises Unavailable.
+        """
+        if self.running is None or self.running.done():
+            self.running = asyncio.create_task(self._catch_up())
+            # the error is raised to the callers that wait; without a caller it must not be reported as never retrieved
+            self.running.add_done_callback(lambda task: task.cancelled() or task.exception())
+        done, _ = await asyncio.wait([self.running], timeout=patience_s)
+        for task in done:
+            task.result()
+        return await asyncio.to_thread(self._summarize, summary)
+
+    def _summarize(self, summary: Callable[[Counts], Any]) -> Any:
+        with self.lock:
+            return summary(self.counts or Counts(self.numbers))
+
+    async def _catch_up(self) -> None:
+        pages = 0
+        while not self.stopping and await asyncio.to_thread(self._count_page):
+            pages += 1
+        if pages > 1:
+            self.notify("counted", counted_until=self.counts.until if self.counts else 0)
+
+    def _count_page(self) -> bool:
+        """Count one page; return whether there may be another."""
+        counts = self.counts = self.counts or self._load()
+        with self.lock:
+            try:
+                more = bool(self.store.read(lambda connection: self._take_page(connection, counts)))
+            except BaseException:
+                self.counts = None  # part of the page may be counted: continue from the saved counts
+                raise
+        if counts.until - self.saved_until >= (SAVE_EVERY if more else WORTH_SAVING):
+            self._save()
+        return more
+
+    def _take_page(self, connection: Connection, counts: Counts) -> bool:
+        head = head_of(connection, self.model)
+        until = min(counts.until + PAGE, head)
+        counts.last_label = lambda offset: last_label(connection, self.model, offset)
+        counts.take(load_outcomes(connection, self.model, counts.until, until), until)
+        return until < head
+
+    def _load(self) -> Counts:
+        kept = self.store.read(lambda connection: load_counts(connection, self.model, FORMAT))
+        counts = Counts(self.numbers) if kept is None else Counts.from_json(self.numbers, kept)
+        self.saved_until = counts.until
+        return counts
+
+    def _save(self) -> None:
+        """Save the counts, so that the next start continues from them. After a failure it counts more."""
+        if self.counts is None:
+            return
+        until, kept = self.counts.until, self.counts.to_json()
+        try:
+            self.store.submit(
+                lambda connection: save_counts(connection, self.model, FORMAT, kept), durable=False
+            ).result()
+            self.saved_until = until
+        except Unavailable as error:
+            log_event(log, "counts not saved", logging.WARNING, model=self.model, reason=str(error))
+
+    async def stop(self) -> None:
+        self.stopping = True
+        if self.running is not None and not self.running.done():
+            await asyncio.gather(self.running, return_exceptions=True)
+        if self.counts is not None and self.counts.until > self.saved_until:
+            await asyncio.to_thread(self._save)
+
+
+def last_label(connection: Connection, model: str, offset: int) -> str | None:
+    """The class or number of the last feedback up to an offset that names the right one; None without any."""
+    while rows := load_newest_outcomes(connection, model, offset, SEARCH_PAGE):
+        for row in rows:
+            event = Event.parse(row["body"], b"")
+            if names_right_answer(event) and (row["prediction_id"] is not None or event.kind == "label"):
+                return event.label
+        offset = rows[-1]["offset"] - 1
+    return None
+
+
+def per_minute(times: deque[str], at: datetime) -> float:
+    """The number of feedbacks in the last minute, estimated from those in `times` if there were more."""
+    ages = [(at - datetime.fromisoformat(time)).total_seconds() for time in times]
+    recent = sum(age <= 60 for age in ages)
+    if recent < REMEMBERED:
+        return float(recent)
+    return round(60 * recent / max(ages[0], 0.001), 1)

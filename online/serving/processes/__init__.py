@@ -1,0 +1,1 @@
+"""Child processes of a service: the learner, workers, the encoder tuner."""

@@ -1,0 +1,1 @@
+"""The replies that a ranker may give."""

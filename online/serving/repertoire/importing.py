@@ -1,0 +1,229 @@
+"""A repertoire as a file: JSONL or CSV to lines, lines to planned changes, and replies to a file.
+
+    file --parse_file--> lines, some with errors --Plan--> changes to the present replies
+    replies --write_file--> the same format
+
+JSONL: {"id", "text", "examples": [...], "active"}, of which only "text" is required. CSV: a header
+with these names; the examples share one cell, one on each line. A line with a known id gives that reply
+its text; a line with a known text adds its examples to that reply.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ValidationError
+
+from online.errors import BadInput
+from online.schemas.replies import ReplyLine
+from online.settings import describe
+from online.store.replies import ReplyRow, fold_text, normalize_text
+
+Format = Literal["jsonl", "csv"]
+Does = Literal["new", "reworded", "examples", "restored", "retired"]
+COLUMNS = ("id", "text", "examples", "active")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs such a cell; an apostrophe makes it text
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change to one reply. text, active: None leaves them. examples: questions to add."""
+
+    id: str
+    text: str | None = None
+    examples: tuple[str, ...] = ()
+    active: bool | None = None
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedLine:
+    """A line of a file: the reply in it, or the error."""
+
+    number: int
+    reply: ReplyLine | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLine:
+    """What a line would do; nothing if it has neither a change nor an error. was: the text it replaces."""
+
+    number: int
+    id: str
+    text: str
+    does: tuple[Does, ...] = ()
+    change: Change | None = None
+    was: str | None = None
+    error: str = ""
+
+
+# file -> lines
+
+
+def parse_file(data: bytes, format: Format) -> list[ParsedLine]:
+    """Raises BadInput if the file is not in this format at all."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the file is not UTF-8: at byte {error.start} it has 0x{data[error.start]:02x}") from None
+    return list(parse_csv(text) if format == "csv" else parse_jsonl(text))
+
+
+def parse_jsonl(text: str) -> Iterator[ParsedLine]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield parse_reply(number, line)
+
+
+def parse_reply(number: int, line: str) -> ParsedLine:
+    try:
+        return ParsedLine(number, ReplyLine.model_validate_json(line))
+    except ValidationError as error:
+        return ParsedLine(number, None, describe(error))
+
+
+def parse_csv(text: str) -> Iterator[ParsedLine]:
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = [name.strip().lower() for name in next(rows, [])]
+        if "text" not in names or not set(names) <= set(COLUMNS):
+            raise BadInput(
+                f"the first line of a CSV must name its columns: text, and any of the others of {', '.join(COLUMNS)}"
+            )
+        number = rows.line_num + 1
+        for row in rows:
+            if any(row):
+                yield parse_row(number, names, row)
+            number = rows.line_num + 1
+    except csv.Error as error:
+        yield ParsedLine(rows.line_num, None, f"this is not CSV: {error}")
+
+
+def parse_row(number: int, names: Sequence[str], row: Sequence[str]) -> ParsedLine:
+    if len(row) != len(names):
+        return ParsedLine(number, None, f"it has {len(row)} cells where the header names {len(names)}")
+    cells = {name: remove_apostrophe(cell) for name, cell in zip(names, row, strict=True) if cell.strip()}
+    line: dict[str, object] = dict(cells)
+    if "examples" in cells:
+        line["examples"] = [remove_apostrophe(example) for example in cells["examples"].splitlines() if example.strip()]
+    if "active" in cells:
+        line["active"] = {"true": True, "false": False}.get(cells["active"].strip().lower(), cells["active"])
+    return parse_reply(number, json.dumps(line))
+
+
+def remove_apostrophe(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(FORMULA) else cell
+
+
+# lines -> changes
+
+
+class Plan:
+    """Plans lines in order, each as if the lines before it had been carried out."""
+
+    def __init__(
+        self, replies: Iterable[ReplyRow], examples: Iterable[tuple[str, str]], new_id: Iterator[str], max_chars: int
+    ) -> None:
+        """examples: (id of the reply, text) of every present one."""
+        self.texts = {row.id: row.text for row in replies}
+        self.active = {row.id: row.active for row in replies}
+        self.by_text = {fold_text(text): id for id, text in self.texts.items()}
+        self.known = {(id, fold_text(text)) for id, text in examples}
+        self.new_id, self.max_chars = new_id, max_chars
+        self.reworded: dict[str, int] = {}
+
+    def plan(self, lines: Iterable[ParsedLine]) -> list[PlannedLine]:
+        return [self._plan_line(line) for line in lines]
+
+    def _plan_line(self, line: ParsedLine) -> PlannedLine:
+        reply = line.reply
+        if reply is None:
+            return PlannedLine(line.number, "", "", error=line.error)
+        text = normalize_text(reply.text)
+        error = self._find_error(reply, text)
+        if error:
+            return PlannedLine(line.number, reply.id or "", text, error=error)
+        if reply.id in self.texts:
+            return self._change_known(line.number, reply, text, reply.id)
+        known = self.by_text.get(fold_text(text))
+        if known is not None:
+            return self._change_known(line.number, reply, text, known)
+        return self._add_new(line.number, reply, text, reply.id or next(self.new_id))
+
+    def _find_error(self, reply: ReplyLine, text: str) -> str:
+        if not text:
+            return "a reply needs a text"
+        longest = max(map(len, (text, *reply.examples)))
+        if longest > self.max_chars:
+            return f"it has a text of {longest} characters; at most {self.max_chars} (max_text_chars)"
+        other = self.by_text.get(fold_text(text))
+        if reply.id in self.texts and other is not None and other != reply.id:
+            return f"another reply has this text already: {other}"
+        if reply.id in self.reworded and fold_text(self.texts[reply.id]) != fold_text(text):
+            return f"line {self.reworded[reply.id]} gives the same id another text"
+        return ""
+
+    def _change_known(self, number: int, reply: ReplyLine, text: str, id: str) -> PlannedLine:
+        was = self.texts[id]
+        reworded = reply.id == id and was != text
+        examples = self._new_examples(id, reply.examples)
+        changed = None if reply.active == self.active[id] else reply.active
+        does: list[Does] = []
+        if reworded:
+            does.append("reworded")
+        if examples:
+            does.append("examples")
+        if changed is not None:
+            does.append("restored" if changed else "retired")
+        if reworded:
+            self.by_text.pop(fold_text(was), None)
+        if reply.id == id:
+            self.reworded[id] = number
+            self._note(id, text)
+        self.active[id] = reply.active
+        change = Change(id, text if reworded else None, examples, changed) if does else None
+        return PlannedLine(number, id, text, tuple(does), change, was if reworded else None)
+
+    def _add_new(self, number: int, reply: ReplyLine, text: str, id: str) -> PlannedLine:
+        self._note(id, text)
+        self.reworded[id] = number
+        self.active[id] = reply.active
+        change = Change(id, text, self._new_examples(id, reply.examples), None if reply.active else False, new=True)
+        return PlannedLine(number, id, text, ("new",) if reply.active else ("new", "retired"), change)
+
+    def _note(self, id: str, text: str) -> None:
+        self.texts[id] = text
+        self.by_text[fold_text(text)] = id
+
+    def _new_examples(self, id: str, examples: Sequence[str]) -> tuple[str, ...]:
+        """The examples that the reply does not have yet."""
+        found = []
+        for example in examples:
+            key = (id, fold_text(example))
+            if example.strip() and key not in self.known:
+                self.known.add(key)
+                found.append(" ".join(example.split()))
+        return tuple(found)
+
+
+# replies -> file
+
+
+def write_file(lines: Iterable[ReplyLine], format: Format) -> str:
+    if format == "jsonl":
+        return "".join(json.dumps(line.model_dump(), ensure_ascii=False) + "\n" for line in lines)
+    out = io.StringIO(newline="")
+    rows = csv.writer(out, lineterminator="\r\n")
+    rows.writerow(COLUMNS)
+    for line in lines:
+        examples = "\n".join(map(escape_formula, line.examples))
+        rows.writerow([line.id, escape_formula(line.text), examples, str(line.active).lower()])
+    return out.getvalue()
+
+
+def escape_formula(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(FORMULA) else cell

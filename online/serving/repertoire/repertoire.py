@@ -1,0 +1,211 @@
+"""The replies that a ranker may give: add with example questions, edit, retire, import; the first repertoire."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from online.errors import BadInput, Conflict, NotFound, SetupError
+from online.schemas.events import Event
+from online.schemas.replies import EditReply, NewReply
+from online.serving.feedback.events import change_reply
+from online.serving.predictor import encode
+from online.serving.repertoire.importing import Change, ParsedLine, Plan, PlannedLine
+from online.serving.transactions import Transactions
+from online.serving.versions import EncoderConfig
+from online.store.events import append_events, build_retraction, derive_event_id, read_events
+from online.store.replies import (
+    ReplyRow,
+    add_reply,
+    find_reply,
+    find_reply_by_text,
+    is_example,
+    load_examples,
+    load_replies,
+    normalize_text,
+    update_reply_text,
+)
+
+
+class Repertoire:
+    """The repertoire of one ranker. Each change is an event in the log, learned like feedback."""
+
+    def __init__(self, transactions: Transactions, max_text_chars: int) -> None:
+        self.transactions, self.name, self.max_text_chars = transactions, transactions.name, max_text_chars
+
+    async def add(self, new: Sequence[NewReply], origin: str | None = None) -> list[ReplyRow]:
+        """Add replies with their example questions in one transaction. A known text gets the examples."""
+        texts = [normalize_text(reply.text) for reply in new]
+        names = [reply.id or self.transactions.new_id() for reply in new]
+
+        def changes(connection: Connection) -> list[Change]:
+            return [self._addition(connection, *each) for each in zip(new, names, texts, strict=True)]
+
+        texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
+        return await self._carry_out(texts_to_encode, changes, origin)
+
+    def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> Change:
+        known = find_reply_by_text(connection, self.name, text)
+        if known is not None:
+            return Change(known.id, None, tuple(reply.examples), active=True)
+        if find_reply(connection, self.name, name) is not None:
+            raise Conflict(f"{self.name} has another reply with the id {reply.id!r}")
+        return Change(name, text, tuple(reply.examples), new=True)
+
+    async def edit(self, id: str, edit: EditReply) -> ReplyRow:
+        """Change the text of a reply, add examples, retire or restore it. The id stays. Raises NotFound and Conflict."""
+        text = None if edit.text is None else normalize_text(edit.text)
+
+        def changes(connection: Connection) -> list[Change]:
+            known = find_reply(connection, self.name, id)
+            if known is None:
+                raise NotFound(f"{self.name} has no reply {id!r}")
+            other = None if text is None else find_reply_by_text(connection, self.name, text)
+            if other is not None and other.id != id:
+                raise Conflict(f"another reply of {self.name} has this text already: {other.id!r}")
+            return [Change(id, None if text == known.text else text, tuple(edit.examples), edit.active)]
+
+        return (await self._carry_out([*([text] if text else []), *edit.examples], changes))[0]
+
+    async def plan(self, lines: Sequence[ParsedLine]) -> list[PlannedLine]:
+        """What the lines of a file would change, in order."""
+        plan: list[PlannedLine] = await self.transactions.read(lambda connection: self._plan(connection, lines))
+        return plan
+
+    def _plan(self, connection: Connection, lines: Sequence[ParsedLine]) -> list[PlannedLine]:
+        rows = load_replies(connection, self.name)
+        examples = [(reply, text) for reply, _, text in load_examples(connection, self.name)]
+        ids = iter(self.transactions.new_id, None)
+        return Plan(rows, examples, ids, self.max_text_chars).plan(lines)
+
+    async def import_lines(self, lines: Sequence[ParsedLine], skip_bad: bool) -> tuple[list[PlannedLine], int]:
+        """Carry out the lines of a file in one transaction. Returns the plan, and its last offset.
+
+        skip_bad: leave out lines with an error; otherwise raise BadInput for the first of them.
+        """
+        planned: list[PlannedLine] = []
+
+        def changes(connection: Connection) -> list[Change]:
+            planned[:] = self._plan(connection, lines)
+            bad = [line for line in planned if line.error]
+            if bad and not skip_bad:
+                raise BadInput(
+                    f"{len(bad)} lines cannot be imported; the first is line {bad[0].number}: {bad[0].error}"
+                )
+            return [line.change for line in planned if line.change is not None]
+
+        replies = [line.reply for line in lines if line.reply is not None]
+        questions = [" ".join(words.split()) for each in replies for words in each.examples]
+        texts_to_encode = [*(normalize_text(each.text) for each in replies), *questions]
+        short = [words for words in texts_to_encode if words and len(words) <= self.max_text_chars]
+        rows = await self._carry_out(short, changes)
+        return planned, max((row.offset for row in rows), default=0)
+
+    async def _carry_out(
+        self,
+        texts_to_encode: Iterable[str],
+        changes: Callable[[Connection], Sequence[Change]],
+        origin: str | None = None,
+    ) -> list[ReplyRow]:
+        """Record changes in one transaction. texts_to_encode: every text that a change may bring."""
+        texts = list(dict.fromkeys(texts_to_encode))
+
+        async def attempt(config: EncoderConfig) -> list[ReplyRow]:
+            features = dict(zip(texts, await encode(config.encoder, texts), strict=True))
+
+            def record(connection: Connection) -> list[ReplyRow]:
+                self.transactions.hold_encoder(connection)
+                self.transactions.check_encoder(connection, [config.encoder_name])
+                return [self._record(connection, change, features, origin) for change in changes(connection)]
+
+            return list(await self.transactions.commit(record))
+
+        return await self.transactions.retry_on_encoder_change(attempt)
+
+    def _record(
+        self, connection: Connection, change: Change, features: Mapping[str, bytes], origin: str | None
+    ) -> ReplyRow:
+        key = f"added:{origin or self.transactions.new_id()}:{change.id}"
+        known = None if change.new else find_reply(connection, self.name, change.id)
+        events = list(self._events(connection, change, known, key, features))
+        offsets = append_events(connection, self.name, events, source="repertoire")
+        if change.new and change.text is not None:
+            add_reply(connection, self.name, change.id, change.text, offsets[0], change.active is not False)
+        row = find_reply(connection, self.name, change.id)
+        assert row is not None, "it was known, or was added above"
+        return row.model_copy(update={"offset": offsets[-1] if offsets else row.offset})
+
+    def _events(
+        self,
+        connection: Connection,
+        change: Change,
+        known: ReplyRow | None,
+        key: str,
+        features: Mapping[str, bytes],
+    ) -> Iterator[Event]:
+        """The events of a change. A new text restores a reply, unless it is retired and stays so."""
+        id, text = change.id, change.text
+        if text is not None:
+            yield Event(derive_event_id(key, "reply"), "reply", features[text], id, text)
+        if text is not None and known is not None:
+            update_reply_text(connection, self.name, id, text)
+        if change.active and known is not None:
+            yield change_reply(connection, self.name, id, True, derive_event_id(key, "restore"))
+        for place, words in enumerate(change.examples):
+            yield Event(derive_event_id(key, str(place)), "label", features[words], id, words)
+        stays_retired = text is not None and known is not None and not known.active and change.active is None
+        if change.active is False or stays_retired:
+            yield change_reply(connection, self.name, id, False, derive_event_id(key, "retire"))
+
+    async def retract_example(self, id: str, offset: int) -> int:
+        """Retract an example question. Returns the offset of the retraction. Raises NotFound."""
+        retracted_at: int = await self.transactions.commit(
+            lambda connection: self._record_example_retraction(connection, id, offset)
+        )
+        return retracted_at
+
+    def _record_example_retraction(self, connection: Connection, id: str, offset: int) -> int:
+        self.transactions.hold_encoder(connection)
+        if not is_example(connection, self.name, id, offset):
+            raise NotFound(f"the reply {id!r} of {self.name} has no example with the offset {offset}")
+        event = read_events(connection, self.name, offset - 1, 1)[0].event
+        return append_events(connection, self.name, [build_retraction(event, offset)], source="repertoire")[0]
+
+    async def retire(self, id: str) -> int:
+        """Stop giving a reply. Returns the offset from which that holds. Raises NotFound."""
+        key = derive_event_id(self.transactions.new_id(), "retire")
+        offset: int = await self.transactions.commit(lambda connection: self._record_retirement(connection, id, key))
+        return offset
+
+    def _record_retirement(self, connection: Connection, id: str, key: str) -> int:
+        if find_reply(connection, self.name, id) is None:
+            raise NotFound(f"{self.name} has no reply {id!r}")
+        event = change_reply(connection, self.name, id, False, key)
+        return append_events(connection, self.name, [event], source="operator")[0]
+
+
+def read_repertoire(path: Path) -> list[NewReply]:
+    """Read a JSONL file of {"id", "text", "examples"}. Raises SetupError that names the line."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise SetupError(f"the repertoire {path} cannot be read: {error.strerror}") from None
+    replies = []
+    for number, line in enumerate(lines, 1):
+        try:
+            replies += [NewReply.model_validate_json(line)] if line.strip() else []
+        except ValueError:
+            raise SetupError(
+                f'the repertoire {path}, line {number}: expected {{"id", "text", "examples": [...]}}'
+            ) from None
+    return replies
+
+
+def starter() -> Path:
+    """The shipped repertoire: inside an installed package, or next to the sources."""
+    package = Path(__file__).parents[2]
+    return next(
+        path
+        for path in (package / "data" / "repertoire.jsonl", package.parent / "data" / "repertoire.jsonl")
+        if path.exists()
+    )

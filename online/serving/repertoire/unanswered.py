@@ -1,0 +1,90 @@
+"""Questions that still get no reply, grouped by meaning, so that one reply can be taught to a group.
+
+store --newest abstentions--> the live version answers them again --still no reply--> clusters
+
+A question joins the first cluster whose mean it is near. Questions are taken by how often they were
+asked, then by their text, so the same questions give the same clusters.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models import Model
+from online.models.encoders.text import TEXT_WIDTH, extract_text
+from online.models.ranker.exemplars import normalise_rows, stack_features
+from online.store.replies import fold_text
+
+MIN_COSINE = 0.6  # to the mean of a cluster; paraphrases are at 0.6 to 0.9
+MAX_QUESTIONS = 500  # different ones, the newest
+
+
+@dataclass(slots=True)
+class Question:
+    """One text of a question. predictions: ids of its predictions, newest first."""
+
+    text: str
+    features: bytes
+    asked_at: str
+    predictions: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Cluster:
+    sum_D: NDArray[np.float64]
+    questions: list[Question] = field(default_factory=list)
+
+    def add(self, question: Question, unit_D: NDArray[np.float32]) -> None:
+        self.questions.append(question)
+        self.sum_D = self.sum_D + unit_D
+
+    @property
+    def count(self) -> int:
+        return sum(len(question.predictions) for question in self.questions)
+
+
+def collect_questions(rows: Iterable[dict[str, Any]]) -> list[Question]:
+    """The different questions among rows of abstentions, newest first."""
+    found: dict[str, Question] = {}
+    for row in rows:
+        text = extract_text(json.loads(row["input"]))
+        if text is None or len(row["features"]) != TEXT_WIDTH:
+            continue
+        key = fold_text(text)
+        if key not in found and len(found) == MAX_QUESTIONS:
+            continue
+        question = found.setdefault(key, Question(" ".join(text.split()), row["features"], row["created_at"]))
+        question.predictions.append(row["id"])
+    return list(found.values())
+
+
+def select_unanswered(questions: Sequence[Question], model: Model) -> list[Question]:
+    """The questions to which this version gives no reply either."""
+    if not questions:
+        return []
+    answers = model.predict([question.features for question in questions])
+    return [question for question, answer in zip(questions, answers, strict=True) if answer.choice is None]
+
+
+def cluster_questions(questions: Sequence[Question]) -> list[Cluster]:
+    """Group questions by meaning; the most frequent cluster comes first."""
+    if not questions:
+        return []
+    ordered = sorted(questions, key=lambda question: (-len(question.predictions), fold_text(question.text)))
+    units_QD = normalise_rows(stack_features([question.features for question in ordered]))
+    clusters: list[Cluster] = []
+    for question, unit_D in zip(ordered, units_QD, strict=True):
+        near = next((each for each in clusters if cosine(each.sum_D, unit_D) >= MIN_COSINE), None)
+        if near is None:
+            near = Cluster(np.zeros(TEXT_WIDTH))
+            clusters.append(near)
+        near.add(question, unit_D)
+    return sorted(clusters, key=lambda cluster: -cluster.count)
+
+
+def cosine(sum_D: NDArray[np.float64], unit_D: NDArray[np.float32]) -> float:
+    return float(sum_D @ unit_D / np.linalg.norm(sum_D))

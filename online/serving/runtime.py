@@ -1,0 +1,139 @@
+"""The running service without its protocols: its models, its processes, and its background tasks."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from online.errors import NotFound
+from online.schemas.models import LearnerState
+from online.serving.feedback.feedback_slots import FeedbackSlots
+from online.serving.jobs.batch_queue import BatchQueue
+from online.serving.jobs.replay_jobs import ReplayJobs
+from online.serving.jobs.report_jobs import ReportJobs
+from online.serving.model_runtime import ModelReadiness, ModelRuntime
+from online.serving.processes.encoder_tuner import EncoderTuner
+from online.serving.processes.supervisor import Supervisor
+from online.serving.processes.workers import Workers, report_versions
+from online.settings import Settings
+from online.telemetry import Metrics
+from online.workspace import Workspace
+
+log = logging.getLogger("online.serving")
+
+Background = Callable[[], Coroutine[Any, Any, None]]
+
+
+@dataclass(slots=True)
+class Runtime:
+    """Everything a handler may use.
+
+    supervisor: of the learner; None if the learner runs elsewhere. is_primary: whether this is the
+    first worker, which does what only one process may do. background: further work that the
+    application has registered; the first worker runs it from start to stop.
+    """
+
+    settings: Settings
+    workspace: Workspace
+    metrics: Metrics
+    models: dict[str, ModelRuntime]
+    supervisor: Supervisor | None
+    encoder_tuner: EncoderTuner | None
+    reports: ReportJobs
+    replays: ReplayJobs
+    jobs: BatchQueue
+    feedback_slots: FeedbackSlots
+    workers: Workers
+    is_primary: bool
+    background: list[Background] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    stopping: bool = False
+
+    def model(self, name: str) -> ModelRuntime:
+        """Raises NotFound that names the models there are."""
+        if name not in self.models:
+            raise NotFound(f"there is no model {name!r}; this service has {', '.join(self.models)}")
+        return self.models[name]
+
+    def learner(self) -> LearnerState:
+        return self.supervisor.state if self.supervisor is not None else LearnerState(state="external")
+
+    async def readiness(self) -> dict[str, ModelReadiness]:
+        """Of each model, whether it can answer and record its answers."""
+        names = list(self.models)
+        checks = await asyncio.gather(*(self.models[name].check_readiness() for name in names))
+        return dict(zip(names, checks, strict=True))
+
+    async def is_ready(self) -> bool:
+        """Whether every model can answer and record its answers, and the service is not stopping."""
+        return not self.stopping and all(check.is_ready for check in (await self.readiness()).values())
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the service may announce itself: every worker answers with the first repertoire.
+
+        A learner that has failed ends the wait: the service answers, and /readyz says why it is not ready.
+        """
+        if self.learner().state == "restarting":
+            return self.workers.all_up
+        starters = {name: model.starter_until for name, model in self.models.items()}
+        learned = all(model.has_learned_starter for model in self.models.values())
+        return learned and self.workers.all_up and self.workers.have_learned(starters)
+
+    async def start(self) -> None:
+        for model in self.models.values():
+            await model.live.refresh()
+            for work in model.background_work(self.is_primary):
+                self._run(work)
+        if self.is_primary:
+            await self._start_primary()
+        else:
+            self._run(report_versions({name: model.live for name, model in self.models.items()}))
+
+    async def _start_primary(self) -> None:
+        for model in self.models.values():
+            await model.add_starter_replies(will_learn=self.supervisor is not None)
+        await asyncio.to_thread(self.replays.prune)
+        self.jobs.start()
+        if self.supervisor is not None:
+            await self.supervisor.start()
+        if self.encoder_tuner is not None:
+            self.encoder_tuner.start()
+        for work in self.background:
+            self._run(work())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._stop_on_failure)
+        self.tasks.append(task)
+
+    def _stop_on_failure(self, task: asyncio.Task[None]) -> None:
+        """Stop the service if a background task fails: none of them ever ends by itself."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background task failed; stopping", exc_info=error)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def close_feeds(self) -> None:
+        """End every event stream, so that connections can close."""
+        self.stopping = True
+        for model in self.models.values():
+            model.close_feed()
+
+    async def stop(self) -> None:
+        self.close_feeds()
+        if self.encoder_tuner is not None:
+            await self.encoder_tuner.stop()
+        await self.reports.stop()
+        await self.replays.stop()
+        await self.jobs.stop()
+        if self.supervisor is not None:
+            await self.supervisor.stop()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        for model in self.models.values():
+            await model.close()
+        await asyncio.to_thread(self.workspace.store.close)

@@ -1,0 +1,66 @@
+"""Copies committed events from the store to Redis, where a learner on another machine reads them.
+
+The store is the truth: if Redis is lost or comes back empty, the copy is written again from it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from online.errors import EncoderMoved, Unavailable
+from online.serving.live import LiveModel
+from online.stream.redis import RedisStream
+from online.stream.relay import relay
+from online.stream.sql import SqlStream
+from online.telemetry import OutageLog
+
+log = logging.getLogger("online.serving")
+
+RETRY_S = 1.0
+
+Copy = tuple[SqlStream, RedisStream]  # source and target; both hold features of one encoder only
+
+
+class StreamRelay:
+    """Relays one model's stream. open_copy: opens source and target for the encoder of that name."""
+
+    def __init__(self, live: LiveModel, copy: Copy, open_copy: Callable[[str], Copy | None]) -> None:
+        self.live, self.copy, self.open_copy = live, copy, open_copy
+        self._wakeup = asyncio.Event()
+        self._outage = OutageLog(log, "relay failed", model=live.snapshots.model)
+
+    def wake(self) -> None:
+        """Relay now: something was committed."""
+        self._wakeup.set()
+
+    async def run(self) -> None:
+        """Relay until cancelled."""
+        copy: Copy | None = self.copy
+        while copy is not None:
+            self._wakeup.clear()
+            try:
+                copy = await self._relay(copy)
+                self.copy = copy or self.copy
+                self._outage.record_success()
+            except Unavailable as error:
+                self._outage.record_failure(error)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wakeup.wait(), RETRY_S)
+
+    async def _relay(self, copy: Copy) -> Copy | None:
+        """The copy to continue with: after a change of encoder, a new one in place of the old."""
+        try:
+            await asyncio.to_thread(relay, *copy)
+        except EncoderMoved:
+            await self.live.refresh_encoder_config()
+            source, target = copy
+            await asyncio.to_thread(target.clear)
+            target.close()
+            source.close()
+            self._wakeup.set()
+            return self.open_copy(self.live.encoder_config.encoder_name)
+        return copy
+
+    def close(self) -> None:
+        self.copy[0].close()

@@ -1,0 +1,95 @@
+"""Access of one model's handlers to the store: reads, transactions, and the check of the encoder.
+
+Features in the store are those of one encoder. Code that writes features checks in its transaction
+that the store still uses the encoder that computed them. Where it does not, `EncoderMoved` is raised,
+the texts are encoded again, and the transaction is repeated.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from online.errors import EncoderMoved, Unavailable
+from online.models import can_tune_encoder
+from online.serving.live import LiveModel
+from online.serving.versions import EncoderConfig
+from online.settings import ModelSettings
+from online.store import Store
+from online.store.encoder_moves import check_encoder, hold_encoder
+from online.telemetry import OutageLog
+
+log = logging.getLogger("online.store")
+
+T = TypeVar("T")
+
+
+class OutageWatch:
+    """Counts blocks that end with Unavailable as failures of one dependency, and others as successes."""
+
+    def __init__(self, outage: OutageLog) -> None:
+        self._outage = outage
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, Unavailable):
+            self._outage.record_failure(error)
+        elif kind is None:
+            self._outage.record_success()
+
+
+class Transactions:
+    """Runs reads and writes of one model against the store, off the event loop."""
+
+    def __init__(
+        self,
+        spec: ModelSettings,
+        live: LiveModel,
+        store: Store,
+        wake_learner: Callable[[], None],
+        new_id: Callable[[], str],
+    ) -> None:
+        """wake_learner: called on the event loop after every `commit`. new_id: returns a unique id."""
+        self.spec, self.name, self.live, self.store = spec, spec.name, live, store
+        self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
+        self.wake_learner, self.new_id = wake_learner, new_id
+        self._outages = OutageWatch(OutageLog(log, "store unavailable", model=self.name))
+
+    async def read(self, query: Callable[[Connection], Any]) -> Any:
+        """Run a read-only query in a thread, so that a slow store does not block the event loop."""
+        with self._outages:
+            return await asyncio.to_thread(self.store.read, query)
+
+    async def commit(self, work: Callable[[Connection], Any]) -> Any:
+        """Run `work` in a durable transaction, then wake the learner."""
+        with self._outages:
+            result = await asyncio.wrap_future(self.store.submit(work))
+        self.wake_learner()
+        return result
+
+    async def write(self, work: Callable[[Connection], Any]) -> Any:
+        """Run `work` in a transaction that may be lost if the machine fails, and is not learned."""
+        with self._outages:
+            return await asyncio.wrap_future(self.store.submit(work, durable=False))
+
+    def hold_encoder(self, connection: Connection) -> None:
+        """Keep the store's encoder, and its features, unchanged until the transaction ends."""
+        if self.encoder_is_tunable:
+            hold_encoder(connection, self.name)
+
+    def check_encoder(self, connection: Connection, encoders: Iterable[str]) -> None:
+        """Raises EncoderMoved if any of these encoder names is not that of the store."""
+        for encoder in encoders if self.encoder_is_tunable else ():
+            check_encoder(connection, self.name, encoder)
+
+    async def retry_on_encoder_change(self, attempt: Callable[[EncoderConfig], Awaitable[T]]) -> T:
+        """Call `attempt` with the current encoder, and again if the encoder changed during the call."""
+        while True:
+            try:
+                return await attempt(self.live.encoder_config)
+            except EncoderMoved:
+                await self.live.refresh_encoder_config()

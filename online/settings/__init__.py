@@ -1,0 +1,39 @@
+"""Every setting of the service, where it comes from, and how an invalid one is reported.
+
+defaults  <  online.toml  <  ONLINE_* environment  <  flags       (the last one that is given wins)
+
+load(config, port=9000)  ->  Settings, frozen; passed down, never imported as a value
+"""
+
+from online.settings.fields import (
+    SHIPPED,
+    Device,
+    Drift,
+    GoldenQuestionSettings,
+    LogFormat,
+    LogLevel,
+    ModelSettings,
+    Settings,
+    reveal,
+)
+from online.settings.messages import describe, mask_password, suggest
+from online.settings.sources import LoadedSettings, Origin, load, load_with_origins
+
+__all__ = [
+    "SHIPPED",
+    "Device",
+    "Drift",
+    "GoldenQuestionSettings",
+    "LoadedSettings",
+    "LogFormat",
+    "LogLevel",
+    "ModelSettings",
+    "Origin",
+    "Settings",
+    "describe",
+    "load",
+    "load_with_origins",
+    "mask_password",
+    "reveal",
+    "suggest",
+]

@@ -1,0 +1,254 @@
+"""The table of settings: name, type, default, unit and one line of help each."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    SecretStr,
+    SerializationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+Device = Literal["auto", "cpu", "cuda"]
+Drift = Literal["off", "watch", "act"]
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+POSTGRES_URL = re.compile(r"postgres(?:ql)?(?:\+(?P<driver>\w+))?://")
+REVEAL_SECRETS = {"reveal_secrets": True}  # the serialization context that writes secrets in clear
+
+
+def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
+    is_revealed = bool(info.context and info.context.get("reveal_secrets"))
+    return secret.get_secret_value() if is_revealed else str(secret)
+
+
+Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-unless-none")]
+
+
+def reveal(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+class FrozenModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GoldenQuestionSettings(FrozenModel):
+    """A question whose answer must not change."""
+
+    input: Any = Field(description="An instance, as in a predict request.")
+    answer: str = Field(description="The expected class, or the id or text of the expected reply.")
+
+
+class ModelSettings(FrozenModel):
+    """One `[[models]]` table of online.toml."""
+
+    name: str = Field(description="Name of the model in every URL.")
+    kind: str = Field(description="Kind of model: ranker, classifier, regressor, river, ...")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the kind.")
+    drift: Drift = Field(
+        "watch", description="off; watch: report drift; act: report it and let the model rely on recent examples."
+    )
+    guard: bool = Field(
+        False,
+        description="When the loss of the live version rises: roll back, stop learning and quarantine recent feedback.",
+    )
+    golden_questions: tuple[GoldenQuestionSettings, ...] = Field(
+        (),
+        max_length=100,
+        description="Tables {input, answer}: a proposed snapshot that loses an answer the live version gives is refused.",
+    )
+    versions: Annotated[int, Field(ge=1, le=1_000)] | Literal["all"] | tuple[int, ...] = Field(
+        2,
+        description="Versions that requests can name, beside labelled ones: this many of the newest, all, or a list.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_the_old_name_of_golden_questions(cls, table: Any) -> Any:
+        if isinstance(table, dict) and "canaries" in table and "golden_questions" not in table:
+            return {("golden_questions" if key == "canaries" else key): value for key, value in table.items()}
+        return table
+
+    @field_validator("name")
+    @classmethod
+    def _name_fits_a_url(cls, name: str) -> str:
+        if not MODEL_NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is not a model's name: use 1 to 64 letters, digits, '.', '_' or '-', "
+                "starting with a letter or digit"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _guard_needs_detectors(self) -> Self:
+        if self.guard and self.drift == "off":
+            raise ValueError("guard uses the drift detectors: set drift to 'watch' or 'act', not 'off'")
+        return self
+
+
+SHIPPED = (
+    ModelSettings(name="chat", kind="ranker"),
+    # drawings of 8 x 8 pixels from 0 to 16, as in the digits of scikit-learn; with a declared scale,
+    # un-learning is exact
+    ModelSettings(name="digits", kind="classifier", options={"input": "vector", "size": 64, "scale": 16.0}),
+)
+
+
+class Settings(BaseSettings):
+    """All settings of one service.
+
+    The constructor takes what it is given and reads neither a file nor the environment; `load`
+    does.
+    """
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix="ONLINE_", env_ignore_empty=True, hide_input_in_errors=True
+    )
+
+    state: Path = Field(Path("state"), description="Folder that holds all data of the service.")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    grpc_port: int | None = Field(
+        None, ge=0, le=65535, description="Port to listen on for gRPC; 0 takes a free one. Default: no gRPC."
+    )
+    workers: int = Field(1, ge=1, le=64, description="Processes that answer predictions on the one port.")
+    grpc_max_message_bytes: int = Field(4_194_304, ge=1, le=2**31 - 1, description="Largest gRPC message, in bytes.")
+    public_url: str | None = Field(
+        None, pattern=r"^https?://", description="URL by which clients reach the service. Default: as in each request."
+    )
+    root_path: str = Field(
+        "",
+        pattern=r"^((/[A-Za-z0-9._~-]+)+/?)?$",
+        description="Path prefix of a reverse proxy in front of the service. Default: from X-Forwarded-Prefix.",
+    )
+    admin_key: Secret | None = Field(
+        None,
+        min_length=8,
+        description="Key for requests that change what is served. Default: only requests from this machine may.",
+    )
+    store: str | None = Field(
+        None, description="SQLAlchemy URL of the store. Default: a SQLite file in the state folder."
+    )
+    stream: str | None = Field(None, description="redis:// URL of the stream. Default: the store itself.")
+    device: Device = Field("auto", description="Where the learner computes.")
+    device_memory_fraction: float = Field(
+        1.0, gt=0, le=1, description="Largest share of the accelerator's memory for the learner, from 0 to 1."
+    )
+    log_level: LogLevel = Field("info", description="Least severe log lines to write.")
+    log_format: LogFormat = Field("text", description="Format of log lines: text, or JSON for machines.")
+    models: tuple[ModelSettings, ...] = Field(SHIPPED, description="The models to serve, one [[models]] table each.")
+    repertoire: Path | None = Field(
+        None, description="JSONL file of replies for a ranker that has none. Default: the starter repertoire."
+    )
+    open_webui_url: str | None = Field(
+        None, pattern=r"^https?://", description="URL of an Open WebUI whose ratings are learned. Default: none."
+    )
+    open_webui_key: Secret | None = Field(
+        None, min_length=1, description="API key of an administrator of that Open WebUI."
+    )
+    open_webui_every_s: float = Field(
+        60.0, gt=0, description="Seconds between polls of that Open WebUI for ratings its webhook did not deliver."
+    )
+    langfuse_public_key: str | None = Field(
+        None, min_length=1, description="Public key with which LibreChat sends ratings here, as it would to Langfuse."
+    )
+    langfuse_secret_key: Secret | None = Field(None, min_length=1, description="The secret key beside that public key.")
+    encoder_threads: int = Field(2, ge=1, description="Threads that encode one text.")
+    encoder_adapt: bool = Field(
+        False, description="Tune text encoders beside the service, and use a tuned one that is proven better."
+    )
+    encoder_adapt_every_s: float = Field(
+        600.0, gt=0, description="Seconds between checks for enough new feedback to tune an encoder."
+    )
+    max_batch: int = Field(64, ge=1, description="Most instances in one micro-batch.")
+    max_waiting: int = Field(
+        2_048, ge=1, description="Most instances that wait for a micro-batch; further requests get status 429."
+    )
+    request_timeout_ms: int = Field(
+        30_000, ge=1, description="Longest wait for a micro-batch, in milliseconds; then status 504."
+    )
+    max_instances: int = Field(1024, ge=1, description="Most instances or feedback items in one request.")
+    max_body_bytes: int = Field(4_000_000, ge=1, description="Largest request body, in bytes.")
+    max_json_depth: int = Field(64, ge=8, le=200, description="Deepest nesting of JSON in a request, in levels.")
+    max_tensor_elements: int = Field(
+        4_194_304, ge=1, description="Most elements in the tensors of one request, and in its instances together."
+    )
+    max_log_bytes: int = Field(268_435_456, ge=1, description="Largest log that can be uploaded for replay, in bytes.")
+    replays_kept: int = Field(10, ge=1, description="Number of newest replays of uploaded logs whose reports are kept.")
+    job_folders: tuple[Path, ...] = Field(
+        (), description="Folders that batch prediction jobs may read and write. Default: no jobs through the API."
+    )
+    max_text_chars: int = Field(8_000, ge=1, description="Longest text to answer, in characters.")
+    max_label_chars: int = Field(200, ge=1, description="Longest class name in feedback, in characters.")
+    learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
+    publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
+    durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")
+    retain: int = Field(20, ge=2, description="Number of newest versions kept, and of durable ones beside them.")
+    restart_max_s: float = Field(
+        10.0, gt=0, description="Longest pause before a failed learner is started again, in seconds."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    @field_validator("store")
+    @classmethod
+    def _driver_is_installed(cls, store: str | None) -> str | None:
+        found = POSTGRES_URL.match(store or "")
+        if found and find_spec(found["driver"] or "psycopg") is None:
+            raise ValueError(
+                f"the driver {found['driver'] or 'psycopg'!r} for Postgres is not installed: "
+                "pip install 'online[postgres]', and begin the URL with postgresql+psycopg://"
+            )
+        return store
+
+    @field_validator("models")
+    @classmethod
+    def _names_are_unique(cls, models: tuple[ModelSettings, ...]) -> tuple[ModelSettings, ...]:
+        names = [model.name for model in models]
+        if not names:
+            raise ValueError("declare at least one [[models]] table")
+        if len(set(names)) < len(names):
+            raise ValueError(f"two models share a name: {', '.join(sorted(names))}")
+        return models
+
+    @model_validator(mode="after")
+    def _paired_settings_are_set_together(self) -> Self:
+        pairs = (("open_webui_url", "open_webui_key"), ("langfuse_public_key", "langfuse_secret_key"))
+        for pair in pairs:
+            if [getattr(self, name) for name in pair].count(None) == 1:
+                raise ValueError(f"{pair[0]} and {pair[1]} are set together, or not at all")
+        return self
+
+    @property
+    def store_url(self) -> str:
+        """The URL for SQLAlchemy. Without a named driver, Postgres is reached through psycopg."""
+        if self.store is None:
+            return f"sqlite:///{self.state.resolve() / 'online.db'}"
+        found = POSTGRES_URL.match(self.store)
+        return f"postgresql+psycopg://{self.store[found.end() :]}" if found and not found["driver"] else self.store
+
+    def model(self, name: str) -> ModelSettings | None:
+        return next((model for model in self.models if model.name == name), None)
+
+    def dump_with_secrets(self) -> str:
+        """JSON with the secrets in clear, for the standard input of a child process. Never log it."""
+        return self.model_dump_json(context=REVEAL_SECRETS)

@@ -1,0 +1,127 @@
+"""Error messages about invalid settings: where the setting was given, its value, and the remedy."""
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from online.settings.fields import GoldenQuestionSettings, ModelSettings, Settings
+
+CLOSE = 0.7  # ratio of difflib above which one name is taken for a misspelling of another
+LONGEST_VALUE_CHARS = 60
+TABLES: dict[str, type[BaseModel]] = {"models": ModelSettings, "golden_questions": GoldenQuestionSettings}
+PRIVATE = ("store", "stream")  # URLs that may hold a password
+BOUNDS = (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"))
+
+
+def describe(error: ValidationError) -> str:
+    """A pydantic error as one sentence per finding: where it is, and what is wrong there."""
+    return "; ".join(
+        f"{'.'.join(map(str, finding['loc'])) or 'document'}: {plain_message(finding['msg'])}"
+        for finding in error.errors()
+    )
+
+
+def describe_settings_error(error: ValidationError, place: Callable[[str], str]) -> str:
+    """One sentence per finding.
+
+    place: where a setting was given, such as `--port` or `online.toml: port`.
+    """
+    by_location = {finding["loc"][:3]: finding for finding in reversed(error.errors())}  # a union has one per branch
+    return "; ".join(describe_finding(finding, place) for finding in reversed(by_location.values()))
+
+
+def describe_finding(finding: ErrorDetails, place: Callable[[str], str]) -> str:
+    """A finding about one setting."""
+    location, kind = [str(part) for part in finding["loc"]], finding["type"]
+    if not location:
+        return plain_message(finding["msg"])
+    if kind == "extra_forbidden":
+        return describe_unknown(location, place)
+    where = ".".join((place(location[0]), *location[1:]))
+    if kind == "value_error":
+        return f"{where}: {plain_message(finding['msg'])}"
+    field = find_field(location)
+    meaning = f" ({field.description})" if field and field.description else ""
+    return f"{where}: {describe_value(finding, location[0], field)}{meaning}"
+
+
+def describe_unknown(location: list[str], place: Callable[[str], str]) -> str:
+    table = find_table(location[:-1])
+    fields = table.model_fields if table else {}
+    where = f"{'.'.join((place(location[0]), *location[1:-1]))}: " if len(location) > 1 else place("")
+    return f"{where}unknown setting {location[-1]!r}{suggest(location[-1], help_of(fields))}"
+
+
+def describe_value(finding: ErrorDetails, setting: str, field: FieldInfo | None) -> str:
+    value = show_value(finding.get("input"), setting)
+    bounds = describe_bounds(field)
+    if finding["type"] in ("greater_than_equal", "greater_than", "less_than_equal", "less_than") and bounds:
+        return f"{value}is out of range: use {bounds}"
+    message = plain_message(finding["msg"])
+    return f"{value}is invalid: {message[:1].lower()}{message[1:]}"
+
+
+def suggest(name: str, known: dict[str, str]) -> str:
+    """A clause for an unknown name: the valid name that was probably meant, and its meaning.
+
+    known: the help of each valid name.
+    """
+    close = get_close_matches(name, known, n=1, cutoff=CLOSE)
+    if not close:
+        return f"; known are {', '.join(known)}" if len(known) <= 10 else "; `online config` lists all settings"
+    return f"; did you mean {close[0]!r}: {known[close[0]]}"
+
+
+def help_of(fields: dict[str, FieldInfo]) -> dict[str, str]:
+    return {name: field.description or "" for name, field in fields.items()}
+
+
+def find_table(location: Iterable[str]) -> type[BaseModel] | None:
+    """The table that a location leads into: ("models", "0") leads into ModelSettings."""
+    table: type[BaseModel] | None = Settings
+    for part in location:
+        if not part.isdigit():
+            table = TABLES.get(part)
+    return table
+
+
+def find_field(location: list[str]) -> FieldInfo | None:
+    names = [part for part in location if not part.isdigit()]
+    for depth, name in reversed(list(enumerate(names))):
+        table = find_table(names[:depth])
+        if table is not None and name in table.model_fields:
+            return table.model_fields[name]
+    return None
+
+
+def describe_bounds(field: FieldInfo | None) -> str:
+    """The range of a number in words: `at least 0 and at most 65535`."""
+    metadata = field.metadata if field else []
+    found = {sign: getattr(each, sign) for each in metadata for sign, _ in BOUNDS if hasattr(each, sign)}
+    return " and ".join(f"{words} {found[sign]}" for sign, words in BOUNDS if sign in found)
+
+
+def show_value(value: Any, setting: str) -> str:
+    """The value that was given, if it is short and no secret."""
+    is_shown = isinstance(value, str | int | float) and setting not in (*PRIVATE, *secret_names())
+    return f"{value!r} " if is_shown and len(str(value)) <= LONGEST_VALUE_CHARS else "the value "
+
+
+def secret_names() -> list[str]:
+    """The settings that hold a secret."""
+    return [name for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)]
+
+
+def mask_password(url: str) -> str:
+    """The URL with its password replaced; any other text as it is."""
+    return re.sub(r"(://[^:/@]*:)[^@/]+@", r"\1***@", url)
+
+
+def plain_message(message: str) -> str:
+    """A message of pydantic, without the prefix that it puts before one of ours."""
+    return message.removeprefix("Value error, ")

@@ -1,0 +1,26 @@
+"""What to serve: numbered immutable folders, and one link that says which of them is live.
+
+    snapshots/<model>/LIVE -> 12        a symbolic link, replaced by rename
+    snapshots/<model>/12/manifest.json  version, parent, learned_until, sha256 of every file, ...
+    snapshots/<model>/12/*.safetensors  a part that did not change is a hard link to the parent's file
+
+    snapshots/<model>/labels/stable -> 7            a version label; a labelled version is never pruned
+    snapshots/<model>/labels/canary -> 9,percent=5  with the share of the traffic that it answers
+    snapshots/<model>/FROZEN                        while this file exists nothing is learned; events wait in the log
+
+Publishing is a rename; durability is an fsync. Volatile versions hold what serving needs. Durable
+versions hold the whole state, and learning resumes from the newest of them.
+"""
+
+from online.snapshots.prune import SnapshotPruner
+from online.snapshots.publish import SnapshotPublisher
+
+
+class Snapshots(SnapshotPublisher, SnapshotPruner):
+    """The snapshots of one model.
+
+    One process publishes; any number of processes read, roll back, set labels and freeze.
+    """
+
+
+__all__ = ["Snapshots"]

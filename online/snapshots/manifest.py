@@ -1,0 +1,70 @@
+"""The manifest: the JSON document that describes one snapshot."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """One file of a snapshot. serving: whether a server loads it; learning loads all files."""
+
+    sha256: str
+    bytes: int
+    serving: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a snapshot folder holds.
+
+    state_sha256: digest of what was learned; weights_sha256: of the files that a server loads.
+    recipe: digest of the model's kind and options. determinism_domain: where the same log gives the
+    same bits; empty for exact statistics, which give them everywhere.
+    """
+
+    model: str
+    version: int
+    parent: int | None
+    learned_until: int
+    created_at: str
+    state_sha256: str
+    weights_sha256: str
+    feature_epoch: str
+    recipe: str
+    durable: bool
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    files: Mapping[str, SnapshotFile] = field(default_factory=dict)
+    format: int = FORMAT
+    determinism_domain: str = ""
+
+    @classmethod
+    def parse(cls, data: bytes) -> "Manifest":
+        fields = json.loads(data)
+        files = {name: SnapshotFile(**entry) for name, entry in fields.pop("files").items()}
+        return cls(files=files, **fields)
+
+
+def digest_files(files: Mapping[str, SnapshotFile]) -> str:
+    """Return one sha256 for all files that a server loads."""
+    serving = sorted((name, file.sha256) for name, file in files.items() if file.serving)
+    return hashlib.sha256(json.dumps(serving).encode()).hexdigest()
+
+
+def describe_version(manifest: Manifest, live: bool, labels: Sequence[str], state: str = "") -> dict[str, Any]:
+    """Return a version as the API and the command line list it."""
+    names = ("learned_until", "created_at", "state_sha256", "weights_sha256", "feature_epoch", "durable")
+    parent = None if manifest.parent is None else str(manifest.parent)
+    return {
+        "version": str(manifest.version),
+        "parent": parent,
+        **{name: getattr(manifest, name) for name in names},
+        "metrics": dict(manifest.metrics),
+        "live": live,
+        "labels": list(labels),
+        **({"state": state} if state else {}),
+    }

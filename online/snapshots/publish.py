@@ -1,0 +1,88 @@
+"""Publish a version: written aside, renamed into place, and made live.
+
+.12.part/ --write parts, manifest (fsync)--> rename to 12/ --> LIVE -> 12 --> wake the servers
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from safetensors.numpy import save
+
+from online.errors import Unavailable
+from online.io.atomic import sync_file, sync_folder, write_file
+from online.io.wakeup import Wakeup
+from online.models import Part, State
+from online.snapshots.folder import LiveVersion
+from online.snapshots.manifest import Manifest, SnapshotFile, digest_files
+from online.snapshots.roll_back import RollBack
+
+
+class SnapshotPublisher(RollBack):
+    """Writes new versions."""
+
+    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20) -> None:
+        super().__init__(folder, model, wakeup, retain)
+        self._written: dict[str, tuple[int, int, SnapshotFile]] = {}  # part -> (revision, version, file) last written
+
+    def publish(self, state: State, manifest: Manifest) -> Manifest:
+        """Write a version, and make it live if it has learned more than the live one.
+
+        While the model is frozen the version is written but does not go live.
+        Raises Unavailable if the disk refuses a write; then nothing has changed.
+        """
+        aside = self.folder / f".{manifest.version}.part"
+        try:
+            published = self._write_version(aside, state, manifest)
+            with self._locked():
+                if manifest.learned_until > self.live_until(manifest.recipe) and self.frozen() is None:
+                    self._set_live(LiveVersion(manifest.version, previous=self._live_version()), manifest.durable)
+        except OSError as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise Unavailable(
+                f"version {manifest.version} of {self.model} could not be written: {error.strerror}"
+            ) from error
+        for name, part in state.items():
+            if part.revision is not None:
+                self._written[name] = (part.revision, manifest.version, published.files[name])
+        self.wakeup.notify()
+        return published
+
+    def _write_version(self, aside: Path, state: State, manifest: Manifest) -> Manifest:
+        """Write the folder aside and rename it into place."""
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        files = {name: self._write_part(aside, manifest, name, part) for name, part in state.items()}
+        whole = replace(manifest, files=files, weights_sha256=digest_files(files))
+        write_file(aside / "manifest.json", json.dumps(asdict(whole), indent=1).encode(), manifest.durable)
+        if manifest.durable:
+            sync_folder(aside)
+        aside.rename(self.folder / str(manifest.version))
+        if manifest.durable:
+            sync_folder(self.folder)
+        return whole
+
+    def _write_part(self, aside: Path, manifest: Manifest, name: str, part: Part) -> SnapshotFile:
+        path = aside / f"{name}.safetensors"
+        revision, version, file = self._written.get(name, (None, 0, None))
+        if file is not None and revision == part.revision and self._link_part(version, name, path):
+            if manifest.durable:
+                sync_file(path)
+            return file
+        contiguous = {
+            key: tensor if tensor.flags.c_contiguous else tensor.copy() for key, tensor in part.tensors.items()
+        }
+        data = save(contiguous)
+        write_file(path, data, manifest.durable)
+        return SnapshotFile(hashlib.sha256(data).hexdigest(), len(data), part.serving)
+
+    def _link_part(self, version: int, name: str, path: Path) -> bool:
+        """Link the file of an earlier version; False if that is not possible."""
+        try:
+            os.link(self.folder / str(version) / f"{name}.safetensors", path)
+        except OSError:
+            return False  # pruned in the meantime, or a file system without hard links
+        return True

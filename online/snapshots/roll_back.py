@@ -1,0 +1,83 @@
+"""Go back to an older version, and freeze the model so that nothing is learned."""
+
+import json
+from dataclasses import asdict, dataclass
+
+from online.errors import Conflict, CorruptSnapshot
+from online.io.atomic import replace_file, sync_folder
+from online.snapshots.folder import LiveVersion
+from online.snapshots.load import SnapshotReader
+from online.snapshots.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """Since when nothing is learned, and why."""
+
+    since: str
+    reason: str
+
+
+class RollBack(SnapshotReader):
+    """Moves LIVE to older versions; freezes and thaws."""
+
+    def roll_back(self, version: int, recipe: str) -> Manifest:
+        """Make an older version live. The version is verified first; newer versions are kept.
+
+        What is learned afterwards goes live again. Raises Conflict for a version of another recipe.
+        """
+        with self._locked():
+            loaded = self.load(version)
+            if loaded.manifest.recipe != recipe:
+                raise Conflict(f"version {version} of {self.model} was created by another kind or with other options")
+            newest = max((manifest.learned_until for manifest in self.manifests()), default=0)
+            self._set_live(LiveVersion(version, newest, previous=self._previous_for(version)), durable=True)
+        self.wakeup.notify()
+        return loaded.manifest
+
+    def _previous_for(self, version: int) -> int:
+        """The version that is live, or the one before it if that is `version`; 0 if there is none."""
+        try:
+            live = self.live() or LiveVersion(0)
+        except CorruptSnapshot:
+            return 0
+        return live.version if live.version != version else live.previous
+
+    def find_before(self, offset: int, recipe: str) -> Manifest | None:
+        """Return the newest version that had not learned this offset.
+
+        If none is kept, return the version that has learned least; None if no version has learned anything.
+        """
+        learned = sorted(self._manifests_of(recipe), key=lambda each: (each.learned_until, each.version))
+        older = [manifest for manifest in learned if 0 < manifest.learned_until < offset]
+        return older[-1] if older else next((manifest for manifest in learned if manifest.learned_until), None)
+
+    def frozen(self) -> Freeze | None:
+        """The freeze in force; None while the model learns."""
+        try:
+            return Freeze(**json.loads((self.folder / "FROZEN").read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):  # a damaged file still freezes
+            return Freeze("", "")
+
+    def freeze(self, freeze: Freeze) -> None:
+        """Stop learning, durably and across processes."""
+        replace_file(self.folder / "FROZEN", json.dumps(asdict(freeze)).encode(), durable=True)
+        self.wakeup.notify()
+
+    def thaw(self, recipe: str, held: bool = True) -> None:
+        """Let learning go on, from the newest version.
+
+        held: whether versions that were rolled back stay so; if False, the newest goes live again.
+        """
+        with self._locked():
+            live, until = self.live(), self.live_until(recipe)
+            if live is not None and not held:
+                until = self.manifest(live.version).learned_until
+            newest = max(self._manifests_of(recipe), key=lambda each: (each.learned_until, each.version), default=None)
+            if newest is not None and newest.learned_until > until:
+                self._set_live(LiveVersion(newest.version, previous=self._live_version()), durable=True)
+            (self.folder / "FROZEN").unlink(missing_ok=True)
+            sync_folder(self.folder)
+            self.wakeup.notify()

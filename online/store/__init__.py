@@ -1,0 +1,14 @@
+"""What happened: predictions, feedback, events and everything else that outlives a request.
+
+    handler --submit(work)--> Store's writer thread --one transaction for all waiting work--> SQLite or Postgres
+    handler --read(query)---> a connection of its own
+
+Each module holds one group of tables and the queries on it; every query is a function that takes
+the connection of the caller's transaction, so that one transaction can combine several. All SQL of
+the package is in this folder.
+"""
+
+from online.store.database.store import Store
+from online.store.database.values import now
+
+__all__ = ["Store", "now"]

@@ -1,0 +1,1 @@
+"""The database connection: engines, the writer thread, checkpoints, metadata."""

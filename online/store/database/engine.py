@@ -1,0 +1,61 @@
+"""Connect to SQLite or Postgres: pragmas, timeouts, isolation, and errors that show no password."""
+
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from online.errors import Unavailable
+from online.store.database.sqlite_checkpoints import FULL
+
+BUSY_TIMEOUT_S = 10  # SQLite waits this long for another process's commit
+CONNECT_S, STATEMENT_S = 5, 10  # Postgres counts as unavailable after these
+
+
+def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BUSY_TIMEOUT_S) -> Engine:
+    """Return an engine whose transactions start with BEGIN `begin`.
+
+    synchronous: the SQLite pragma. wait_s: how long a transaction on SQLite waits for another process.
+    """
+    if not is_sqlite(url):
+        timeouts = {"connect_timeout": CONNECT_S, "options": f"-c statement_timeout={STATEMENT_S}s"}
+        return create_engine(url, pool_pre_ping=True, connect_args=timeouts if url.startswith("postgresql") else {})
+    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": wait_s})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        connection.isolation_level = None  # the listener below begins each transaction
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute(f"PRAGMA wal_autocheckpoint={2 * FULL}")  # the checkpoint thread comes first
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(f"BEGIN {begin}")
+
+    return engine
+
+
+def snapshot_isolation(url: str) -> dict[str, str]:
+    """Execution options that let all queries of one read see the same moment, as on SQLite."""
+    return {} if is_sqlite(url) else {"isolation_level": "REPEATABLE READ"}
+
+
+def is_sqlite(url: str) -> bool:
+    return url.startswith("sqlite")
+
+
+def without_password(url: str) -> str:
+    """Return a URL without its password, in the address or in the query."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what the database driver says."""
+    cause = getattr(error, "orig", None) or error
+    return str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+
+
+def unavailable(error: DBAPIError) -> Unavailable:
+    return Unavailable(f"the store refused the write, nothing was changed: {first_line(error)}")

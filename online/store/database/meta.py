@@ -1,0 +1,42 @@
+"""Single values of a store, by key."""
+
+import uuid
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select
+from sqlmodel import Field, SQLModel
+
+
+class MetaRow(SQLModel, table=True):
+    """A value that exists once in a store."""
+
+    __tablename__ = "meta"
+
+    key: str = Field(primary_key=True)
+    value: str
+
+
+META: Any = MetaRow.__table__  # type: ignore[attr-defined]
+
+
+def save_value(connection: Connection, key: str, value: str) -> None:
+    connection.execute(delete(META).where(META.c.key == key))
+    connection.execute(insert(META).values(key=key, value=value))
+
+
+def load_kind(connection: Connection, model: str) -> str | None:
+    """The kind of a model whose history this store holds; None if it was never saved."""
+    return connection.scalar(select(META.c.value).where(META.c.key == f"kind/{model}"))
+
+
+def save_kind(connection: Connection, model: str, kind: str) -> None:
+    save_value(connection, f"kind/{model}", kind)
+
+
+def load_instance(connection: Connection) -> str:
+    """Return the name of this store, which keeps two services apart on one Redis; created on first use."""
+    known = connection.scalar(select(META.c.value).where(META.c.key == "instance"))
+    if known is None:
+        known = uuid.uuid4().hex[:12]
+        connection.execute(insert(META).values(key="instance", value=known))
+    return str(known)

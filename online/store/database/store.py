@@ -1,0 +1,174 @@
+"""One database: any number of readers and one thread that writes.
+
+    submit(work) --queue--> writer thread: BEGIN; work, work, work; COMMIT --> every future resolves
+
+All work that waits when the writer is free goes into one transaction (group commit). Groups that carry feedback are
+fsynced before their futures resolve (SQLite: synchronous=FULL); groups of predictions alone are committed to the WAL.
+Each piece of work has a savepoint: one that fails leaves no trace and does not disturb the others.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from online.errors import SetupError, Unavailable
+from online.store.database.engine import (
+    create_engine_for,
+    first_line,
+    is_sqlite,
+    snapshot_isolation,
+    unavailable,
+    without_password,
+)
+from online.store.database.meta import META, load_instance
+from online.store.database.schema import prepare_schema
+from online.store.database.sqlite_checkpoints import Checkpointer
+
+MAX_GROUP = 512  # pieces of work in one transaction
+WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
+
+
+@dataclass(slots=True)
+class Work:
+    run: Callable[[Connection], Any]
+    durable: bool
+    done: "Future[Any]"
+
+
+class Store:
+    """One database. Call `read` and `submit` from any thread."""
+
+    def __init__(self, url: str) -> None:
+        """url: as SQLAlchemy takes it. Raises SetupError for a database that cannot be used."""
+        self.url = url
+        try:
+            self.writer = create_engine_for(url, "NORMAL", "IMMEDIATE")
+            self.durable_writer = create_engine_for(url, "FULL", "IMMEDIATE") if is_sqlite(url) else self.writer
+            self.reader = create_engine_for(url, "NORMAL", "DEFERRED").execution_options(**snapshot_isolation(url))
+            prepare_schema(url, self.reader)
+            with self.durable_writer.begin() as connection:
+                self.instance = load_instance(connection)
+        except (SQLAlchemyError, ImportError, ValueError) as error:
+            raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
+        self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
+        self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
+        self._thread.start()
+
+    def make_room(self) -> None:
+        """Let the WAL of SQLite grow to its full size before a request waits for it, and start it over.
+
+        A commit that lengthens the file also syncs the journal of the file system, with every snapshot that is being
+        written; a commit that overwrites syncs its own few pages. Without the room, commits are slower.
+        """
+        if is_sqlite(self.url):
+            with suppress(DBAPIError), self.durable_writer.begin() as connection:
+                connection.execute(insert(META).values(key="room", value="." * WAL_ROOM_BYTES))
+                connection.execute(delete(META).where(META.c.key == "room"))
+            with suppress(DBAPIError), self.durable_writer.connect() as connection:
+                connection.connection.cursor().execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+
+    def submit(self, run: Callable[[Connection], Any], durable: bool = True) -> "Future[Any]":
+        """Run `run` in the next transaction; the future resolves once that is committed.
+
+        durable: whether the commit is fsynced. `run` may raise: its changes are undone, and the future raises the same.
+        """
+        work = Work(run, durable, Future())
+        self._queue.put(work)
+        return work.done
+
+    def read(self, run: Callable[[Connection], Any]) -> Any:
+        """Run queries that see one moment of the store. Raises Unavailable."""
+        try:
+            with self.reader.connect() as connection:
+                return run(connection)
+        except SQLAlchemyError as error:
+            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+
+    def walk(self, query: Any, page: int) -> Iterator[Sequence[Any]]:
+        """Yield the rows of a query in pages; all pages see one moment of the store. Raises Unavailable."""
+        try:
+            with self.reader.connect() as connection:
+                yield from connection.execution_options(yield_per=page).execute(query).partitions()
+        except SQLAlchemyError as error:
+            raise Unavailable(f"the store does not answer: {first_line(error)}") from error
+
+    @contextmanager
+    def separate_connection(self) -> Iterator[Connection]:
+        """A connection whose transactions the caller begins and ends. Raises Unavailable."""
+        engine = create_engine_for(self.url, "FULL", "DEFERRED")
+        try:
+            with engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise unavailable(error) from error
+        finally:
+            engine.dispose()
+
+    def close(self) -> None:
+        """Finish the work that was submitted, then close all connections."""
+        self._queue.put(None)
+        self._thread.join()
+        if self._checkpointer is not None:
+            self._checkpointer.close()
+        for engine in {self.writer, self.durable_writer, self.reader}:
+            engine.dispose()
+
+    def _write(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group, last = self._group(first)
+            self._commit([work for work in group if work.done.set_running_or_notify_cancel()])
+            if last:
+                return
+
+    def _group(self, first: Work) -> tuple[list[Work], bool]:
+        """All work that waits, and whether `close` was called."""
+        group = [first]
+        while len(group) < MAX_GROUP:
+            try:
+                work = self._queue.get_nowait()
+            except queue.Empty:
+                return group, False
+            if work is None:
+                return group, True
+            group.append(work)
+        return group, False
+
+    def _commit(self, group: list[Work]) -> None:
+        if not group:
+            return
+        engine = self.durable_writer if any(work.durable for work in group) else self.writer
+        outcomes: list[tuple[Work, Any, BaseException | None]] = []
+        try:
+            with engine.begin() as connection:
+                outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
+            if self._checkpointer is not None:
+                self._checkpointer.after_commit()
+        except Exception as error:  # the transaction failed as a whole: none of the work is in the store
+            failure = error if not isinstance(error, DBAPIError) else unavailable(error)
+            outcomes = [(work, None, failure) for work in group]
+        for work, result, failure_or_none in outcomes:
+            if failure_or_none is not None:
+                work.done.set_exception(failure_or_none)
+            else:
+                work.done.set_result(result)
+
+    @staticmethod
+    def _attempt(connection: Connection, work: Work, alone: bool) -> tuple[Any, BaseException | None]:
+        if alone:
+            return work.run(connection), None
+        try:
+            with connection.begin_nested():
+                return work.run(connection), None
+        except DBAPIError as error:
+            return None, unavailable(error)
+        except Exception as error:  # raised to the caller that submitted the work
+            return None, error

@@ -1,0 +1,52 @@
+"""Alarms of the drift detectors."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select
+from sqlmodel import Field, SQLModel
+
+from online.store.database.values import now
+
+
+class DriftAlarmRow(SQLModel, table=True):
+    """An alarm: what changed, where and by how much. online/learning/drift.py explains the columns."""
+
+    __tablename__ = "drift"
+
+    model: str = Field(primary_key=True)
+    offset: int = Field(primary_key=True)
+    what: str = Field(primary_key=True)
+    label: str | None
+    projection: int | None
+    since: int
+    before: float
+    after: float
+    size: float
+    window: int
+    noted_at: str
+
+
+DRIFT_ALARMS: Any = DriftAlarmRow.__table__  # type: ignore[attr-defined]
+
+
+def add_drift_alarms(connection: Connection, model: str, alarms: Sequence[dict[str, Any]]) -> None:
+    """Add alarms. An alarm of the same kind at the same offset is known already and stays as it is."""
+    for alarm in alarms:
+        same = (
+            DRIFT_ALARMS.c.model == model,
+            DRIFT_ALARMS.c.offset == alarm["offset"],
+            DRIFT_ALARMS.c.what == alarm["what"],
+        )
+        if connection.scalar(select(DRIFT_ALARMS.c.offset).where(*same)) is None:
+            connection.execute(insert(DRIFT_ALARMS).values(model=model, noted_at=now(), **alarm))
+
+
+def load_drift_alarms(connection: Connection, model: str, count: int) -> list[DriftAlarmRow]:
+    """Return the newest alarms, newest first."""
+    query = (
+        select(DRIFT_ALARMS)
+        .where(DRIFT_ALARMS.c.model == model)
+        .order_by(DRIFT_ALARMS.c.offset.desc(), DRIFT_ALARMS.c.what)
+    )
+    return [DriftAlarmRow(**row) for row in connection.execute(query.limit(count)).mappings()]

@@ -1,0 +1,136 @@
+"""The log of each model: events with their offsets, in the order in which they are learned.
+
+Offsets count from 1 within a model and have no gaps. Appending an event whose id is in the log
+already changes nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Index, UniqueConstraint, func, insert, select, text
+from sqlmodel import Field, SQLModel
+
+from online.schemas.events import Entry, Event, Target
+from online.store.database.values import index_only_where
+
+EventSource = Literal["feedback", "repertoire", "operator"]
+
+
+class EventRow(SQLModel, table=True):
+    """One event at its place in the log.
+
+    label: the class or reply that the event is about. source: feedback; a change of the repertoire; or
+    an operator who retired or restored a reply or a class. feedback_id: the feedback that brought the
+    event along, for a reply, a restore or a retraction; None for the feedback's own event, which has
+    the feedback's id. target_offset: the event that a retraction takes back.
+    """
+
+    __tablename__ = "event"
+    __table_args__ = (
+        UniqueConstraint("model", "id"),
+        Index("event_by_feedback", "model", "feedback_id", **index_only_where("feedback_id IS NOT NULL")),
+        Index("event_by_target", "model", "target_offset", **index_only_where("target_offset IS NOT NULL")),
+        Index("event_of_repertoire", "model", "label", **index_only_where("source = 'repertoire'")),
+    )
+
+    model: str = Field(primary_key=True)
+    offset: int = Field(primary_key=True)
+    id: str
+    label: str = Field(index=True)
+    features: bytes
+    body: str
+    kind: str = Field(sa_column_kwargs={"server_default": ""})
+    source: str = Field(sa_column_kwargs={"server_default": "feedback"})
+    feedback_id: str | None = None
+    target_offset: int | None = None
+
+
+EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
+
+
+def append_events(
+    connection: Connection,
+    model: str,
+    events: Sequence[Event],
+    new: bool = False,
+    source: EventSource = "feedback",
+    feedback_id: str | None = None,
+) -> list[int]:
+    """Append events of one source; return the offset of each.
+
+    new: the caller knows that no event is in the log yet. feedback_id: of the feedback that all of
+    the events belong to.
+    """
+    if connection.dialect.name == "postgresql":  # commits in the order of offsets: one appender a model at a time
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
+    known = {} if new else find_offsets(connection, model, [event.id for event in events])
+    last = head_of(connection, model)
+    rows = []
+    for event in events:
+        if event.id not in known:
+            last += 1
+            known[event.id] = last
+            rows.append(
+                {
+                    "model": model,
+                    "offset": last,
+                    "id": event.id,
+                    "label": event.label,
+                    "features": event.features,
+                    "body": event.body(),
+                    "kind": event.kind,
+                    "source": source,
+                    "feedback_id": None if event.id == feedback_id else feedback_id,
+                    "target_offset": None if event.target is None else event.target.offset,
+                }
+            )
+    if rows:
+        connection.execute(insert(EVENTS), rows)
+    return [known[event.id] for event in events]
+
+
+def find_offsets(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, int]:
+    """Event id -> offset, for those that are in the log."""
+    query = select(EVENTS.c.id, EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.id.in_(ids))
+    return dict(connection.execute(query).all())
+
+
+def find_events_of_feedback(connection: Connection, model: str, feedback_id: str, kind: str) -> list[int]:
+    """Return the offsets of the events of a kind that a feedback brought along."""
+    of_feedback = (EVENTS.c.model == model, EVENTS.c.feedback_id == feedback_id, EVENTS.c.kind == kind)
+    return list(connection.scalars(select(EVENTS.c.offset).where(*of_feedback).order_by(EVENTS.c.offset)))
+
+
+def load_feedback_id(connection: Connection, model: str, offset: int) -> str | None:
+    """Return the id of the feedback that brought an event along; None if no feedback did."""
+    at = (EVENTS.c.model == model, EVENTS.c.offset == offset)
+    return connection.scalar(select(EVENTS.c.feedback_id).where(*at))
+
+
+def read_events(connection: Connection, model: str, after: int, count: int) -> list[Entry]:
+    """Return up to `count` events after an offset, in order."""
+    page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features).where(
+        EVENTS.c.model == model, EVENTS.c.offset > after
+    )
+    rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count))
+    return [Entry(offset, Event.parse(body, features)) for offset, body, features in rows]
+
+
+def head_of(connection: Connection, model: str) -> int:
+    """The last offset; 0 for an empty log."""
+    return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
+
+
+def derive_event_id(id: str, name: str) -> str:
+    """Return the id of a further event of a feedback or a change.
+
+    It differs from every id of a client: those have no '#'.
+
+    Only release 0.1 reads ids, in a store that was downgraded; here columns hold what they mean.
+    """
+    return f"{id}#{name}"
+
+
+def build_retraction(event: Event, offset: int) -> Event:
+    """Return the event that takes back the event at an offset."""
+    return Event(derive_event_id(event.id, "retraction"), "retraction", event.features, target=Target(offset, event))

@@ -1,0 +1,114 @@
+"""Acknowledged feedback: what was received, and what became of it.
+
+accepted --learned by a version--> learned
+    |                                 |
+    +---------- retract --------------+--> retracted --un-learned by a version--> retracted, with that version
+    +--- the model could not learn it ---> refused
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Index, insert, select, update
+from sqlmodel import Field, SQLModel
+
+from online.store.database.values import index_only_where
+
+
+class FeedbackRow(SQLModel, table=True):
+    """One feedback and its state.
+
+    offset: of its event. content: the item as received, as JSON, to tell a repetition from a conflict.
+    version: the first version that has learned it or, after a retraction, un-learned it.
+    slot, slot_turn: of feedback that replaces earlier feedback of the same key, the key and its number.
+    """
+
+    __tablename__ = "feedback"
+    __table_args__ = (  # the model comes first, or SQLite walks all feedback of a model to find a few offsets
+        Index("feedback_by_offset", "model", "offset"),
+        Index("feedback_taken_back", "model", "retracted_offset", **index_only_where("retracted_offset IS NOT NULL")),
+        Index("feedback_by_slot", "model", "slot", "slot_turn", **index_only_where("slot IS NOT NULL")),
+    )
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    offset: int
+    content: str
+    prediction_id: str | None
+    input: str | None  # JSON
+    user: str | None = Field(index=True)
+    created_at: str
+    status: str = "accepted"
+    version: int | None = None
+    learned_at: str | None = None
+    refusal: str | None = None
+    retracted_offset: int | None = None
+    slot: str | None = None
+    slot_turn: int | None = None
+
+
+FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
+
+
+def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    connection.execute(insert(FEEDBACK), rows)
+
+
+def load_feedback(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, FeedbackRow]:
+    """Id -> feedback, for the ids that exist."""
+    found = connection.execute(select(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids)))
+    return {row["id"]: FeedbackRow(**row) for row in found.mappings()}
+
+
+def load_slot(connection: Connection, model: str, key: str) -> list[FeedbackRow]:
+    """Return the feedback of a slot, in the order in which it was given."""
+    query = select(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.slot == key)
+    return [FeedbackRow(**row) for row in connection.execute(query.order_by(FEEDBACK.c.slot_turn)).mappings()]
+
+
+def assign_slot(connection: Connection, model: str, id: str, key: str, turn: int) -> None:
+    """Make a feedback the turn of a slot."""
+    values = {"slot": key, "slot_turn": turn}
+    connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
+
+
+def replace_content(connection: Connection, model: str, id: str, content: str) -> None:
+    """Replace the words of a feedback; what is learned from it does not change."""
+    connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(content=content))
+
+
+def mark_learned(connection: Connection, model: str, after: int, until: int, version: int, at: str) -> None:
+    """Record that a version has learned the feedback, and un-learned the retractions, in (after, until]."""
+    for status, offset, new_status in (
+        ("accepted", FEEDBACK.c.offset, "learned"),
+        ("retracted", FEEDBACK.c.retracted_offset, "retracted"),
+    ):
+        due = (FEEDBACK.c.model == model, FEEDBACK.c.status == status, FEEDBACK.c.version.is_(None))
+        span = (offset > after, offset <= until)
+        values = {"status": new_status, "version": version, "learned_at": at}
+        connection.execute(update(FEEDBACK).where(*due, *span).values(**values))
+
+
+def mark_learned_spans(connection: Connection, model: str, spans: Sequence[tuple[int, int, int, str]]) -> None:
+    """spans: (after, until, version, at) of several publications."""
+    for after, until, version, at in spans:
+        mark_learned(connection, model, after, until, version, at)
+
+
+def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> None:
+    """offset: of the retraction."""
+    values = {"status": "retracted", "retracted_offset": offset, "version": None, "learned_at": None}
+    connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
+
+
+def list_unretracted_between(connection: Connection, model: str, since: int, until: int) -> list[str]:
+    """Return the ids of the feedback with offsets in [since, until] that is not retracted, in order."""
+    span = (FEEDBACK.c.offset >= since, FEEDBACK.c.offset <= until, FEEDBACK.c.retracted_offset.is_(None))
+    query = select(FEEDBACK.c.id).where(FEEDBACK.c.model == model, *span)
+    return list(connection.scalars(query.order_by(FEEDBACK.c.offset)))
+
+
+def list_unretracted_of_user(connection: Connection, model: str, user: str) -> list[str]:
+    """Return the ids of a user's feedback that is not retracted, in order."""
+    of_user = (FEEDBACK.c.model == model, FEEDBACK.c.user == user, FEEDBACK.c.retracted_offset.is_(None))
+    return list(connection.scalars(select(FEEDBACK.c.id).where(*of_user).order_by(FEEDBACK.c.offset)))

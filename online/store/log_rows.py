@@ -1,0 +1,128 @@
+"""Events joined with their predictions and feedback: for exports, curves and explanations."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select
+from sqlmodel import Field, SQLModel
+
+from online.schemas.events import Event
+from online.store.conversations import TURNS
+from online.store.events import EVENTS
+from online.store.feedback import FEEDBACK
+from online.store.predictions import PREDICTIONS
+
+
+class TallyRow(SQLModel, table=True):
+    """What the learning curve of a model has counted so far. format: of `counts`, which is JSON."""
+
+    __tablename__ = "tally"
+
+    model: str = Field(primary_key=True)
+    format: int
+    counts: str
+
+
+TALLIES: Any = TallyRow.__table__  # type: ignore[attr-defined]
+
+
+def load_log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:
+    """Return events after an offset, in order, with their feedback and prediction, to export a log."""
+    feedback, prediction = FEEDBACK.alias(), PREDICTIONS.alias()
+    joined = EVENTS.outerjoin(
+        feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
+    ).outerjoin(prediction, prediction.c.id == feedback.c.prediction_id)
+    given = [feedback.c[name] for name in ("user", "created_at", "learned_at", "prediction_id")]
+    given.append(feedback.c.input.label("own_input"))
+    answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
+    query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *answered).select_from(joined)
+    page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)
+    return [dict(row) for row in connection.execute(page).mappings()]
+
+
+def select_prediction_order(model: str, head: int) -> Any:
+    """Return the query for the predictions of a log that ends at `head`, in the order of the log.
+
+    Rows are (id, learned_until, feedback_count); feedback_count counts the feedback on the
+    prediction up to `head`.
+    """
+    about = (FEEDBACK.c.model == model, FEEDBACK.c.offset <= head, FEEDBACK.c.prediction_id.is_not(None))
+    counts = select(FEEDBACK.c.prediction_id, func.count().label("feedback_count")).where(*about)
+    counted = counts.group_by(FEEDBACK.c.prediction_id).subquery()
+    joined = PREDICTIONS.outerjoin(counted, counted.c.prediction_id == PREDICTIONS.c.id)
+    feedback_count = func.coalesce(counted.c.feedback_count, 0).label("feedback_count")
+    query = select(PREDICTIONS.c.id, PREDICTIONS.c.learned_until, feedback_count).select_from(joined)
+    in_log = (PREDICTIONS.c.model == model, PREDICTIONS.c.learned_until <= head)
+    return query.where(*in_log).order_by(PREDICTIONS.c.learned_until, PREDICTIONS.c.id)
+
+
+def load_prediction_rows(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Id -> all columns of the prediction, and the answers to leave out (`exclude`, JSON or None)."""
+    joined = PREDICTIONS.outerjoin(TURNS, TURNS.c.prediction_id == PREDICTIONS.c.id)
+    query = select(PREDICTIONS, TURNS.c.exclude).select_from(joined)
+    found = connection.execute(query.where(PREDICTIONS.c.id.in_(ids))).mappings()
+    return {row["id"]: dict(row) for row in found}
+
+
+def load_outcomes(connection: Connection, model: str, after: int, until: int) -> list[dict[str, Any]]:
+    """Return the events of feedback with offsets in (after, until], in order.
+
+    Each row has the answer that the feedback judges (choice) and what had been learned when it was given
+    (learned_until); None without a prediction.
+    """
+    joined = feedback_events().outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    event = (EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.created_at, FEEDBACK.c.prediction_id)
+    query = select(*event, PREDICTIONS.c.choice, PREDICTIONS.c.learned_until).select_from(joined)
+    span = (EVENTS.c.model == model, EVENTS.c.offset > after, EVENTS.c.offset <= until)
+    return [dict(row) for row in connection.execute(query.where(*span).order_by(EVENTS.c.offset)).mappings()]
+
+
+def load_newest_outcomes(connection: Connection, model: str, offset: int, count: int) -> list[dict[str, Any]]:
+    """Return the newest events of feedback up to an offset, newest first: offset, body, prediction_id."""
+    query = select(EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.prediction_id).select_from(feedback_events())
+    newest = query.where(EVENTS.c.model == model, EVENTS.c.offset <= offset).order_by(EVENTS.c.offset.desc())
+    return [dict(row) for row in connection.execute(newest.limit(count)).mappings()]
+
+
+def feedback_events() -> Any:
+    """The join of feedback with its own event, which has the same id."""
+    return EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+
+
+def load_counts(connection: Connection, model: str, format: int) -> str | None:
+    """Return the saved counts of a model's learning curve; None if there are none in this format."""
+    saved = (TALLIES.c.model == model, TALLIES.c.format == format)
+    return connection.scalar(select(TALLIES.c.counts).where(*saved))
+
+
+def save_counts(connection: Connection, model: str, format: int, counts: str) -> None:
+    connection.execute(delete(TALLIES).where(TALLIES.c.model == model))
+    connection.execute(insert(TALLIES).values(model=model, format=format, counts=counts))
+
+
+def load_input(connection: Connection, model: str, offset: int) -> str | None:
+    """Return the input that the event at an offset is about, as JSON: the prediction's or its own."""
+    at = (FEEDBACK.c.model == model, FEEDBACK.c.offset == offset)
+    joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    return connection.scalar(
+        select(func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input)).select_from(joined).where(*at)
+    )
+
+
+def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Offset -> its question, what it is (correction, thumb or example), and the id of its feedback."""
+    joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("input")
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id, input).select_from(joined)
+    about = query.where(FEEDBACK.c.model == model, FEEDBACK.c.offset.in_(offsets))
+    feedback = {row.offset: (row.id, row.input) for row in connection.execute(about)}
+    events = select(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
+    summaries = dict[int, dict[str, Any]]()
+    for row in connection.execute(events).mappings():
+        event = Event.parse(row["body"], b"")
+        id, question = feedback.get(row["offset"], (None, None))
+        words = json.loads(question) if question is not None else event.text or None
+        kind = {"correction": "correction", "reward": "thumb"}.get(event.kind, "example")
+        summaries[row["offset"]] = {"question": words, "said": kind, "feedback_id": id}
+    return summaries

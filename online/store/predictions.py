@@ -1,0 +1,80 @@
+"""Recorded predictions: one row for each instance that was answered."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Table, insert, select
+from sqlmodel import Field, SQLModel
+
+from online.store.database.values import NO_TEXT
+
+ROWS_PER_STATEMENT = 1_000  # SQLite takes 32,766 values
+
+
+class PredictionRow(SQLModel, table=True):
+    """One answered instance. features: what feedback on it teaches; choice: the answer, None for an abstention."""
+
+    __tablename__ = "prediction"
+
+    id: str = Field(primary_key=True)
+    model: str
+    version: int
+    learned_until: int
+    user: str | None
+    input: str  # JSON
+    features: bytes
+    choice: str | None
+    propensity: float
+    candidates: str  # JSON: [[id, score], ...]
+    created_at: str  # ISO 8601, UTC
+
+
+PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
+
+
+def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows; on SQLite, many with one statement.
+
+    Between two statements the writer thread waits for the interpreter lock, which beside a busy event loop would take most
+    of its time.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(insert(PREDICTIONS), rows)
+        return
+    names = PREDICTIONS.columns.keys()
+    for start in range(0, len(rows), ROWS_PER_STATEMENT):
+        page = rows[start : start + ROWS_PER_STATEMENT]
+        statement = insert_statement(PREDICTIONS, len(page))
+        connection.exec_driver_sql(statement, tuple(row[name] for row in page for name in names))
+
+
+@cache
+def insert_statement(table: Table, rows: int) -> str:
+    """Return a statement that inserts so many rows; its values are the columns of each row, in order."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    row = f"({', '.join('?' * len(table.c))})"
+    return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * rows)}"
+
+
+def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:
+    """Id -> prediction, for the ids that exist."""
+    if not ids:
+        return {}
+    found = connection.execute(select(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model))
+    return {row["id"]: PredictionRow(**row) for row in found.mappings()}
+
+
+def load_unanswered(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:
+    """Return the abstentions among the `newest` predictions, newest first: id, input, features, created_at.
+
+    There is no index by time. New ids sort after older ones of the same kind, so each of the two kinds, ids that begin
+    with a digit and ids with a prefix, is read from its end.
+    """
+    rows: list[dict[str, Any]] = []
+    for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
+        recent = select(PREDICTIONS).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
+        query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.created_at)
+        unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_TEXT)
+        rows += [dict(row) for row in connection.execute(query.where(*unanswered)).mappings()]
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)

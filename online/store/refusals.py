@@ -1,0 +1,56 @@
+"""Events that a model could not learn, with the reason for each.
+
+A refusal belongs to a recipe (a kind with its options): the same event may be learned by another recipe.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlmodel import Field, SQLModel
+
+from online.store.events import EVENTS
+from online.store.feedback import FEEDBACK
+
+
+class RefusalRow(SQLModel, table=True):
+    """One event that one recipe could not learn."""
+
+    __tablename__ = "refusal"
+
+    model: str = Field(primary_key=True)
+    recipe: str = Field(primary_key=True)
+    offset: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    reason: str
+
+
+REFUSALS: Any = RefusalRow.__table__  # type: ignore[attr-defined]
+
+
+def mark_refused(connection: Connection, model: str, recipe: str, offset: int, reason: str) -> None:
+    """Record that a recipe could not learn the event at an offset. The first reason stays."""
+    at = (FEEDBACK.c.model == model, FEEDBACK.c.offset == offset)
+    connection.execute(update(FEEDBACK).where(*at).values(status="refused", refusal=reason))
+    same = (*of_recipe(model, recipe), REFUSALS.c.offset == offset)
+    if connection.scalar(select(REFUSALS.c.offset).where(*same)) is None:
+        connection.execute(insert(REFUSALS).values(model=model, recipe=recipe, offset=offset, reason=reason))
+
+
+def load_refusals(connection: Connection, model: str, recipe: str) -> dict[int, str]:
+    """Offset -> reason, of all events that this recipe could not learn."""
+    query = select(REFUSALS.c.offset, REFUSALS.c.reason).where(*of_recipe(model, recipe))
+    return dict(connection.execute(query).all())
+
+
+def load_newest_refusals(connection: Connection, model: str, recipe: str, count: int) -> list[dict[str, Any]]:
+    """Return the newest events that this recipe could not learn: offset, reason, id, body, created_at."""
+    refused = REFUSALS.join(
+        EVENTS, (EVENTS.c.model == REFUSALS.c.model) & (EVENTS.c.offset == REFUSALS.c.offset)
+    ).outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    columns = (EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, FEEDBACK.c.created_at, REFUSALS.c.reason)
+    query = select(*columns).select_from(refused).where(*of_recipe(model, recipe))
+    newest = query.order_by(REFUSALS.c.offset.desc()).limit(count)
+    return [dict(row) for row in connection.execute(newest).mappings()]
+
+
+def of_recipe(model: str, recipe: str) -> tuple[Any, Any]:
+    return REFUSALS.c.model == model, REFUSALS.c.recipe == recipe

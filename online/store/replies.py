@@ -1,0 +1,140 @@
+"""The repertoire of a ranker: its replies, their wording and their example questions."""
+
+import re
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, literal_column, select, update
+from sqlmodel import Field, SQLModel
+
+from online.schemas.events import Event
+from online.store.events import EVENTS, head_of
+from online.store.feedback import FEEDBACK
+from online.store.predictions import PREDICTIONS
+
+
+class ReplyRow(SQLModel, table=True):
+    """One reply of a ranker's repertoire, as it was last requested; snapshots hold what is learned about it.
+
+    folded: the text for comparison, without case and repeated spaces. offset: of the event that added it.
+    """
+
+    __tablename__ = "reply"
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    text: str
+    folded: str = Field(index=True)
+    offset: int
+    active: bool = True
+
+
+REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
+
+
+def fold_text(text: str) -> str:
+    """Return a text without case and repeated spaces: replies with the same folded text are the same."""
+    return " ".join(text.casefold().split())
+
+
+def normalize_text(text: str) -> str:
+    """Return a reply's text as it is stored: lines, paragraphs and indentation stay, other repeated spaces do not."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    indents = (line[: len(line) - len(line.lstrip(" \t"))] for line in lines)
+    normalized = ((indent + " ".join(line.split())).rstrip() for indent, line in zip(indents, lines, strict=True))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(normalized)).strip()
+
+
+def add_reply(connection: Connection, model: str, id: str, text: str, offset: int, active: bool = True) -> None:
+    connection.execute(
+        insert(REPLIES).values(model=model, id=id, text=text, folded=fold_text(text), offset=offset, active=active)
+    )
+
+
+def update_reply_text(connection: Connection, model: str, id: str, text: str) -> None:
+    by_id = (REPLIES.c.model == model, REPLIES.c.id == id)
+    connection.execute(update(REPLIES).where(*by_id).values(text=text, folded=fold_text(text)))
+
+
+def find_reply_by_text(connection: Connection, model: str, text: str) -> ReplyRow | None:
+    """Return the reply with this text; an active one is preferred."""
+    query = select(REPLIES).where(REPLIES.c.model == model, REPLIES.c.folded == fold_text(text))
+    return parse_row(connection.execute(query.order_by(REPLIES.c.active.desc(), REPLIES.c.offset)).mappings().first())
+
+
+def find_reply(connection: Connection, model: str, id: str) -> ReplyRow | None:
+    query = select(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id)
+    return parse_row(connection.execute(query).mappings().first())
+
+
+def parse_row(row: Any) -> ReplyRow | None:
+    return None if row is None else ReplyRow(**row)
+
+
+def set_reply_active(connection: Connection, model: str, id: str, active: bool) -> None:
+    connection.execute(update(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id).values(active=active))
+
+
+def is_reply_used(connection: Connection, model: str, reply: str, except_feedback: str) -> bool:
+    """Whether anything else in force is about the reply: other feedback, or an operator who added it."""
+    joined = EVENTS.outerjoin(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    in_force = (FEEDBACK.c.id.is_not(None), FEEDBACK.c.retracted_offset.is_(None), FEEDBACK.c.id != except_feedback)
+    query = select(EVENTS.c.offset).select_from(joined)
+    given = query.where(EVENTS.c.model == model, EVENTS.c.label == reply, *in_force).limit(1)
+    return connection.execute(given).first() is not None or is_reply_added(connection, model, reply)
+
+
+def is_reply_added(connection: Connection, model: str, reply: str) -> bool:
+    """Whether an operator added the reply or changed it, rather than a correction alone."""
+    query = select(EVENTS.c.offset).where(*of_repertoire(model), EVENTS.c.label == reply)
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def of_repertoire(model: str) -> tuple[Any, Any]:
+    return EVENTS.c.model == model, EVENTS.c.source == literal_column("'repertoire'")
+
+
+def delete_reply(connection: Connection, model: str, id: str) -> None:
+    connection.execute(delete(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id))
+
+
+def load_replies(connection: Connection, model: str) -> list[ReplyRow]:
+    found = connection.execute(select(REPLIES).where(REPLIES.c.model == model).order_by(REPLIES.c.offset))
+    return [ReplyRow(**row) for row in found.mappings()]
+
+
+def count_replies(connection: Connection, model: str) -> int:
+    return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
+
+
+def load_examples(connection: Connection, model: str, reply: str | None = None) -> list[tuple[str, int, str]]:
+    """Return (reply, offset, text) of the example questions that are not retracted, in order."""
+    retractions = EVENTS.alias()
+    retracted = (retractions.c.model == EVENTS.c.model) & (retractions.c.target_offset == EVENTS.c.offset)
+    query = select(EVENTS.c.offset, EVENTS.c.body).where(*of_repertoire(model), EVENTS.c.kind == "label")
+    if reply is not None:
+        query = query.where(EVENTS.c.label == reply)
+    query = query.where(~select(retractions.c.offset).where(retracted).exists()).order_by(EVENTS.c.offset)
+    events = [(offset, Event.parse(body, b"")) for offset, body in connection.execute(query)]
+    return [(event.label, offset, event.text) for offset, event in events]
+
+
+def is_example(connection: Connection, model: str, reply: str, offset: int) -> bool:
+    """Whether the event at an offset is an example question of a reply."""
+    if not 0 < offset <= head_of(connection, model):  # a number that the database may not take
+        return False
+    at = (EVENTS.c.offset == offset, EVENTS.c.kind == "label", EVENTS.c.label == reply)
+    return connection.execute(select(EVENTS.c.offset).where(*of_repertoire(model), *at)).first() is not None
+
+
+def load_feedback_about(connection: Connection, model: str, reply: str, count: int) -> list[dict[str, Any]]:
+    """Return the newest feedback about a reply, newest first: offset, id, body, and the question as JSON.
+
+    Retracted feedback is left out.
+    """
+    feedback = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
+    joined = feedback.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
+    question = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("question")
+    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, question).select_from(joined)
+    about = (EVENTS.c.model == model, EVENTS.c.label == reply, FEEDBACK.c.retracted_offset.is_(None))
+    found = connection.execute(query.where(*about).order_by(EVENTS.c.offset.desc()).limit(count))
+    return [dict(row) for row in found.mappings()]

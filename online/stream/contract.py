@@ -1,0 +1,27 @@
+"""The contract of a stream: append, read after an offset.
+
+Offsets count from 1 within a model. Appending an event whose id is in the log already changes nothing.
+"""
+
+from typing import Protocol
+
+from online.schemas.events import Entry, Event
+
+
+class Stream(Protocol):
+    """What a learner reads from.
+
+    One suite, tests/contracts/test_streams.py, runs over every implementation.
+    """
+
+    def append(self, event: Event) -> int:
+        """Append an event and return its offset; if its id is known, the offset that it has."""
+
+    def read(self, after: int, count: int, block_ms: float = 0) -> list[Entry]:
+        """Return up to `count` entries after an offset, in order; wait up to `block_ms` for the first."""
+
+    def head(self) -> int:
+        """Return the last offset; 0 while the stream is empty."""
+
+    def close(self) -> None:
+        """Close connections and files."""

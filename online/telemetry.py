@@ -1,0 +1,237 @@
+"""Structured log lines, reports of outages, and every Prometheus metric.
+
+log_event(log, "published", version=12)
+    text:  2026-11-22T17:00:01.123Z INFO learner published version=12
+    json:  {"time": "2026-11-22T17:00:01.123Z", "level": "info", "logger": "learner", "event": "published", "version": 12}
+"""
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from online.settings import LogFormat, LogLevel
+
+REMINDER_S = 60.0  # an outage that continues is reported again after this time
+LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)
+METRICS_FOLDER = (
+    "PROMETHEUS_MULTIPROC_DIR"  # several workers share this folder; set before prometheus_client is imported
+)
+
+
+# logs
+
+
+def log_event(logger: logging.Logger, event: str, level: int = logging.INFO, **fields: object) -> None:
+    """Log one event with its fields."""
+    logger.log(level, event, extra={"fields": fields})
+
+
+def configure_logging(level: LogLevel = "info", format: LogFormat = "text") -> None:
+    """Send log lines to standard error. Commands call this; importing a module never does.
+
+    Other libraries log warnings and errors only, in the same format.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    logging.getLogger().handlers = [handler]
+    logging.getLogger("online").setLevel(level.upper())
+
+
+class TextFormatter(logging.Formatter):
+    """Format a record as time, level, logger and event, then its fields as `key=value`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = (f"{key}={format_value(value)}" for key, value in event_fields(record).items())
+        line = " ".join((utc_time(record), record.levelname, short_name(record), record.getMessage(), *fields))
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """Format a record as one line of JSON. A field never replaces one of the record's own keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": utc_time(record),
+            "level": record.levelname.lower(),
+            "logger": short_name(record),
+            "event": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line | event_fields(record) | line, default=str)
+
+
+def event_fields(record: logging.LogRecord) -> dict[str, Any]:
+    return getattr(record, "fields", {})
+
+
+def short_name(record: logging.LogRecord) -> str:
+    return record.name.removeprefix("online.")
+
+
+def utc_time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1_000:03d}Z"
+
+
+def format_value(value: object) -> str:
+    return json.dumps(value) if isinstance(value, str) and (not value or set(value) & set(' \n"')) else str(value)
+
+
+class OutageLog:
+    """Report an outage when it begins, once a minute while it lasts, and when it ends.
+
+        17:00:00 WARNING live store unavailable model=chat reason="connection refused"
+        17:01:00 WARNING live store unavailable model=chat reason="connection refused" failures=240 seconds=60
+        17:01:07 INFO live store unavailable: recovered model=chat failures=268 seconds=67
+
+    One instance watches one dependency. It is not thread-safe: each thread has its own.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger,
+        event: str,
+        clock: Callable[[], float] = time.monotonic,
+        **fields: object,
+    ) -> None:
+        """event: names the outage. fields: added to each of its lines."""
+        self._logger, self._event, self._clock, self._fields = logger, event, clock, fields
+        self._failures = 0
+        self._began_at = self._reported_at = 0.0
+
+    @property
+    def is_ongoing(self) -> bool:
+        return self._failures > 0
+
+    def record_failure(self, reason: object) -> None:
+        """Count one failed attempt. The first is logged at once."""
+        now = self._clock()
+        self._failures += 1
+        if self._failures == 1:
+            self._began_at = self._reported_at = now
+            self._log(self._event, logging.WARNING, reason=str(reason))
+        elif now - self._reported_at >= REMINDER_S:
+            self._reported_at = now
+            self._log(self._event, logging.WARNING, reason=str(reason), **self._counts())
+
+    def record_success(self) -> None:
+        """Log the end of the outage, if there was one.
+
+        This is cheap enough to call after every attempt.
+        """
+        if self._failures:
+            self._log(f"{self._event}: recovered", logging.INFO, **self._counts())
+            self._failures = 0
+
+    def _counts(self) -> dict[str, int]:
+        return {"failures": self._failures, "seconds": round(self._clock() - self._began_at)}
+
+    def _log(self, event: str, level: int, **fields: object) -> None:
+        self._logger.log(level, event, extra={"fields": self._fields | fields})
+
+
+# metrics
+
+
+class Metrics:
+    """The metrics of one process, on a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.predictions = self._counter("online_predictions_total", "Instances answered", "model")
+        self.feedback = self._counter("online_feedback_total", "Feedback items acknowledged", "model", "kind")
+        self.refused = self._counter("online_refused_requests_total", "Requests answered with an error", "status")
+        self.prediction_seconds = self._seconds(
+            "online_prediction_seconds", "Time from a predict request's body being read to its answer being ready"
+        )
+        self.batch_instances = self._histogram("online_batch_instances", "Instances in one micro-batch", BATCH_BUCKETS)
+        self.waiting_instances = self._gauge(
+            "online_waiting_instances", "Instances waiting for a micro-batch", "livesum", "model"
+        )
+        self.wait_seconds = self._seconds("online_wait_seconds", "Time an instance waits for a micro-batch")
+        self.compute_seconds = self._seconds("online_compute_seconds", "Time the model computes a micro-batch")
+        self.shadows_dropped = self._counter(
+            "online_shadows_dropped_total", "Requests not copied to the shadow version because it was busy", "model"
+        )
+        self.freshness_seconds = self._seconds(
+            "online_freshness_seconds", "Time from feedback acknowledged to the first live version that has learned it"
+        )
+        self.jobs = self._gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
+        self.job_rows = self._counter(
+            "online_job_rows_total", "Rows processed by batch prediction jobs", "model", "outcome"
+        )
+        self.live_version = self._gauge("online_live_version", "Number of the live version", "liveall", "model")
+        self.trusted_version = self._gauge(
+            "online_trusted_version",
+            "Number of the version that the guard compares the live one with",
+            "liveall",
+            "model",
+        )
+        self.learned_until = self._gauge(
+            "online_learned_until", "Offset that the live version has learned", "liveall", "model"
+        )
+        self.drift_alarms = self._gauge(
+            "online_drift_alarms", "Drift alarms raised up to the live version", "liveall", "model"
+        )
+        self.swaps = self._counter("online_swaps_total", "Versions swapped in", "model")
+        self.learner_up = self._gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
+        self.learner_restarts = self._counter("online_learner_restarts_total", "Restarts of the learner process")
+
+    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+        return Counter(name, help, labels, registry=self.registry)
+
+    def _gauge(
+        self, name: str, help: str, across_workers: Literal["livesum", "liveall", "livemax"], *labels: str
+    ) -> Gauge:
+        return Gauge(name, help, labels, registry=self.registry, multiprocess_mode=across_workers)
+
+    def _histogram(self, name: str, help: str, buckets: Sequence[float]) -> Histogram:
+        return Histogram(name, help, ("model",), registry=self.registry, buckets=buckets)
+
+    def _seconds(self, name: str, help: str) -> Histogram:
+        return self._histogram(name, help, LATENCY_BUCKETS_S)
+
+    def text(self, lags: Iterable[tuple[int, str, int]]) -> bytes:
+        """Every worker's metrics in the Prometheus text format.
+
+        lags: (worker, model, events not yet learned).
+        """
+        lag = GaugeMetricFamily(
+            "online_lag_events", "Events that the worker's live version has not learned yet", labels=["worker", "model"]
+        )
+        for worker, model, events in lags:
+            lag.add_metric([str(worker), model], events)
+        current = CollectorRegistry()
+        current.register(ConstantCollector(lag))
+        counted = self.registry
+        if METRICS_FOLDER in os.environ:
+            counted = CollectorRegistry()
+            MultiProcessCollector(counted)  # type: ignore[no-untyped-call]
+        return generate_latest(counted) + generate_latest(current)
+
+    @staticmethod
+    def remove_worker(pid: int) -> None:
+        """Remove the gauges of a worker that has ended; its counters stay in the sums."""
+        if METRICS_FOLDER in os.environ:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+class ConstantCollector:
+    """A collector of values that are already known."""
+
+    def __init__(self, *families: GaugeMetricFamily) -> None:
+        self.families = families
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        return self.families

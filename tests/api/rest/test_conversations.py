@@ -1,0 +1,174 @@
+"""Conversations are stored for their user only; a reply can be explained."""
+
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.rest.test_predict import give, predict
+from tests.support import Service
+
+
+class Person:
+    """A user with a browser of their own."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.user = service, f"browser-{uuid.uuid4().hex}"
+
+    def ask(self, question: str, conversation: str, **more: Any) -> dict[str, Any]:
+        return predict(self.service, "chat", [question], user=self.user, conversation=conversation, **more)
+
+    def get(self, path: str = "", **query: str) -> httpx.Response:
+        return self.service.http.get(
+            f"/v1/models/chat/conversations{path}", params=query, headers={"X-User": self.user}
+        )
+
+    def titles(self, **query: str) -> list[str]:
+        return [each["title"] for each in self.get(**query).json()["conversations"]]
+
+
+@pytest.fixture
+def person(service: Service) -> Person:
+    service.wait_learned("chat", 1)
+    return Person(service)
+
+
+def test_conversations_are_listed_newest_first_and_titled_by_their_first_question(person: Person) -> None:
+    first, second = uuid.uuid4().hex, uuid.uuid4().hex
+    person.ask("When do you open?", first)
+    person.ask("Can I print here?", second)
+    person.ask("Is there wifi?", first)
+    assert person.titles() == ["When do you open?", "Can I print here?"]
+    assert [each["turns"] for each in person.get().json()["conversations"]] == [2, 1]
+
+
+def test_a_conversation_has_all_its_questions_replies_and_feedback(person: Person) -> None:
+    id = uuid.uuid4().hex
+    answer = person.ask("When do you open?", id)
+    first = answer["prediction_ids"][0]
+    thumb_down = give(person.service, "chat", prediction_id=first, reward=0.0, user=person.user, reason="wrong")["id"]
+    retracted = give(person.service, "chat", prediction_id=first, reward=1.0, user=person.user)["id"]
+    person.service.http.delete(f"/v1/models/chat/feedback/{retracted}")
+    person.ask("Where is the printer?", id)
+    conversation = person.get(f"/{id}").json()
+    assert conversation["title"] == "When do you open?" and conversation["turns"] == 2
+    turns = conversation["said"]
+    assert [turn["question"] for turn in turns] == ["When do you open?", "Where is the printer?"]
+    assert turns[0]["reply"] == answer["predictions"][0]["reply"] and turns[0]["candidates"][0]["text"]
+    assert [(each["reward"], each["reason"]) for each in turns[0]["feedback"]] == [(0.0, "wrong")]
+    assert turns[1]["feedback"] == []
+    person.service.http.delete(f"/v1/models/chat/feedback/{thumb_down}")
+
+
+def test_a_conversation_is_found_by_words_of_its_questions_and_replies(person: Person) -> None:
+    person.ask("When do you open?", uuid.uuid4().hex)
+    person.ask("Is there wifi in the café?", uuid.uuid4().hex)
+    assert person.titles(q="OPEN") == ["When do you open?"]
+    assert person.titles(q="café") == ["Is there wifi in the café?"]
+    assert person.titles(q="called guest") == ["Is there wifi in the café?"]
+    assert person.titles(q="100%") == [] and person.titles(q="_") == []
+
+
+def test_conversations_of_other_users_are_not_found(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("When do you open?", id)
+    other = Person(person.service)
+    assert other.titles() == [] and other.get(f"/{id}").status_code == 404
+    body = {"instances": ["Is there wifi?"], "user": other.user, "conversation": id}
+    refused = person.service.http.post("/v1/models/chat:predict", json=body)
+    assert refused.status_code == 404 and "no conversation" in refused.json()["error"]
+    assert person.service.http.get("/v1/models/chat/conversations").status_code == 400  # without a user
+
+
+def test_a_conversation_needs_a_user_and_a_record(person: Person) -> None:
+    for more in ({}, {"user": person.user, "record": False}):
+        body = {"instances": ["Is there wifi?"], "conversation": "mine", **more}
+        refused = person.service.http.post("/v1/models/chat:predict", json=body)
+        assert refused.status_code == 400 and "needs a user" in refused.json()["error"]
+
+
+def test_the_text_of_a_deleted_conversation_is_removed_from_the_store(person: Person) -> None:
+    id = uuid.uuid4().hex
+    prediction_id = person.ask("When do you open, dear library?", id)["prediction_ids"][0]
+    give(person.service, "chat", prediction_id=prediction_id, reward=1.0, user=person.user, comment="lovely")
+    url = f"/v1/models/chat/conversations/{id}"
+    deleted = person.service.http.delete(url, headers={"X-User": person.user})
+    assert deleted.json() == {"id": id, "turns": 1}
+    assert person.titles() == [] and person.titles(q="library") == []
+    assert person.service.http.delete(url, headers={"X-User": person.user}).status_code == 404
+    stored = person.service.state / "online.db"
+    assert b"dear library" not in stored.read_bytes() + stored.with_name("online.db-wal").read_bytes()[-200_000:]
+
+
+def test_an_erased_user_has_no_conversations(person: Person) -> None:
+    person.ask("When do you open?", uuid.uuid4().hex)
+    person.service.http.delete(f"/v1/models/chat/users/{person.user}")
+    assert person.titles() == []
+
+
+# excluding replies
+
+
+@pytest.fixture
+def taught_question(person: Person) -> str:
+    """A question with a taught answer, which does not depend on what other tests did to the repertoire."""
+    question = f"When do you open on day {uuid.uuid4().hex[:6]}?"
+    receipt = give(person.service, "chat", input=question, label="hours")
+    person.service.wait_learned("chat", receipt["offset"])
+    return question
+
+
+def test_excluding_a_reply_gives_the_next_best_one_which_accepts_its_own_feedback(
+    person: Person, taught_question: str
+) -> None:
+    first = predict(person.service, "chat", [taught_question])["predictions"][0]
+    answer = predict(person.service, "chat", [taught_question], besides=[first["reply"]["id"]])
+    second = answer["predictions"][0]
+    assert second["reply"]["id"] == second["candidates"][0]["id"] == first["candidates"][1]["id"]
+    assert first["reply"]["id"] not in {each["id"] for each in second["candidates"]}
+    assert second["propensity"] == 1.0 and not second["abstained"]
+    receipt = give(person.service, "chat", prediction_id=answer["prediction_ids"][0], reward=0.0)
+    person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}")
+
+
+def test_the_model_abstains_when_every_candidate_is_excluded(person: Person, taught_question: str) -> None:
+    first = predict(person.service, "chat", [taught_question])["predictions"][0]
+    candidates = [each["id"] for each in first["candidates"]]
+    last = predict(person.service, "chat", [taught_question], besides=candidates)["predictions"][0]
+    assert last["reply"] is None and last["abstained"] and last["candidates"] == []
+
+
+# explanations
+
+
+def test_a_reply_is_explained_by_the_parts_of_its_score_and_the_nearest_feedback(person: Person) -> None:
+    prediction_id = predict(person.service, "chat", ["When do you open?"])["prediction_ids"][0]
+    explanation = person.service.http.get(f"/v1/models/chat/predictions/{prediction_id}/why").json()
+    best, *others = explanation["grounds"]
+    assert best["id"] == "hours" and best["text"] == "We open at nine." and len(others) == 4
+    for each in explanation["grounds"]:
+        assert each["score"] == pytest.approx(each["sums"] + each["evidence"] + each["standing"])
+        assert each["score"] <= best["score"]
+    nearest = explanation["witnesses"][0]
+    assert nearest["question"] == "When do you open?" and nearest["reply"]["id"] == "hours"
+    assert nearest["likeness"] == pytest.approx(1, abs=0.01) and nearest["said"] == "example" and nearest["reward"] == 1
+
+
+def test_a_taught_reply_is_explained_by_its_correction(person: Person) -> None:
+    question = f"What is behind door {uuid.uuid4().hex[:6]}?"
+    prediction_id = predict(person.service, "chat", [question])["prediction_ids"][0]
+    receipt = give(person.service, "chat", prediction_id=prediction_id, correction="A staircase.")
+    person.service.wait_learned("chat", receipt["offset"])
+    explanation = person.service.http.get(f"/v1/models/chat/predictions/{prediction_id}/why").json()
+    nearest = explanation["witnesses"][0]
+    assert (nearest["question"], nearest["said"]) == (question, "correction")
+    assert nearest["feedback_id"] == receipt["id"] and explanation["settled"] == nearest["reply"]["id"]
+    person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}")
+
+
+def test_only_predictions_of_a_ranker_are_explained(person: Person) -> None:
+    missing = person.service.http.get("/v1/models/chat/predictions/nothing/why")
+    assert missing.status_code == 404 and "no prediction 'nothing'" in missing.json()["error"]
+    other = person.service.http.get("/v1/models/vec/predictions/nothing/why")
+    assert other.status_code == 400 and "only a ranker" in other.json()["error"]

@@ -1,0 +1,256 @@
+"""Feedback through the presigned URL of an answer, on a real service: its holder may rate that answer and nothing else."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import Start
+from tests.support import Service
+
+OPEN = "When do you open?"
+
+
+def ask(service: Service, model: str = "chat", instance: Any = OPEN, **more: Any) -> tuple[str, str]:
+    """Predict; return (prediction_id, feedback_url)."""
+    answer = service.http.post(f"/v1/models/{model}:predict", json={"instances": [instance], **more}).json()
+    return answer["prediction_ids"][0], answer["feedback_urls"][0]
+
+
+@pytest.fixture
+def link(service: Service) -> Iterator[tuple[str, str]]:
+    """(prediction_id, feedback_url). The feedback given through it is retracted and unlearned afterwards."""
+    service.wait_learned("chat", 1)
+    id, url = ask(service)
+    yield id, url
+    service.wait_learned("chat", httpx.delete(url).json().get("offset", 0))
+
+
+def head(service: Service, model: str = "chat") -> int:
+    return int(service.http.get(f"/v1/models/{model}").json()["head"])
+
+
+def feedback_status(service: Service, id: str, model: str = "chat") -> dict[str, Any]:
+    status: dict[str, Any] = service.http.get(f"/v1/models/{model}/feedback/{id}").json()
+    return status
+
+
+def test_every_recorded_answer_has_a_feedback_link(service: Service) -> None:
+    service.wait_learned("chat", 1)
+    answer = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN, "Can I print here?"]}).json()
+    for id, url in zip(answer["prediction_ids"], answer["feedback_urls"], strict=True):
+        assert url.startswith(f"{service.url}/v1/models/chat/feedback?prediction_id={id}&signature=")
+    dry = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN], "record": False}).json()
+    assert dry["feedback_urls"] == []
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_completion_has_a_feedback_link(service: Service, stream: bool) -> None:
+    service.wait_learned("chat", 1)
+    body = {"model": "chat", "messages": [{"role": "user", "content": OPEN}], "stream": stream}
+    response = service.http.post("/v1/chat/completions", json=body)
+    url = response.headers["X-Feedback-Url"]
+    assert url in response.text and httpx.post(url, json={"reward": 1}).status_code == 202
+    service.wait_learned("chat", httpx.delete(url).json()["offset"])
+
+
+def test_opening_a_link_changes_nothing(service: Service, link: tuple[str, str]) -> None:
+    _, url = link
+    before = head(service)
+    for method in ("GET", "HEAD"):
+        page = httpx.request(method, url)
+    page = httpx.get(url)
+    assert page.status_code == 200 and "How was this answer?" in page.text
+    assert page.headers["Cache-Control"] == "no-store" and page.headers["Referrer-Policy"] == "no-referrer"
+    assert "http" not in page.text and OPEN not in page.text
+    assert head(service) == before
+
+
+def test_posted_feedback_is_learned(service: Service) -> None:
+    id, url = ask(service, instance="Where can I tie up my donkey?")
+    receipt = httpx.post(url, json={"correction": "Donkeys wait in the yard.", "comment": "of course"}).json()
+    assert receipt["status"] == "accepted" and receipt["id"] == f"link-{id}.1"
+    answer = service.http.post(
+        "/v1/models/chat:predict",
+        json={"instances": ["Where can I tie up my donkey?"], "min_offset": receipt["offset"], "timeout_ms": 60_000},
+    ).json()
+    assert answer["predictions"][0]["reply"]["text"] == "Donkeys wait in the yard."
+    service.wait_learned("chat", httpx.delete(url).json()["offset"])
+
+
+@pytest.mark.parametrize("content_type", [None, "application/json", "application/x-www-form-urlencoded", "nonsense"])
+def test_json_is_read_with_any_content_type(link: tuple[str, str], content_type: str | None) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    response = httpx.post(link[1], content=b' {"reward": 1}', headers=headers)
+    assert response.status_code == 202 and response.json()["status"] == "accepted"
+
+
+def test_repeated_feedback_has_no_second_effect(service: Service, link: tuple[str, str]) -> None:
+    _, url = link
+    first = httpx.post(url, json={"reward": 1}).json()
+    before = head(service)
+    assert httpx.post(url, json={"reward": 1}).json() == first
+    assert httpx.post(url, json={"reward": 1, "comment": "another comment"}).json() == first
+    assert head(service) == before
+
+
+def test_concurrent_equal_feedback_is_recorded_once(service: Service, link: tuple[str, str]) -> None:
+    _, url = link
+    before = head(service)
+    with ThreadPoolExecutor(8) as pool:
+        receipts = list(pool.map(lambda _: httpx.post(url, json={"reward": 1}, timeout=30).json(), range(16)))
+    assert len({receipt["id"] for receipt in receipts}) == 1 and head(service) == before + 1
+
+
+def test_changed_feedback_replaces_the_first(service: Service, link: tuple[str, str]) -> None:
+    id, url = link
+    httpx.post(url, json={"reward": 1})
+    second = httpx.post(url, json={"reward": 0}).json()
+    assert second["id"] == f"link-{id}.2"
+    assert feedback_status(service, f"link-{id}.1")["status"] == "retracted"
+    assert feedback_status(service, f"link-{id}.2")["status"] in ("accepted", "learned")
+
+
+def test_only_the_last_of_many_changes_is_active(service: Service, link: tuple[str, str]) -> None:
+    id, url = link
+    for turn in range(20):
+        httpx.post(url, json={"reward": turn % 2})
+    active = [turn for turn in range(1, 21) if feedback_status(service, f"link-{id}.{turn}")["status"] != "retracted"]
+    assert active == [20]
+
+
+def test_a_link_retracts_only_its_own_feedback(service: Service, link: tuple[str, str]) -> None:
+    id, url = link
+    assert httpx.delete(url).status_code == 404
+    httpx.post(url, json={"reward": 0})
+    retraction = httpx.delete(url)
+    assert retraction.status_code == 202 and retraction.json()["status"] == "retracted"
+    assert httpx.delete(url).json() == retraction.json()
+    assert httpx.post(url, json={"reward": 0}).json()["id"] == f"link-{id}.2"
+
+
+def test_retracted_feedback_is_unlearned_exactly(start: Start) -> None:
+    service = start()
+    service.wait_learned("vec", service.client("vec").feedback([{"input": [1, 1, 0, 0], "label": "up"}])[0]["offset"])
+    before = service.versions("vec")[0]["state_sha256"]
+    _, url = ask(service, "vec", [0, 0, 1, 1])
+    httpx.post(url, json={"label": "down"})
+    service.wait_learned("vec", httpx.post(url, json={"label": "left"}).json()["offset"])
+    assert service.versions("vec")[0]["state_sha256"] != before
+    service.wait_learned("vec", httpx.delete(url).json()["offset"])
+    assert service.versions("vec")[0]["state_sha256"] == before
+
+
+def test_the_page_gives_and_retracts_feedback(service: Service, link: tuple[str, str]) -> None:
+    id, url = link
+    page = httpx.post(url, data={"reward": "0", "comment": "not <b>what</b> I asked"}).text
+    assert "Thank you" in page and "did not help" in page and "&lt;b&gt;what" in page
+    assert re.search(r'value="0" aria-pressed="true"', page) and "Take it back" in httpx.get(url).text
+    assert feedback_status(service, f"link-{id}.1")["status"] in ("accepted", "learned")
+    assert "Thank you" not in httpx.post(url, data={"take_back": "yes"}).text
+    assert feedback_status(service, f"link-{id}.1")["status"] == "retracted"
+
+
+@pytest.mark.parametrize(
+    ("model", "instance", "fields"),
+    [("chat", OPEN, {"reward", "correction"}), ("txt", "hello", {"label"}), ("num", [0, 0], {"label"})],
+)
+def test_the_page_has_the_fields_that_the_model_can_learn_from(
+    service: Service, model: str, instance: Any, fields: set[str]
+) -> None:
+    service.wait_learned("chat", 1)
+    _, url = ask(service, model, instance)
+    assert set(re.findall(r'name="(reward|label|correction)"', httpx.get(url).text)) == fields
+
+
+def test_feedback_through_a_link_belongs_to_the_user_who_asked(service: Service) -> None:
+    _, url = ask(service, user="bert")
+    httpx.post(url, json={"reward": 1, "comment": "my own words"})
+    assert service.client("chat").erase("bert")["feedback"] == 1
+
+
+def test_a_link_is_valid_after_a_restart(start: Start) -> None:
+    service = start()
+    service.wait_learned("chat", 1)
+    id, url = ask(service)
+    service.stop()
+    restarted = start()
+    assert httpx.post(url.replace(service.url, restarted.url), json={"reward": 1}).json()["id"] == f"link-{id}.1"
+
+
+def test_the_address_of_the_links_can_be_configured(start: Start) -> None:
+    service = start(public_url="https://ask.example.org/bot/")
+    service.wait_learned("chat", 1)
+    id, url = ask(service)
+    assert url.startswith(f"https://ask.example.org/bot/v1/models/chat/feedback?prediction_id={id}")
+
+
+# refusals
+
+
+def tamper(url: str, how: str) -> str:
+    other = url.replace("/models/chat/", "/models/txt/")
+    return {
+        "another signature": re.sub(r"signature=.", lambda m: m[0][:-1] + ("1" if m[0][-1] == "0" else "0"), url),
+        "half a signature": url[:-16],
+        "no signature": url.partition("&signature")[0] + "&signature=",
+        "another prediction": re.sub(r"prediction_id=\w", lambda m: m[0][:-1] + ("f" if m[0][-1] == "0" else "0"), url),
+        "another model": other,
+        "letters outside ASCII": url[:-2] + "%C3%A9",
+    }[how]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "another signature",
+        "half a signature",
+        "no signature",
+        "another prediction",
+        "another model",
+        "letters outside ASCII",
+    ],
+)
+def test_a_changed_url_is_refused(service: Service, how: str, method: str) -> None:
+    service.wait_learned("chat", 1)
+    _, url = ask(service)
+    before = head(service)
+    response = httpx.request(method, tamper(url, how), json={"reward": 1} if method == "POST" else None)
+    assert response.status_code == 403 and "the signature of this feedback URL is not valid" in response.json()["error"]
+    assert head(service) == before
+
+
+def test_a_link_signed_by_another_service_is_refused(service: Service, start: Start) -> None:
+    other = start()
+    service.wait_learned("chat", 1)
+    other.wait_learned("chat", 1)
+    _, url = ask(other)
+    assert httpx.post(url.replace(other.url, service.url), json={"reward": 1}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{}", "none of them"),
+        (b'{"reward": 1, "correction": "x"}', "reward and correction"),
+        (b'{"reward": 2}', "less than or equal to 1"),
+        (b'{"prediction_id": "x", "reward": 1}', "prediction_id"),
+        (b"reward", "Invalid JSON"),
+    ],
+)
+def test_invalid_feedback_is_refused(service: Service, body: bytes, words: str) -> None:
+    service.wait_learned("chat", 1)
+    _, url = ask(service)
+    before = head(service)
+    response = httpx.post(url, content=body)
+    assert response.status_code == 400 and words in response.json()["error"]
+    assert head(service) == before
+
+
+def test_a_prediction_id_without_a_signature_is_refused(service: Service) -> None:
+    response = service.http.post("/v1/models/chat/feedback?prediction_id=x", json={"reward": 1})
+    assert response.status_code == 400 and "signature" in response.json()["error"]

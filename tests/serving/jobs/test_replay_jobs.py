@@ -1,0 +1,222 @@
+"""Uploaded logs: stored, replayed in a separate process, and never trusted."""
+
+import json
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Start, config
+from tests.support import Service, run_online, until
+
+DONE_S = 120.0
+MAX_BYTES = 100_000
+MODELS = """
+[[models]]
+name = "numbers"
+kind = "classifier"
+options = { input = "vector", size = 2, scale = 10.0 }
+"""
+SLOW = {"model": "river:estimator=arf", "label": "side", "name": "slow.csv"}  # takes minutes
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("replays")
+    running = Service(folder / "state", config(folder, MODELS, max_log_bytes=MAX_BYTES, replays_kept=2))
+    yield running
+    running.stop()
+
+
+def table(rows: int, columns: int = 2) -> bytes:
+    """A CSV of numbers whose label is the sign of their sum."""
+    draw, lines = random.Random(5), [",".join([*(f"x{n}" for n in range(columns)), "side"])]
+    for _ in range(rows):
+        row = [draw.uniform(-1, 1) for _ in range(columns)]
+        lines.append(",".join([*(f"{value:.3f}" for value in row), "right" if sum(row) > 0 else "left"]))
+    return "\n".join(lines).encode()
+
+
+def send(service: Service, log: bytes, **query: Any) -> dict[str, Any]:
+    response = service.http.post("/v1/replays", content=log, params={"name": "log.jsonl", **query})
+    assert response.status_code == 202, response.text
+    sent: dict[str, Any] = response.json()
+    assert response.headers["Location"] == f"/v1/replays/{sent['id']}"
+    return sent
+
+
+def read_replay(service: Service, id: str) -> dict[str, Any]:
+    shown: dict[str, Any] = service.http.get(f"/v1/replays/{id}").json()
+    return shown
+
+
+def wait_until_ended(service: Service, sent: dict[str, Any]) -> dict[str, Any]:
+    def final_state() -> dict[str, Any] | None:
+        shown = read_replay(service, sent["id"])
+        return shown if shown["state"] in ("done", "failed") else None
+
+    replay: dict[str, Any] = until(final_state, DONE_S, "the replay")
+    return replay
+
+
+def failure(service: Service, log: bytes, **query: Any) -> str:
+    shown = wait_until_ended(service, send(service, log, **query))
+    assert shown["state"] == "failed", shown
+    return str(shown["error"])
+
+
+def processes(state: Path) -> list[int]:
+    """List the process groups that replay a log of this service."""
+    groups = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+            group = os.getpgid(int(folder.name))
+        except (OSError, ValueError):
+            continue
+        if b"log\0replay" in command and str(state).encode() in command:
+            groups.append(group)
+    return groups
+
+
+def wait_until_running(service: Service, sent: dict[str, Any]) -> None:
+    until(lambda: read_replay(service, sent["id"])["progress"]["what"] == "replaying it", DONE_S, "its start")
+
+
+def test_an_exported_log_replays_to_the_answers_that_were_served(service: Service, tmp_path: Path) -> None:
+    with service.client("numbers") as client:
+        for number in range(12):
+            answer = client.predict([[number % 3, 1]])
+            receipt = client.label(answer["prediction_ids"][0], f"n{number % 3}")
+    service.wait_learned("numbers", receipt["offset"])
+    settings = service.state.parent / f"{service.state.name}.toml"
+    log = tmp_path / "own.jsonl.zst"
+    flags = ("--state", str(service.state), "--config", str(settings), "--output", str(log))
+    assert run_online("log", "export", *flags).returncode == 0
+
+    shown = wait_until_ended(service, send(service, log.read_bytes(), name="own.jsonl.zst"))
+    assert (shown["state"], shown["models"], shown["name"]) == ("done", ["classifier"], "own.jsonl.zst")
+    page = service.http.get(f"/v1/replays/{shown['id']}/report")
+    assert "gave 12 of 12 answers as they were served" in page.text and "<h1>own.jsonl.zst</h1>" in page.text
+    assert page.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
+    files = sorted(path.name for path in (service.state / "replays" / shown["id"]).iterdir())
+    assert files == ["asked.json", "ended.json", "report.html"]  # the log itself is deleted
+
+
+def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(service: Service) -> None:
+    waiting = send(service, table(120), name="sides.csv", label="side")
+    assert waiting["state"] in ("waiting", "running") and waiting["progress"]["percent"] == 0
+    page = service.http.get(f"/v1/replays/{waiting['id']}/report")
+    assert page.status_code == 202 and "The replay of sides.csv is in progress" in page.text
+    assert wait_until_ended(service, waiting)["models"] == ["classifier", "logistic", "knn"]
+    page = service.http.get(f"/v1/replays/{waiting['id']}/report")
+    assert page.status_code == 200 and "120 examples" in page.text and "<td>logistic</td>" in page.text
+
+    chosen = ["knn:neighbours=3", "logistic"]
+    assert (
+        wait_until_ended(service, send(service, table(60), name="sides.csv", label="side", model=chosen))["models"]
+        == chosen
+    )
+
+
+def test_an_invalid_log_is_reported_with_its_line_and_its_uploaded_name(service: Service) -> None:
+    lines = [json.dumps({"input": [n, 1], "label": "a"}) for n in range(5)]
+    lines[2] = '{"input": [1, 2]}'
+    bad = "\n".join(lines).encode()
+    assert failure(service, bad, name="mine.jsonl") == 'mine.jsonl, line 3: expected {"input": ..., "label": ...}'
+    tolerated = wait_until_ended(service, send(service, bad, name="mine.jsonl", max_bad_ratio=0.5, model="knn"))
+    assert tolerated["state"] == "done"
+    assert "mine.csv has no column 'y'; it has x0, x1, side" in failure(service, table(3), name="mine.csv", label="y")
+    assert "mine.jsonl.gz cannot be read" in failure(service, b"no gzip at all", name="mine.jsonl.gz")
+    assert "line 1 is not JSON" in failure(service, b"?\n", name="mine.jsonl")
+
+
+def test_an_invalid_upload_is_refused_and_leaves_no_file(service: Service) -> None:
+    def refusal(status: int, log: Any, **query: Any) -> str:
+        response = service.http.post("/v1/replays", content=log, params={"name": "a.jsonl", **query})
+        assert response.status_code == status, response.text
+        return str(response.json()["error"])
+
+    assert "unknown model kind 'oracle'" in refusal(400, b"{}", model="oracle")
+    assert "name the column of its label with the parameter `label`" in refusal(400, b"a,b", name="a.csv.gz")
+    assert "the log is empty" in refusal(400, b"")
+    assert f"at most {MAX_BYTES:,} are taken (max_log_bytes)" in refusal(413, b"x" * (MAX_BYTES + 1))
+    assert "max_log_bytes" in refusal(413, iter([b"x" * MAX_BYTES, b"x"]))  # a body without a Content-Length
+    assert not list((service.state / "replays").glob(".*"))
+    for id in ("0" * 32, "secret"):
+        assert service.http.get(f"/v1/replays/{id}").status_code == 404
+        assert service.http.delete(f"/v1/replays/{id}").status_code == 404
+
+
+def test_the_name_of_an_uploaded_log_is_not_used_as_a_path(service: Service) -> None:
+    before = {path for path in service.state.parent.rglob("*") if "replays" not in path.parts}
+    shown = wait_until_ended(
+        service, send(service, table(30), name="../../../evil.csv", label="side", model="logistic")
+    )
+    assert shown["state"] == "done" and shown["name"] == "../../../evil.csv"
+    folder = service.state / "replays" / shown["id"]
+    assert sorted(path.name for path in folder.iterdir()) == ["asked.json", "ended.json", "report.html"]
+    new = {path for path in service.state.parent.rglob("*") if "replays" not in path.parts} - before
+    assert not [path for path in new if "evil" in path.name]
+
+
+def test_code_named_by_an_uploaded_log_or_its_request_is_not_run(service: Service, tmp_path: Path) -> None:
+    row = json.dumps({"input": [1.0, 2.0], "label": "a"}).encode()
+    assert "'network' of an uploaded tower must be mlp or cnn" in failure(service, row, model="tower:network=os:abort")
+    header = {
+        "format": "online-log/2",
+        "model": "m",
+        "kind": "tower",
+        "options": {"input": "vector", "size": 2, "network": "os:abort"},
+        "drift": "watch",
+        "feature_epoch": "",
+    }
+    assert "'network' of an uploaded tower must be mlp or cnn" in failure(service, json.dumps(header).encode())
+
+
+def test_only_the_newest_replays_are_kept(service: Service) -> None:
+    sent = [send(service, table(30), name="a.csv", label="side", model="knn")["id"] for _ in range(3)]
+    until(lambda: read_replay(service, sent[-1])["state"] == "done", DONE_S, "the last one")
+
+    def are_dropped() -> bool:
+        return [each["id"] for each in service.http.get("/v1/replays").json()["replays"]] == sent[:0:-1]
+
+    until(are_dropped, what="that older ones are dropped")
+    assert service.http.get(f"/v1/replays/{sent[0]}").status_code == 404
+
+
+def test_a_deleted_replay_ends_immediately_and_the_next_one_starts(start: Start) -> None:
+    service = start(MODELS)
+    first = send(service, table(20_000, 12), **{**SLOW, "model": ["river:estimator=arf", "knn"]})
+    wait_until_running(service, first)
+    second = send(service, table(30), name="b.csv", label="side", model="knn")
+    assert read_replay(service, second["id"])["state"] == "waiting"
+    assert processes(service.state)
+    group = processes(service.state)[0]
+    assert service.http.delete(f"/v1/replays/{first['id']}").json() == {"id": first["id"]}
+    with pytest.raises(ProcessLookupError):  # including all processes that it started
+        until(lambda: os.killpg(group, 0), what="the end of all its processes")
+    assert wait_until_ended(service, second)["state"] == "done"
+    assert [path.name for path in (service.state / "replays").iterdir()] == [second["id"]]
+
+
+def test_a_replay_of_a_killed_service_is_reported_as_failed(start: Start) -> None:
+    service = start(MODELS)
+    sent = send(service, table(20_000, 12), **SLOW)
+    wait_until_running(service, sent)
+    assert processes(service.state)
+    service.process.send_signal(signal.SIGKILL)
+    service.process.wait()
+    until(lambda: not processes(service.state), what="the end of the replay processes")
+    restarted = start(MODELS)
+    shown = read_replay(restarted, sent["id"])
+    assert shown["state"] == "failed" and "the service stopped before it was done" in shown["error"]
+    assert (
+        wait_until_ended(restarted, send(restarted, table(30), name="a.csv", label="side", model="knn"))["state"]
+        == "done"
+    )
+    assert restarted.http.delete(f"/v1/replays/{sent['id']}").status_code == 200

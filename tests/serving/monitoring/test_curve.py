@@ -1,0 +1,248 @@
+"""The prequential counts of a server equal those of a replay of its exported log, also after restarts."""
+
+import asyncio
+import random
+import struct
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Replay
+from online.evaluation.scoring.class_score import ClassScore
+from online.evaluation.scoring.number_score import NumberScore
+from online.evaluation.sources.log_export import LogExport
+from online.evaluation.sources.opening import open_source
+from online.prequential import Curve
+from online.schemas.events import Event
+from online.serving.monitoring.curve import REMEMBERED, Counts, CurveKeeper, per_minute
+from online.settings import ModelSettings, Settings
+from online.store import Store
+from online.store.database import values
+from online.store.events import append_events, build_retraction
+from online.store.feedback import add_feedback, mark_retracted
+from online.store.log_rows import load_log_rows
+from online.store.predictions import add_predictions
+from online.workspace import Workspace
+from tests.api.rest.test_predict import give, predict
+from tests.support import Service
+
+SPEC = ModelSettings(name="m", kind="knn", options={"input": "vector", "size": 1, "window": 8})
+NUMBERS = ModelSettings(name="m", kind="regressor", options={"input": "vector", "size": 1, "scale": 4.0})
+FEATURES = struct.pack("<d", 1.0)
+LABELS = ("a", "b", "c")
+
+
+class Log:
+    """A random log of predictions, feedback and retractions. Predictions are up to `lag` events behind the log."""
+
+    def __init__(self, store: Store, seed: int, lag: int, numbers: bool = False) -> None:
+        self.store, self.draw, self.lag, self.numbers = store, random.Random(seed), lag, numbers
+        self.head = 0
+        self.retracted: set[int] = set()  # offsets
+
+    def grow(self, events: int) -> None:
+        self.store.submit(lambda connection: self._grow(connection, events)).result()
+
+    def _grow(self, connection: Connection, events: int) -> None:
+        until = self.head + events
+        while self.head < until:
+            draw = self.draw.random()
+            if draw < 0.1 and not self.numbers:
+                self._example(connection)
+            elif draw < 0.15 and self.head:
+                self._retraction(connection)
+            else:
+                self._outcome(connection)
+
+    def _label(self) -> str:
+        return str(self.draw.randrange(9)) if self.numbers else self.draw.choice(LABELS)
+
+    def _example(self, connection: Connection) -> None:
+        self._add_feedback(connection, Event(f"f{self.head}", "label", FEATURES, self._label()), None, "[1.0]")
+
+    def _outcome(self, connection: Connection) -> None:
+        known = max(0, self.head - self.draw.randrange(self.lag))
+        choice = None if known == 0 or self.draw.random() < 0.1 else self._label()
+        prediction_id = f"{known:012d}-{self.head}"
+        row = {"id": prediction_id, "model": "m", "version": 1, "learned_until": known, "user": None, "input": "[1.0]"}
+        answer = {"choice": choice, "propensity": 1.0, "candidates": "[]", "created_at": values.now()}
+        add_predictions(connection, [{**row, "features": FEATURES, **answer}])
+        if self.numbers or choice is None or self.draw.random() < 0.5:
+            event = Event(f"f{self.head}", "label", FEATURES, self._label(), choice=choice)
+        else:
+            reward = self.draw.choice((0.0, 0.5, 1.0))
+            event = Event(f"f{self.head}", "reward", FEATURES, choice, reward=reward, choice=choice)
+        self._add_feedback(connection, event, prediction_id, None)
+
+    def _add_feedback(self, connection: Connection, event: Event, prediction_id: str | None, input: str | None) -> None:
+        self.head = append_events(connection, "m", [event])[0]
+        row = {
+            "model": "m",
+            "id": event.id,
+            "offset": self.head,
+            "content": "{}",
+            "prediction_id": prediction_id,
+            "input": input,
+        }
+        add_feedback(connection, [{**row, "user": None, "created_at": values.now(), "status": "accepted"}])
+
+    def _retraction(self, connection: Connection) -> None:
+        target = self.draw.randrange(self.head) + 1
+        row = load_log_rows(connection, "m", target - 1, 1)[0]
+        event = Event.parse(row["body"], FEATURES)
+        if event.kind != "retraction" and row["offset"] not in self.retracted:
+            self.retracted.add(target)
+            self.head = append_events(connection, "m", [build_retraction(event, target)])[0]
+            mark_retracted(connection, "m", event.id, self.head)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    workspace = Workspace(Settings(state=tmp_path / "state", models=(SPEC,)))
+    yield workspace
+    workspace.store.close()
+
+
+def create_keeper(workspace: Workspace, numbers: bool = False) -> CurveKeeper:
+    return CurveKeeper("m", numbers, workspace.store, lambda *_, **__: None)
+
+
+def count_all(keeper: CurveKeeper) -> Counts:
+    async def read_counts() -> Counts:
+        counts: Counts = await keeper.summarize(lambda counts: counts, patience_s=60)
+        return counts
+
+    return asyncio.run(read_counts())
+
+
+def replay_exported_log(workspace: Workspace, spec: ModelSettings, folder: Path) -> Replay:
+    path = folder / "log.jsonl"
+    LogExport(workspace, spec).write(path, lambda done, of: None)
+    replay = Replay(open_source(str(path)), CandidateSpec(spec.kind))
+    replay.run()
+    return replay
+
+
+def served_segments(curve: Curve) -> list[dict[str, Any]]:
+    """The segments without what a server does not know: the answers of a replay, and the times of learning."""
+    known = ("served", "no_change", "majority", "mean")
+    return [
+        {
+            **asdict(each),
+            **{part: {n: v for n, v in asdict(each)[part].items() if n in known} for part in ("counts", "sums")},
+        }
+        for each in curve.segments()
+    ]
+
+
+@pytest.mark.parametrize("lag", [1, 40, 500])
+def test_every_count_equals_that_of_a_replay_of_the_exported_log(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lag: int
+) -> None:
+    # With a small limit, some feedback is older than the remembered predictions.
+    monkeypatch.setattr("online.serving.monitoring.curve.REMEMBERED", 100)
+    log = Log(workspace.store, seed=lag, lag=lag)
+    log.grow(1_500)
+    counts = count_all(create_keeper(workspace))
+    score = replay_exported_log(workspace, SPEC, tmp_path).score
+    assert isinstance(score, ClassScore)
+    for name in ("served", "no_change", "majority"):
+        assert (counts.tallies[name].judged, counts.tallies[name].total) == (
+            score.hits[name].judged,
+            score.hits[name].right,
+        ), name
+    assert counts.served == score.served.hits and counts.served.judged > 800
+    assert served_segments(counts.curve) == served_segments(score.curve)
+    rated = sum(hits.judged for hits in counts.choices.values())
+    assert set(counts.choices) == set(LABELS) and rated == counts.served.judged
+
+
+def test_the_error_of_a_regressor_equals_that_of_a_replay(workspace: Workspace, tmp_path: Path) -> None:
+    Log(workspace.store, seed=1, lag=30, numbers=True).grow(600)
+    counts = count_all(create_keeper(workspace, numbers=True))
+    replay = replay_exported_log(workspace, NUMBERS, tmp_path)
+    assert isinstance(replay.score, NumberScore)
+    figures, served = replay.score.figures(), counts.tallies["served"]
+    assert served.judged == replay.score.judged["served"] and counts.served == replay.score.served.hits
+    assert served.total / served.judged == pytest.approx(figures["served_mae"], rel=1e-5)
+
+
+def test_counts_are_the_same_after_any_number_of_restarts(workspace: Workspace) -> None:
+    log, keeper = Log(workspace.store, seed=3, lag=200), create_keeper(workspace)
+    for _ in range(12):
+        log.grow(random.Random(log.head).randrange(1, 900))
+        count_all(keeper)
+        asyncio.run(keeper.stop())
+        keeper = create_keeper(workspace)
+    assert count_all(keeper).to_json() == count_all(fresh_keeper(workspace)).to_json()
+
+
+def fresh_keeper(workspace: Workspace) -> CurveKeeper:
+    keeper = create_keeper(workspace)
+    keeper.counts = Counts(numbers=False)
+    return keeper
+
+
+def test_a_long_log_is_summarised_as_far_as_it_is_counted(workspace: Workspace) -> None:
+    Log(workspace.store, seed=4, lag=10).grow(5_000)
+    events: list[dict[str, Any]] = []
+    keeper = CurveKeeper("m", False, workspace.store, lambda name, **data: events.append({"name": name, **data}))
+
+    async def read_twice() -> tuple[int, int]:
+        early: int = await keeper.summarize(lambda counts: counts.until, patience_s=0)
+        assert keeper.running is not None
+        await keeper.running
+        return early, await keeper.summarize(lambda counts: counts.until)
+
+    early, late = asyncio.run(read_twice())
+    assert early < late == 5_000
+    assert events == [{"name": "counted", "counted_until": 5_000}]
+
+
+def test_a_failed_count_continues_from_the_last_stored_counts(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Log(workspace.store, seed=5, lag=10).grow(700)
+    keeper = create_keeper(workspace)
+    take = Counts.take
+
+    def broken(counts: Counts, rows: list[dict[str, Any]], until: int) -> None:
+        take(counts, rows[:100], until)
+        raise RuntimeError("half way")
+
+    monkeypatch.setattr(Counts, "take", broken)
+    with pytest.raises(RuntimeError):
+        count_all(keeper)
+    monkeypatch.setattr(Counts, "take", take)
+    assert count_all(keeper).to_json() == count_all(create_keeper(workspace)).to_json()
+
+
+def test_the_rate_covers_the_last_minute_or_the_remembered_events() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert per_minute(times(now, 90, 30, 5), now) == 2
+    assert per_minute(times(now, *([30] * REMEMBERED)), now) == pytest.approx(2 * REMEMBERED)
+
+
+def times(now: datetime, *ages_s: float) -> Any:
+    return Counts(numbers=False).times.__class__((now - timedelta(seconds=age)).isoformat() for age in ages_s)
+
+
+def test_the_curve_counts_new_feedback(service: Service) -> None:
+    before = service.http.get("/v1/models/tab/curve").json()
+    for x, label in ((1.0, "in"), (-1.0, "out"), (1.0, "in"), (-1.0, "out")):
+        answer = predict(service, "tab", [{"x": x}])
+        receipt = give(service, "tab", prediction_id=answer["prediction_ids"][0], label=label)
+        service.wait_learned("tab", receipt["offset"])
+    after = service.http.get("/v1/models/tab/curve").json()
+    assert after["measure"] == "right" and after["counted_until"] == after["head"] == receipt["offset"]
+    assert after["feedback"] == before["feedback"] + 4 and after["feedback_per_minute"] >= 4
+    points = service.http.get("/v1/models/tab/curve", params={"points": 8}).json()["points"]
+    assert len(points) <= 8 and points[-1]["until"] == after["points"][-1]["until"]
+    assert sum(point["counts"].get("served", 0) for point in points) == after["tallies"]["served"]["judged"]
+    assert service.http.get("/v1/models/tab/curve", params={"points": 100_000}).status_code == 400

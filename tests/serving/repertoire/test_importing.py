@@ -1,0 +1,157 @@
+"""A file of replies: parsing, invalid lines, and the changes it would make."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from online.errors import BadInput
+from online.schemas.replies import ReplyLine
+from online.serving.repertoire.importing import Change, Format, Plan, PlannedLine, parse_file, write_file
+from online.store.replies import ReplyRow, fold_text
+
+HOURS, RENEW = "We open at nine.", "Renew it on your account page."
+
+
+def row(id: str, text: str, active: bool = True) -> ReplyRow:
+    return ReplyRow(model="m", id=id, text=text, folded=fold_text(text), offset=1, active=active)
+
+
+def new_ids() -> Iterator[str]:
+    return (f"new{number}" for number in count(1))
+
+
+def plan_lines(*lines: dict[str, object], examples: tuple[tuple[str, str], ...] = ()) -> list[PlannedLine]:
+    """Plan the lines for a repertoire of two replies, one of them retired."""
+    data = "\n".join(json.dumps(line) for line in lines).encode()
+    return Plan([row("hours", HOURS), row("renew", RENEW, active=False)], examples, new_ids(), 100).plan(
+        parse_file(data, "jsonl")
+    )
+
+
+def plan_line(*lines: dict[str, object]) -> PlannedLine:
+    return plan_lines(*lines)[0]
+
+
+# lines
+
+
+def test_invalid_lines_of_a_jsonl_are_reported_by_number_and_the_others_are_read() -> None:
+    data = (
+        b'{"text": "one"}\n\nnonsense\n{"text": "two", "colour": "red"}\n{"id": "a#b", "text": "three"}\n{"id": "x"}\n'
+    )
+    lines = parse_file(data, "jsonl")
+    assert [(line.number, line.reply is not None) for line in lines] == [
+        (1, True),
+        (3, False),
+        (4, False),
+        (5, False),
+        (6, False),
+    ]
+    assert "colour" in lines[2].error and "id" in lines[3].error and "text" in lines[4].error
+
+
+def test_the_error_of_a_line_has_no_prefix_of_the_validator() -> None:
+    (line,) = parse_file(b'{"id": "..", "text": "two"}', "jsonl")
+    assert line.error == "id: '.' and '..' are not valid ids"
+
+
+def test_a_csv_has_one_example_per_line_of_a_cell() -> None:
+    data = 'text,id,examples\r\n"Yes, we do.",yes,"Do you?\nReally?"\r\nNo.,,\r\n'.encode("utf-8-sig")
+    first, second = (line.reply for line in parse_file(data, "csv"))
+    assert first == ReplyLine(id="yes", text="Yes, we do.", examples=["Do you?", "Really?"])
+    assert second == ReplyLine(text="No.")
+
+
+def test_invalid_rows_of_a_csv_are_reported_by_their_first_line() -> None:
+    lines = parse_file(b'id,text,active\na,"one\ntwo",true\nb\nc,three,perhaps\n', "csv")
+    assert [(line.number, line.error.partition(":")[0]) for line in lines] == [
+        (2, ""),
+        (4, "it has 1 cells where the header names 3"),
+        (5, "active"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "format", "words"),
+    [
+        (b"\xff\xfe", "jsonl", "not UTF-8: at byte 0"),
+        (b"id,words\n", "csv", "must name its columns"),
+        (b"", "csv", "must name its columns"),
+    ],
+)
+def test_a_file_of_another_format_is_refused(data: bytes, format: Format, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        parse_file(data, format)
+
+
+@pytest.mark.parametrize("format", ["jsonl", "csv"])
+def test_a_written_file_reads_back_equal_and_has_no_formulas(format: Format) -> None:
+    lines = [
+        ReplyLine(id="sum", text='=SUM(A1) says "hello"', examples=["+1?", "two, or three?"], active=False),
+        ReplyLine(id="apostrophe", text="'tis so"),
+    ]
+    text = write_file(lines, format)
+    assert [line.reply for line in parse_file(text.encode(), format)] == lines
+    if format == "csv":
+        assert "'=SUM" in text and "'+1?" in text
+
+
+# planned changes
+
+
+def test_an_unknown_text_is_a_new_reply() -> None:
+    line = plan_line({"text": " The cafe  is upstairs. ", "examples": ["Coffee?", " coffee? ", ""]})
+    assert line.does == ("new",) and line.error == ""
+    assert line.change == Change("new1", "The cafe is upstairs.", ("Coffee?",), new=True)
+
+
+def test_a_known_id_with_another_text_is_reworded() -> None:
+    line = plan_line({"id": "hours", "text": "We open at ten."})
+    assert line.does == ("reworded",) and line.was == HOURS
+    assert line.change == Change("hours", "We open at ten.")
+
+
+def test_a_known_text_gets_only_new_examples() -> None:
+    lines = plan_lines(
+        {"text": HOURS.upper(), "examples": ["When?", "At what time?"]}, examples=(("hours", "when?"), ("renew", "At"))
+    )
+    assert lines[0].does == ("examples",) and lines[0].change == Change("hours", None, ("At what time?",))
+
+
+def test_a_retired_reply_is_restored_and_an_active_one_is_retired() -> None:
+    restored, retired = plan_lines({"id": "renew", "text": RENEW}, {"id": "hours", "text": HOURS, "active": False})
+    assert restored.does == ("restored",) and restored.change == Change("renew", active=True)
+    assert retired.does == ("retired",) and retired.change == Change("hours", active=False)
+
+
+def test_a_line_equal_to_its_reply_changes_nothing() -> None:
+    line = plan_line({"id": "renew", "text": RENEW, "active": False})
+    assert line.does == () and line.change is None and line.error == ""
+
+
+def test_each_line_sees_the_changes_of_the_lines_before() -> None:
+    lines = plan_lines(
+        {"id": "cafe", "text": "The cafe is upstairs."},
+        {"text": "the cafe is upstairs.", "examples": ["Coffee?"]},
+        {"id": "cafe", "text": "The cafe is closed."},
+        {"id": "hours", "text": "We open at ten."},
+        {"text": HOURS},
+    )
+    assert [line.does for line in lines] == [("new",), ("examples",), (), ("reworded",), ("new",)]
+    assert lines[1].id == "cafe" and lines[2].error == "line 1 gives the same id another text"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"text": "  "}, "needs a text"),
+        ({"text": "x" * 101}, "of 101 characters; at most 100"),
+        ({"text": "x", "examples": ["y" * 101]}, "of 101 characters; at most 100"),
+        ({"id": "hours", "text": RENEW}, "another reply has this text already: renew"),
+    ],
+)
+def test_an_invalid_line_has_an_error_and_changes_nothing(line: dict[str, object], words: str) -> None:
+    planned = plan_line(line)
+    assert words in planned.error and planned.change is None

@@ -1,0 +1,80 @@
+"""When a service reports that it is ready, and when it refuses to start."""
+
+from pathlib import Path
+
+from sqlalchemy import create_engine, text
+
+from tests.conftest import Start, config
+from tests.support import Service, run_online, until
+
+CHAT = """
+[[models]]
+name = "chat"
+kind = "ranker"
+"""
+
+
+def test_a_new_service_is_ready_once_its_repertoire_is_learned(start: Start) -> None:
+    service = start(CHAT)
+    answer = service.client("chat").predict(["When are you open?"])
+    assert int(answer["model_version"]) > 0, service.output
+    assert answer["predictions"][0]["reply"] is not None
+    assert service.http.get("/readyz").status_code == 200
+
+
+def test_a_service_without_a_learner_is_ready_immediately(start: Start) -> None:
+    service = start(CHAT, flags=("--no-learner",))
+    ready = service.http.get("/readyz")
+    assert ready.status_code == 200 and ready.json()["models"]["chat"]["version"] == "0"
+
+
+def test_a_service_with_an_empty_repertoire_is_ready_immediately(start: Start, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    service = start(CHAT, repertoire=str(empty))
+    assert service.http.get("/readyz").status_code == 200
+
+
+def test_a_service_whose_store_is_down_is_not_ready(start: Start, postgres_url: str) -> None:
+    base, _, name = postgres_url.rpartition("/")
+    service = start(CHAT, store=postgres_url)
+    admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+        terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+        connection.execute(text(terminate), {"name": name})
+        ready = service.http.get("/readyz")
+        assert ready.status_code == 503 and "store" in ready.json()["models"]["chat"]
+        assert ready.json()["models"]["chat"]["reason"] == "predictions cannot be recorded"
+        assert service.http.get("/v2/health/ready").json()["ready"] is False
+        for _ in range(3):
+            assert service.http.get("/readyz").status_code == 503
+        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
+    until(lambda: service.http.get("/readyz").status_code == 200, what="the store's return")
+    until(lambda: "store unavailable: recovered" in service.output, what="the log line")
+    assert service.output.count("store unavailable model=chat") == 1
+
+
+def test_a_model_with_a_history_cannot_become_another_kind(start: Start, tmp_path: Path) -> None:
+    service = start(CHAT)
+    service.stop()
+    other = tmp_path / "other.toml"
+    other.write_text(config(tmp_path, CHAT.replace('"ranker"', '"classifier"')))
+    process = run_online("serve", "--state", str(service.state), "--config", str(other), "--port", "0")
+    assert process.returncode != 0 and 'set kind = "ranker" again' in process.stderr
+
+
+def test_a_state_folder_that_does_not_name_its_kinds_is_checked_by_its_snapshots(start: Start, tmp_path: Path) -> None:
+    service = start(CHAT)
+    service.stop()
+    forget_kinds(service)
+    other = tmp_path / "other.toml"
+    other.write_text(config(tmp_path, CHAT.replace('"ranker"', '"classifier"')))
+    process = run_online("serve", "--state", str(service.state), "--config", str(other), "--port", "0")
+    assert process.returncode != 0 and 'set kind = "ranker" again' in process.stderr
+
+
+def forget_kinds(service: Service) -> None:
+    engine = create_engine(f"sqlite:///{service.state / 'online.db'}")
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM meta WHERE key LIKE 'kind/%'"))

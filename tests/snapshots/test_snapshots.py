@@ -1,0 +1,229 @@
+"""Snapshots are numbered, immutable and verified; the LIVE link is replaced by a rename."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from online.errors import BadInput, Conflict, CorruptSnapshot, NotFound, Unavailable
+from online.io.wakeup import Wakeup
+from online.models import Part
+from online.snapshots import Snapshots
+from online.snapshots.labels import LabelTarget
+from online.snapshots.manifest import Manifest
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Snapshots:
+    return Snapshots(tmp_path / "snapshots", "m", Wakeup(tmp_path / "bell"), retain=3)
+
+
+def live_version(snapshots: Snapshots) -> int | None:
+    live = snapshots.live()
+    return None if live is None else live.version
+
+
+def manifest(version: int, learned_until: int, durable: bool = False, recipe: str = "r") -> Manifest:
+    return Manifest(
+        "m", version, version - 1, learned_until, "2026-01-01T00:00:00+00:00", "s", "", "e", recipe, durable
+    )
+
+
+def state(value: float, revision: int | None = None) -> dict[str, Part]:
+    return {
+        "weights": Part({"w": np.full((2, 3), value, np.float32)}, serving=True),
+        "old": Part({"o": np.arange(4)}, serving=True, revision=revision),
+        "statistics": Part({"s": np.array([int(value)])}, serving=False),
+    }
+
+
+def publish(snapshots: Snapshots, version: int, durable: bool = False, value: float = 1.0) -> Manifest:
+    return snapshots.publish(state(value, revision=1), manifest(version, version * 10, durable))
+
+
+def test_a_published_snapshot_is_live_and_loads_unchanged(snapshots: Snapshots) -> None:
+    written = publish(snapshots, 1, value=0.5)
+    assert live_version(snapshots) == 1
+    loaded = snapshots.load(1)
+    assert loaded.manifest == written
+    assert set(loaded.parts) == {"weights", "old"}
+    np.testing.assert_array_equal(loaded.parts["weights"].tensors["w"], np.full((2, 3), 0.5, np.float32))
+
+
+def test_a_learner_loads_all_parts(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    assert set(snapshots.load(1, serving_only=False).parts) == {"weights", "old", "statistics"}
+
+
+def test_non_contiguous_tensors_are_written_correctly(snapshots: Snapshots) -> None:
+    transposed = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    snapshots.publish({"weights": Part({"w": transposed}, serving=True)}, manifest(1, 1))
+    np.testing.assert_array_equal(snapshots.load(1).parts["weights"].tensors["w"], transposed)
+
+
+def test_an_unchanged_part_is_a_hard_link_to_the_earlier_file(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version, value=version)
+    inodes = {(snapshots.folder / str(version) / "old.safetensors").stat().st_ino for version in (1, 2, 3)}
+    assert len(inodes) == 1
+    first = snapshots.load(2)
+    assert snapshots.load(3, known=first).parts["old"] is first.parts["old"]
+
+
+def test_a_snapshot_with_a_changed_byte_is_refused(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    path = snapshots.folder / "1" / "weights.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptSnapshot, match="weights does not match its sha256"):
+        snapshots.load(1)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", '{"version": "x"}', '{"files": null}'])
+def test_a_damaged_manifest_is_refused(snapshots: Snapshots, damage: str) -> None:
+    publish(snapshots, 1)
+    (snapshots.folder / "1" / "manifest.json").write_text(damage)
+    with pytest.raises(CorruptSnapshot):
+        snapshots.load(1)
+
+
+def test_a_missing_file_is_damage_and_a_missing_version_is_not_found(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    (snapshots.folder / "1" / "weights.safetensors").unlink()
+    with pytest.raises(CorruptSnapshot):
+        snapshots.load(1)
+    with pytest.raises(NotFound, match="no version 7"):
+        snapshots.load(7)
+
+
+def test_learning_resumes_from_the_newest_undamaged_durable_version(snapshots: Snapshots) -> None:
+    publish(snapshots, 1, durable=True)
+    publish(snapshots, 2, durable=True)
+    publish(snapshots, 3)
+    (snapshots.folder / "2" / "statistics.safetensors").write_bytes(b"")
+    assert [loaded.manifest.version for loaded in snapshots.durable("r")] == [1]
+    assert list(snapshots.durable("another recipe")) == []
+
+
+def test_a_rollback_moves_live_and_records_how_far_learning_was(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+    assert snapshots.roll_back(1, "r").version == 1
+    live = snapshots.live()
+    assert live is not None and (live.version, live.held_until) == (1, 30)
+    assert snapshots.next_version() == 4
+
+
+def test_a_rollback_to_a_damaged_version_changes_nothing(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    publish(snapshots, 2)
+    (snapshots.folder / "1" / "weights.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(CorruptSnapshot):
+        snapshots.roll_back(1, "r")
+    assert live_version(snapshots) == 2
+
+
+def test_pruning_keeps_the_newest_the_durable_and_the_live_versions(snapshots: Snapshots) -> None:
+    snapshots.retain = 2
+    for version in range(1, 11):
+        publish(snapshots, version, durable=version in (2, 4, 6))
+    snapshots.roll_back(1, "r")
+    snapshots.prune()
+    assert snapshots.versions() == [1, 4, 6, 9, 10]
+
+
+def test_a_version_number_is_never_used_twice(snapshots: Snapshots) -> None:
+    snapshots.retain = 2
+    for version in range(1, 8):
+        publish(snapshots, version)
+    snapshots.prune()
+    assert snapshots.next_version() == 8
+
+
+def test_a_failed_publication_leaves_nothing(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    (snapshots.folder / "2").mkdir()
+    (snapshots.folder / "2" / "in the way").touch()
+    with pytest.raises(Unavailable, match="version 2 of m could not be written"):
+        publish(snapshots, 2)
+    assert live_version(snapshots) == 1
+    assert not list(snapshots.folder.glob(".2*"))
+
+
+def test_a_concurrent_reader_sees_only_complete_versions(snapshots: Snapshots, tmp_path: Path) -> None:
+    done, seen = threading.Event(), set()
+
+    def read() -> None:
+        reader = Snapshots(snapshots.folder, "m", Wakeup(tmp_path / "bell"))
+        while not done.is_set():
+            live = reader.live()
+            if live is None:
+                continue
+            try:
+                loaded = reader.load(live.version)
+            except NotFound:
+                continue  # pruned between the two reads
+            assert float(loaded.parts["weights"].tensors["w"][0, 0]) == loaded.manifest.version
+            seen.add(live.version)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for version in range(1, 200):
+        publish(snapshots, version, value=version)
+        if version % 10 == 0:
+            snapshots.prune()
+    done.set()
+    thread.join()
+    assert len(seen) > 3
+
+
+def test_live_is_a_link_to_the_version(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    assert str((snapshots.folder / "LIVE").readlink()) == "1"
+
+
+@pytest.mark.parametrize("damage", ["a file", "-1", "x", "../1", "1,held_until=", "1,held_until=x", "9" * 30])
+def test_a_damaged_live_link_is_reported_and_the_next_publication_replaces_it(
+    snapshots: Snapshots, damage: str
+) -> None:
+    publish(snapshots, 1)
+    (snapshots.folder / "LIVE").unlink()
+    (snapshots.folder / "LIVE").touch() if damage == "a file" else (snapshots.folder / "LIVE").symlink_to(damage)
+    with pytest.raises(CorruptSnapshot, match="LIVE"):
+        snapshots.live()
+    assert snapshots.live_until("r") == -1
+    publish(snapshots, snapshots.next_version())
+    assert live_version(snapshots) == 2
+
+
+def test_a_concurrent_publication_does_not_undo_a_rollback(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    publish(snapshots, 2)
+    concurrent = manifest(3, 20)  # it has learned no more than the version that was live when it was created
+    snapshots.roll_back(1, "r")
+    snapshots.publish(state(3.0), concurrent)
+    assert live_version(snapshots) == 1
+    publish(snapshots, 4)
+    assert live_version(snapshots) == 4
+
+
+def test_a_rollback_to_a_version_with_other_options_is_refused(snapshots: Snapshots) -> None:
+    publish(snapshots, 1)
+    with pytest.raises(Conflict, match="other options"):
+        snapshots.roll_back(1, "another recipe")
+    snapshots.publish(state(2.0), manifest(2, 3, recipe="another recipe"))
+    assert live_version(snapshots) == 2, "the live version has another recipe, so a publication replaces it"
+
+
+@pytest.mark.parametrize(
+    ("name", "percent"), [("latest", 0), ("live", 0), ("previous", 0), ("stable", 5), ("no.label", 0), ("", 0)]
+)
+def test_an_invalid_label_is_refused_for_every_caller(snapshots: Snapshots, name: str, percent: float) -> None:
+    publish(snapshots, 1)
+    with pytest.raises(BadInput):
+        snapshots.set_label(name, LabelTarget(1, percent))
+    assert snapshots.labels() == {}
+    snapshots.set_label("canary", LabelTarget(1, 5))
+    assert snapshots.labels() == {"canary": LabelTarget(1, 5)}

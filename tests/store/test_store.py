@@ -1,0 +1,233 @@
+"""The store: group commit, isolation of submitted work, durability and queries."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, event, text
+
+from online.errors import BadInput, SetupError, Unavailable
+from online.store import Store, now
+from online.store.database.store import WAL_ROOM_BYTES
+from online.store.feedback import FeedbackRow, add_feedback, load_feedback, mark_learned, mark_learned_spans
+from online.store.predictions import add_predictions, load_predictions
+from online.store.refusals import load_refusals, mark_refused
+from online.store.replies import add_reply, find_reply_by_text, fold_text, normalize_text
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = (
+        f"sqlite:///{tmp_path / 'online.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    store = Store(url)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    yield store
+    store.close()
+
+
+def prediction(id: str) -> dict[str, Any]:
+    row = {
+        "id": id,
+        "model": "m",
+        "version": 3,
+        "learned_until": 7,
+        "user": None,
+        "input": '"hello"',
+        "features": b"\x01",
+    }
+    return {**row, "choice": "a", "propensity": 1.0, "candidates": "[]", "created_at": now()}
+
+
+def add_prediction(id: str) -> Callable[[Connection], None]:
+    return lambda connection: add_predictions(connection, [prediction(id)])
+
+
+def feedback(id: str, offset: int) -> dict[str, Any]:
+    row = FeedbackRow(
+        model="m",
+        id=id,
+        offset=offset,
+        content="{}",
+        prediction_id=None,
+        input=None,
+        user=None,
+        created_at=now(),
+        retracted_offset=None,
+    )
+    return row.model_dump()
+
+
+def test_marking_learned_feedback_uses_the_index_of_offsets(sqlite_store: Store, tmp_path: Path) -> None:
+    """A scan of all feedback of a model would block every writer."""
+    rows = [feedback(f"f{offset}", offset) for offset in range(1, 201)]
+    sqlite_store.submit(lambda connection: add_feedback(connection, rows)).result()
+    updates: list[tuple[str, Any]] = []
+
+    @event.listens_for(sqlite_store.writer, "before_cursor_execute")
+    def record_updates(_: Any, __: Any, statement: str, values: Any, ___: Any, ____: Any) -> None:
+        if statement.startswith("UPDATE"):
+            updates.append((statement, values))
+
+    sqlite_store.submit(lambda connection: mark_learned(connection, "m", 100, 110, 5, "now"), durable=False).result()
+    with sqlite3.connect(tmp_path / "online.db") as connection:
+        plans = [
+            connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall() for statement, values in updates
+        ]
+        marked = connection.execute("SELECT count(*), min(offset), max(offset) FROM feedback WHERE version = 5")
+        assert marked.fetchone() == (10, 101, 110)
+    assert [len(plan) for plan in plans] == [1, 1]
+    assert "(model=? AND offset>? AND offset<?)" in plans[0][0][3]
+    assert "(model=? AND retracted_offset>? AND retracted_offset<?)" in plans[1][0][3]
+
+
+@pytest.mark.parametrize("count", [1, 7, 1_000, 1_001, 2_345])
+def test_any_number_of_predictions_is_written_in_full(store: Store, count: int) -> None:
+    rows = [prediction(f"p{n}") for n in range(count)]
+    store.submit(lambda connection: add_predictions(connection, rows), durable=False).result()
+    found = store.read(lambda connection: load_predictions(connection, "m", ["p0", f"p{count - 1}"]))
+    assert found[f"p{count - 1}"].model_dump() == rows[-1]
+    total = store.read(lambda connection: connection.execute(text("SELECT count(*) FROM prediction")).scalar())
+    assert total == count
+
+
+def test_a_row_that_cannot_be_written_fails_its_whole_batch(store: Store) -> None:
+    rows = [prediction("p1"), prediction("p2"), prediction("p1")]
+    with pytest.raises(Unavailable):
+        store.submit(lambda connection: add_predictions(connection, rows), durable=False).result()
+    assert store.read(lambda connection: load_predictions(connection, "m", ["p1", "p2"])) == {}
+
+
+def test_predictions_are_found_by_id_and_model(store: Store) -> None:
+    store.submit(lambda connection: add_predictions(connection, [prediction("p1"), prediction("p2")])).result()
+    found = store.read(lambda connection: load_predictions(connection, "m", ["p1", "nobody"]))
+    assert list(found) == ["p1"]
+    assert (found["p1"].version, found["p1"].features) == (3, b"\x01")
+    assert store.read(lambda connection: load_predictions(connection, "other", ["p1"])) == {}
+
+
+def test_failing_work_changes_nothing_and_does_not_affect_other_work(store: Store) -> None:
+    def fail(connection: Connection) -> None:
+        add_predictions(connection, [prediction("half")])
+        raise BadInput("changed my mind")
+
+    futures = [store.submit(add_prediction(f"p{n}")) for n in range(20)]
+    failing = store.submit(fail)
+    futures += [store.submit(add_prediction(f"q{n}")) for n in range(20)]
+    with pytest.raises(BadInput, match="changed my mind"):
+        failing.result()
+    for future in futures:
+        future.result()
+    ids = ["half", *(f"p{n}" for n in range(20)), *(f"q{n}" for n in range(20))]
+    assert sorted(store.read(lambda c: load_predictions(c, "m", ids))) == sorted(ids[1:])
+
+
+def test_feedback_keeps_the_first_version_that_learned_it(store: Store) -> None:
+    store.submit(lambda c: add_feedback(c, [feedback("a", 1), feedback("b", 2), feedback("c", 3)])).result()
+    store.submit(lambda c: mark_learned_spans(c, "m", [(0, 2, 5, "t5"), (2, 3, 6, "t6")])).result()
+    store.submit(lambda c: mark_learned_spans(c, "m", [(0, 3, 9, "t9")])).result()
+    rows = store.read(lambda c: load_feedback(c, "m", ["a", "b", "c"]))
+    assert {id: (row.status, row.version) for id, row in rows.items()} == {
+        "a": ("learned", 5),
+        "b": ("learned", 5),
+        "c": ("learned", 6),
+    }
+
+
+def test_refused_feedback_stays_refused(store: Store) -> None:
+    store.submit(lambda c: add_feedback(c, [feedback("a", 1)])).result()
+    store.submit(lambda c: mark_refused(c, "m", "recipe", 1, "too odd")).result()
+    store.submit(lambda c: mark_refused(c, "m", "recipe", 1, "too odd")).result()
+    store.submit(lambda c: mark_learned_spans(c, "m", [(0, 2, 5, "t5")])).result()
+    row = store.read(lambda c: load_feedback(c, "m", ["a"]))["a"]
+    assert (row.status, row.refusal) == ("refused", "too odd")
+    assert store.read(lambda c: load_refusals(c, "m", "recipe")) == {1: "too odd"}
+    assert store.read(lambda c: load_refusals(c, "m", "another recipe")) == {}
+
+
+def test_a_cancelled_future_does_not_stop_the_writer(store: Store) -> None:
+    futures = [store.submit(add_prediction(f"p{n}")) for n in range(100)]
+    cancelled = [future for future in futures if future.cancel()]
+    store.submit(add_prediction("after")).result(timeout=10)
+    written = [f"p{n}" for n, future in enumerate(futures) if future not in cancelled]
+    found = store.read(lambda c: load_predictions(c, "m", [f"p{n}" for n in range(100)]))
+    assert cancelled and sorted(found) == sorted(written)
+
+
+def test_replies_are_found_by_text_regardless_of_case_and_spaces(store: Store) -> None:
+    store.submit(lambda c: add_reply(c, "m", "r1", "We open at nine.", 1)).result()
+    found = store.read(lambda c: find_reply_by_text(c, "m", "  we OPEN at   nine. "))
+    assert found is not None and found.id == "r1"
+    assert store.read(lambda c: find_reply_by_text(c, "m", "We close at nine.")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "normalized"),
+    [
+        ("  We open  at\tnine. ", "We open at nine."),
+        ("one\r\ntwo\rthree  \n", "one\ntwo\nthree"),
+        ("one\n \n\t\n\ntwo", "one\n\ntwo"),
+        ("Do:\n- this\n  - and  that\n\n```\n\tif x:\n```", "Do:\n- this\n  - and that\n\n```\n\tif x:\n```"),
+        ("\n\n    first\n    second", "first\n    second"),
+        ("\u00a0 \u2028", ""),
+    ],
+)
+def test_normalising_a_text_keeps_its_line_breaks_and_indentation(text: str, normalized: str) -> None:
+    assert normalize_text(text) == normalized
+    assert normalize_text(normalized) == normalized
+    assert fold_text(text) == fold_text(normalized)
+
+
+def test_a_transaction_that_cannot_commit_fails_its_work_with_the_reason(sqlite_store: Store) -> None:
+    full = sqlite_store.submit(lambda c: c.execute(text("PRAGMA max_page_count = 1")), durable=True)
+    full.result()
+    big = {**prediction("big"), "input": "x" * 1_000_000}
+    with pytest.raises(Unavailable, match="full"):
+        sqlite_store.submit(lambda c: add_predictions(c, [big]), durable=True).result()
+    assert sqlite_store.read(lambda c: load_predictions(c, "m", ["big"])) == {}
+
+
+def test_feedback_is_committed_with_fsync_to_a_write_ahead_log(sqlite_store: Store) -> None:
+    with sqlite_store.durable_writer.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    with sqlite_store.writer.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 1  # NORMAL
+
+
+def test_a_file_that_is_not_a_database_is_named_in_the_error(tmp_path: Path) -> None:
+    (tmp_path / "online.db").write_text("this is no database, and long enough to be looked at as one" * 100)
+    with pytest.raises(SetupError, match="cannot be opened"):
+        Store(f"sqlite:///{tmp_path / 'online.db'}")
+
+
+@pytest.mark.parametrize("where", ["somebody:hunter2@127.0.0.1:1/none", "127.0.0.1:1/none?password=hunter2"])
+def test_a_password_is_never_shown(where: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        Store(f"postgresql+psycopg://{where}")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_reserving_space_in_the_wal_leaves_no_rows(sqlite_store: Store, tmp_path: Path) -> None:
+    sqlite_store.make_room()
+    assert (tmp_path / "online.db-wal").stat().st_size > WAL_ROOM_BYTES
+    sqlite_store.submit(add_prediction("after")).result()
+    assert list(sqlite_store.read(lambda c: load_predictions(c, "m", ["after"]))) == ["after"]
+    assert sqlite_store.read(lambda c: c.execute(text("SELECT key FROM meta")).all()) == [("instance",)]
+
+
+def test_closing_finishes_submitted_work(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    futures = [store.submit(add_prediction(f"p{n}")) for n in range(50)]
+    store.close()
+    assert all(future.done() for future in futures)
+    count = sqlite3.connect(tmp_path / "online.db").execute("SELECT count(*) FROM prediction").fetchone()[0]
+    assert count == 50
