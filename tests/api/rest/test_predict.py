@@ -1,9 +1,10 @@
 """The REST API on a real service: its answers, and the requests it refuses without changing anything."""
 
 import json
-import socket
 import time
 import uuid
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
 
 import httpx
@@ -548,8 +549,13 @@ def test_a_caller_that_disconnects_affects_no_other_request(service: Service) ->
 
 def test_an_idle_connection_stays_open_longer_than_clients_keep_it(service: Service) -> None:
     """httpx closes a connection after 5 idle seconds; a server with the same limit would sometimes cut off a request."""
-    with socket.create_connection(("127.0.0.1", httpx.URL(service.url).port or 0), timeout=30) as connection:
+    url = httpx.URL(service.url)
+    with closing(HTTPConnection(url.host, url.port, timeout=30)) as connection:
+        connection.connect()
+        opened = connection.sock
         for idle_s in (6.0, 0.0):
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert b"200 OK" in connection.recv(4_096)
+            connection.request("GET", "/healthz")
+            response = connection.getresponse()
+            assert (response.status, json.loads(response.read())) == (200, {"live": True})
+            assert connection.sock is opened  # http.client would open another one silently
             time.sleep(idle_s)  # there is no event to wait for: the test is that nothing happens
