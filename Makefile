@@ -22,6 +22,7 @@ NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --l
 serve: $(VENV)/.run $(PAGE)
 	$(BIN)/online serve $(ARGS)
 
+unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes, each of which would compile every module again
 PYTEST = -m pytest -n auto --dist worksteal
 
 test: $(VENV)/.dev $(PAGE)

@@ -590,9 +590,9 @@ def test_learning_the_same_examples_repeatedly_does_not_grow_the_state(exact: Ca
     examples = exact.examples(COUNT)
     model = exact.train(examples)
     thumbs = [example for example in examples if example.kind in ("label", "reward", "correction")]
-    model.learn(repeat(thumbs, 10))
+    model.learn(repeat(thumbs, 3))
     before = state_bytes(model)
-    model.learn(repeat(repeat(thumbs, 1), 110)[-10 * len(thumbs) :])
+    model.learn(repeat(repeat(thumbs, 1), 110)[-3 * len(thumbs) :])
     assert state_bytes(model) <= 1.05 * before
 
 
