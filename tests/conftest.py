@@ -11,7 +11,7 @@ from tempfile import gettempdir
 
 import pytest
 
-from tests.preload import PreloaderProcess
+from tests.preload import PreloaderProcess, interpreter_variables
 from tests.support import Service, skip_or_fail
 
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY if os.access(MEMORY := "/dev/shm", os.W_OK) else gettempdir())
@@ -75,6 +75,14 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if (preloader := config.stash.get(PRELOADER, None)) is not None:
         preloader.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def interpreter_variables_are_restored() -> Iterator[None]:
+    """Check that no module leaves a variable behind with which the preloader would not start its programs."""
+    before = interpreter_variables(os.environ)
+    yield
+    assert interpreter_variables(os.environ) == before
 
 
 MODELS = """

@@ -12,5 +12,6 @@ requested it ends. Its own child processes are preloaded as well, because its `s
 """
 
 from tests.preload.client import ForkedProcess, PreloaderProcess, launcher
+from tests.preload.server import interpreter_variables
 
-__all__ = ["ForkedProcess", "PreloaderProcess", "launcher"]
+__all__ = ["ForkedProcess", "PreloaderProcess", "interpreter_variables", "launcher"]

@@ -20,6 +20,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
@@ -51,7 +52,8 @@ class Program:
 
     def run(self) -> None:
         """Become this program. Returns, or raises SystemExit, when the program has ended."""
-        if not preloadable(self.arguments) or interpreter(self.environment) != interpreter(dict(os.environ)):
+        is_same_interpreter = interpreter_variables(self.environment) == interpreter_variables(os.environ)
+        if not (preloadable(self.arguments) and is_same_interpreter):
             os.execve(sys.executable, [sys.executable, *self.arguments], self.environment)
         os.environ.clear()
         os.environ.update(self.environment)
@@ -85,7 +87,7 @@ def shares_metrics(arguments: list[str]) -> bool:
     return several or arguments[2:3] == ["work"]
 
 
-def interpreter(environment: dict[str, str]) -> dict[str, str]:
+def interpreter_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(INTERPRETER)}
 
 

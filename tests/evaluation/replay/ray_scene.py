@@ -69,6 +69,7 @@ def with_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(DEATHS, str(deaths))
         patch.setenv("PYTHONPATH", str(ROOT))
+        patch.setenv("PYTHONBREAKPOINT", "")  # otherwise Ray sets it, and does not remove it again
         yield
 
 
