@@ -35,7 +35,7 @@ PATH = "/v1/chat/completions"
 ID_PREFIX = "chatcmpl-"
 NO_REPLY = "I don't know yet."
 MAX_MESSAGE_ID_CHARS = 128
-WORD = re.compile(r"\s*\S+\s*")
+WORD = re.compile(r"\S+\s*")  # a reply begins with no space
 
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {"model": ChatError, "description": "The request is invalid; nothing was changed."},
@@ -79,9 +79,10 @@ async def create_completion(request: Request, model: ModelRuntime, parsed: ChatR
     question = last_text(parsed.messages, "user")
     if not question.strip():
         raise BadInput("messages must have a text of the role 'user': the last of them is the question")
-    task = recognise_task(task_name(request, parsed), last_text(parsed.messages, "system"), question)
-    if task is not None:
-        return answer_task(model, task, question)
+    most = request.app.state.runtime.settings.max_text_chars
+    beginning, system = question[:most], last_text(parsed.messages, "system")[:most]
+    if (task := recognise_task(task_name(request, parsed), system, beginning)) is not None:
+        return answer_task(model, task, beginning)
     return await answer_question(request, model, parsed, question)
 
 

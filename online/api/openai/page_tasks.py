@@ -29,7 +29,7 @@ import orjson
 
 TITLE_WORDS = 6
 NO_QUESTION = "I only answer questions."
-USER_LINE = re.compile(r"^\s*(?:user|human): *(\S.*)$", re.IGNORECASE | re.MULTILINE)
+USER_LINE = re.compile(r"^[^\S\n]*(?:user|human): *(\S.*)$", re.IGNORECASE | re.MULTILINE)  # looks at each line once
 
 
 def to_json(key: str, value: object) -> str:
@@ -104,7 +104,7 @@ UNKNOWN = Task("unknown", starts_with("### Task:"), lambda _: NO_QUESTION)
 def recognise_task(name: str, system: str, prompt: str) -> Task | None:
     """The task that a request is; None for a question.
 
-    name: from the header or the metadata. system, prompt: the last messages of these roles.
+    name: from the header or the metadata. system, prompt: the beginnings of the last messages of these roles.
     """
     name = name.strip().lower().removeprefix("tasks.")
     if name and "{{" not in name:  # an Open WebUI that does not know the variable sends the placeholder

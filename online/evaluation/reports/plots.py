@@ -2,7 +2,6 @@
 
 import io
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -80,7 +79,8 @@ def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4) -> 
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
-    return re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    before, _, rest = svg[svg.index("<svg") :].partition("<metadata>")
+    return before + rest.partition("</metadata>")[2]
 
 
 def plot_learning_curve(reports: Sequence[ReplayReport]) -> Plot | None:

@@ -18,7 +18,7 @@ from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_pr
 from online.evaluation.sources.labelled_rows import Row, build_row
 
 ONE_LINE, MANY_LINES = "one line", "many lines"
-LABEL = re.compile(r"\s*(-?[\d.eE+-]+)(?:\s+[\d.eE+-]+)?\s*(?:'?\S*)?$")
+LABEL = re.compile(r"\A\s*+(-?[\d.eE+-]++)(?:\s++[\d.eE+-]++)?\s*+(?:'?\S*+)?$")  # possessive: no backtracking
 
 
 def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]:
