@@ -44,7 +44,7 @@ class Workspace:
         self.settings = settings
         self.state = settings.state.resolve()
         try:
-            self.state.mkdir(parents=True, exist_ok=True)
+            self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.secret = self._secret()
         except OSError as error:
             raise SetupError(
@@ -56,8 +56,7 @@ class Workspace:
         path = self.state / "secret"
         if not path.exists():
             aside = self.state / f".secret.{os.getpid()}"
-            write_file(aside, secrets.token_hex(32).encode(), durable=True)
-            aside.chmod(0o600)
+            write_file(aside, secrets.token_hex(32).encode(), durable=True, mode=0o600)
             try:
                 os.link(aside, path)  # the first of two processes that start at once wins
             except FileExistsError:

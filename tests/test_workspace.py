@@ -9,6 +9,7 @@ from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.store.events import append_events
 from online.workspace import Workspace
+from tests.conftest import Start
 
 
 @pytest.mark.parametrize(("kind", "is_signed"), [("river", True), ("best_of", True), ("classifier", False)])
@@ -51,3 +52,14 @@ def test_a_model_with_a_history_may_change_its_options(tmp_path: Path) -> None:
     reopened = open_with_kind(tmp_path, "classifier", {"input": "table", "head": "ridge"})
     reopened.check_kinds()
     reopened.store.close()
+
+
+def test_only_its_user_can_read_what_a_service_writes(start: Start, tmp_path: Path) -> None:
+    service = start()
+    answer = service.http.post("/v1/models/vec:predict", json={"instances": [[1.0, 0.0, 0.0, 0.0]]}).json()
+    feedback = {"prediction_id": answer["prediction_ids"][0], "label": "a"}
+    receipt = service.http.post("/v1/models/vec:feedback", json={"feedback": [feedback]}).json()["receipts"][0]
+    service.http.get("/v1/models/vec", params={"min_offset": receipt["offset"], "timeout_ms": 30_000})
+    written = [tmp_path / "state", *(tmp_path / "state").rglob("*")]
+    assert {"online.db", "secret", "manifest.json"} <= {path.name for path in written}
+    assert [path for path in written if not path.is_symlink() and path.stat().st_mode & 0o077] == []

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from online.cli.options import ConfigOption, JsonOption, ModelOption, StateOption, StoreOption, SupervisedOption
-from online.cli.processes import lower_priority, read_parent_settings
+from online.cli.processes import keep_files_private, lower_priority, read_parent_settings
 from online.cli.progress import run_silently, show_bar
 from online.cli.state import load_settings, open_workspace, select_model
 
@@ -42,6 +42,7 @@ def adapt(
         configure_logging(settings.log_level, settings.log_format)
     else:
         settings = load_settings(config, state=state, store=store)
+    keep_files_private()
     lower_priority()
     from online.learning.encoder_tuning.adoption import AdaptationRun
     from online.models import can_tune_encoder

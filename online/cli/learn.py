@@ -11,7 +11,7 @@ from online.cli.options import (
     StreamOption,
     SupervisedOption,
 )
-from online.cli.processes import exit_on_sigterm, read_parent_settings
+from online.cli.processes import exit_on_sigterm, keep_files_private, read_parent_settings
 from online.cli.state import load_settings
 
 
@@ -36,6 +36,7 @@ def learn(
     from online.workspace import Workspace
 
     exit_on_sigterm()
+    keep_files_private()
     if supervised:
         settings = read_parent_settings()
     else:

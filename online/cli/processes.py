@@ -32,6 +32,11 @@ def stop_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def keep_files_private() -> None:
+    """Let only the user of this process, and of its children, read the files that they create."""
+    os.umask(0o077)
+
+
 def exit_on_sigterm() -> None:
     """Make SIGTERM end this process with status 0: a requested stop is not a failure."""
 

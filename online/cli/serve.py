@@ -14,7 +14,7 @@ import typer
 
 from online import __version__
 from online.cli.options import ConfigOption, DeviceOption, SetOption, StateOption, StoreOption, StreamOption
-from online.cli.processes import exit_on_sigterm, read_parent_settings
+from online.cli.processes import exit_on_sigterm, keep_files_private, read_parent_settings
 from online.cli.state import load_settings
 from online.errors import SetupError
 from online.settings import Settings
@@ -65,6 +65,7 @@ def serve(
       online serve --config online.toml --port 9000 --set max_waiting=4096
     """
     exit_on_sigterm()
+    keep_files_private()
     set_library_defaults()
     flags: dict[str, Any] = {
         "store": store,
@@ -141,6 +142,7 @@ def run_worker(
     from online.telemetry import configure_logging
 
     exit_on_sigterm()
+    keep_files_private()
     settings = read_parent_settings()
     configure_logging(settings.log_level, settings.log_format)
     from online.api.server import run_beside

@@ -7,9 +7,12 @@ import os
 from pathlib import Path
 
 
-def write_file(path: Path, data: bytes, durable: bool) -> None:
-    """Write a new file. If durable, its content is on the disk when this returns."""
-    with open(path, "wb") as file:
+def write_file(path: Path, data: bytes, durable: bool, mode: int = 0o666) -> None:
+    """Write a new file. If durable, its content is on the disk when this returns.
+
+    mode: the permissions to create it with, of which the umask of the process takes some away.
+    """
+    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(data)
         if durable:
             file.flush()
