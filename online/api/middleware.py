@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PREFIX_HEADER = b"x-forwarded-prefix"
@@ -34,6 +34,8 @@ class ErrorResponses:
 
         try:
             await self.app(scope, receive, send_and_note)
+        except ClientDisconnect:
+            return  # in the middle of its request: nobody is left to answer
         except Exception as error:
             if has_started or scope["type"] != "http":
                 raise

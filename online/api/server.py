@@ -5,11 +5,13 @@ import gc
 import socket
 import sys
 from collections.abc import Callable
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from online.api.app import create_app
+from online.api.connections import Connections, raise_file_limit
 from online.api.forwarding import ForwardedCaller, Forwarder
 from online.serving.runtime import Runtime
 from online.settings import Settings
@@ -27,9 +29,13 @@ class Server(uvicorn.Server):
         self, app: ASGIApp, runtime: Runtime, sockets: list[socket.socket], when_ready: Callable[[], None]
     ) -> None:
         """sockets: for callers; with several workers also one for the requests that they forward."""
+        self.connections = Connections(runtime.settings, runtime.metrics, raise_file_limit())
+        self.watching: asyncio.Task[None] | None = None
         super().__init__(
             uvicorn.Config(
                 app,
+                http=cast(type[asyncio.Protocol], self.connections.create_protocol),
+                ws="none",
                 log_config=None,
                 access_log=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
@@ -51,6 +57,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            self.watching = asyncio.create_task(self.connections.watch())
             await self._start_workers()
         if self.started and not self.should_exit:
             gc.collect()
@@ -68,6 +75,8 @@ class Server(uvicorn.Server):
         self.runtime.close_feeds()
         await self.runtime.workers.stop()
         await super().shutdown(sockets)
+        if self.watching is not None:
+            self.watching.cancel()
 
 
 def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:

@@ -144,7 +144,9 @@ class ModelBuilder:
     ) -> LiveModel:
         try:
             source = ModelSource(self.workspace, spec, self.encoders)
-            return LiveModel(spec.kind, source, snapshots, on_swap, feed.notify, spec.versions)
+            return LiveModel(
+                spec.kind, source, snapshots, on_swap, feed.notify, spec.versions, self.settings.max_waiting
+            )
         except (ValueError, FileNotFoundError) as error:
             raise SetupError(f"model {spec.name!r}: {error}") from None
 

@@ -7,6 +7,9 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from online.errors import Overloaded
+
+MAX_SUBSCRIBERS = 1_000
 MAX_QUEUED = 1_000  # events kept for a subscriber that does not read
 
 FeedQueue = asyncio.Queue[tuple[str, dict[str, Any]] | None]
@@ -31,6 +34,11 @@ class EventFeed:
                 self._queues.discard(queue)
                 queue.get_nowait()
                 queue.put_nowait(None)
+
+    def check_capacity(self) -> None:
+        """Raises Overloaded when there are MAX_SUBSCRIBERS already."""
+        if len(self._queues) >= MAX_SUBSCRIBERS:
+            raise Overloaded(f"{MAX_SUBSCRIBERS} clients follow the events of this model; try again later")
 
     def subscribe(self) -> FeedQueue:
         queue: FeedQueue = asyncio.Queue(MAX_QUEUED)

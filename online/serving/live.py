@@ -12,6 +12,7 @@ change of the encoder and the first version that was learned with the new one.
 """
 
 import asyncio
+import errno
 import hashlib
 import logging
 import os
@@ -26,6 +27,7 @@ from online.errors import (
     CorruptSnapshot,
     NotFound,
     NotLearnedYet,
+    Overloaded,
     Unavailable,
     UnknownVersion,
     UnknownVersionLabel,
@@ -41,6 +43,9 @@ from online.telemetry import OutageLog, log_event
 log = logging.getLogger("online.live")
 
 Keep = int | Literal["all"] | tuple[int, ...]
+# the words of TensorFlow Serving. AVAILABLE: it can be requested. END: it is damaged. START: it is not loaded
+VersionState = Literal["START", "LOADING", "AVAILABLE", "END"]
+NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 POLL_S = 0.25  # LIVE is also read this often without a wakeup: its publisher may be on another machine
 MAX_WARM_UP = 4  # inputs that a new version must answer before it serves
 
@@ -60,15 +65,16 @@ class LiveModel:
         on_swap: Callable[[ServedVersion, ServedVersion], None],
         notify: Callable[..., None],
         keep: Keep = 2,
+        max_waiting: int = 2_048,
     ) -> None:
         """Raises what `source` raises, and ValueError for options the kind does not have.
 
         on_swap: called with (before, after). notify: called with (event, **data) for changes by an
         operator. keep: versions that can be requested in addition to labelled ones: a number of the
-        newest, all, or these.
+        newest, all, or these. max_waiting: requests that may wait for an offset to be learned.
         """
         self.kind, self.source, self.snapshots = kind, source, snapshots
-        self.on_swap, self.notify, self.keep = on_swap, notify, keep
+        self.on_swap, self.notify, self.keep, self.max_waiting = on_swap, notify, keep, max_waiting
         self.loader = VersionLoader(kind, source, snapshots)
         config = self.loader.config
         self.current = ServedVersion(create(kind, config.options), config.encoder, 0, 0, "")
@@ -83,6 +89,7 @@ class LiveModel:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._refreshing = asyncio.Lock()
         self._outage = OutageLog(log, "live version unavailable", model=snapshots.model)
+        self._others_outage = OutageLog(log, "versions not loaded", model=snapshots.model)
         self._listener = snapshots.wakeup.listen()
 
     @property
@@ -93,6 +100,16 @@ class LiveModel:
     def damaged(self) -> dict[int, str]:
         """Why versions are refused, by number."""
         return self.loader.damaged
+
+    def known_versions(self) -> list[int]:
+        """The live version, then the others that are loaded, being loaded or damaged, newest first."""
+        others = {*self.available, *self.damaged, *self.loading} - {self.current.version, 0}
+        return [self.current.version, *sorted(others, reverse=True)]
+
+    def state_of(self, version: int) -> VersionState:
+        if version == self.current.version or version in self.available:
+            return "AVAILABLE"
+        return "LOADING" if version in self.loading else "END" if version in self.damaged else "START"
 
     async def watch(self) -> None:
         """Follow LIVE until cancelled."""
@@ -106,9 +123,12 @@ class LiveModel:
         try:
             while True:
                 wakeup.clear()
-                await self.refresh()
-                await self.refresh_others()
-                self._prepare_upcoming()
+                try:
+                    await self.refresh()
+                    await self.refresh_others()
+                    self._prepare_upcoming()
+                except OSError as error:  # such as too many open files: the present version goes on answering
+                    self._outage.record_failure(error)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(wakeup.wait(), POLL_S)
         finally:
@@ -139,6 +159,8 @@ class LiveModel:
                 self._outage.record_failure(error)
                 return
             except (CorruptSnapshot, OSError) as error:  # of LIVE itself: the learner's next publish replaces it
+                if isinstance(error, OSError) and error.errno in NO_MORE_FILES:
+                    raise
                 log_event(log, "LIVE is damaged", logging.ERROR, model=self.snapshots.model, reason=str(error))
                 served = await asyncio.to_thread(self._load_next, None)
             self._outage.record_success()
@@ -178,10 +200,11 @@ class LiveModel:
             self.loading = frozenset(missing)
             found = await self._load_others(missing) if missing else {}
         except (OSError, Unavailable) as error:
-            log_event(log, "versions not loaded", logging.WARNING, model=self.snapshots.model, reason=str(error))
+            self._others_outage.record_failure(error)
             return
         finally:
             self.loading = frozenset()
+        self._others_outage.record_success()
         loaded = {**self.available, **found, self.current.version: self.current}
         kept = wanted | {self.current.version}
         self.available = {version: served for version, served in sorted(loaded.items()) if version in kept}
@@ -258,10 +281,15 @@ class LiveModel:
     async def wait_until(self, offset: int, timeout_s: float) -> None:
         """Return once the live version has learned `offset`.
 
-        Raises NotLearnedYet after `timeout_s` seconds.
+        Raises NotLearnedYet after `timeout_s` seconds, and Overloaded if too many requests wait already.
         """
         if self.current.learned_until >= offset:
             return
+        if len(self._waiting) >= self.max_waiting:
+            raise Overloaded(
+                f"{len(self._waiting)} requests wait for an offset to be learned already (max_waiting); "
+                "send the request again later"
+            )
         started = time.monotonic()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((offset, future))

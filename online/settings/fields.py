@@ -123,6 +123,9 @@ class Settings(BaseSettings):
     )
     workers: int = Field(1, ge=1, le=64, description="Processes that answer predictions on the one port.")
     grpc_max_message_bytes: int = Field(4_194_304, ge=1, le=2**31 - 1, description="Largest gRPC message, in bytes.")
+    grpc_max_calls: int = Field(
+        1_000, ge=1, description="Most open gRPC calls, streams included; further ones get RESOURCE_EXHAUSTED."
+    )
     public_url: str | None = Field(
         None, pattern=r"^https?://", description="URL by which clients reach the service. Default: as in each request."
     )
@@ -172,10 +175,34 @@ class Settings(BaseSettings):
     )
     max_batch: int = Field(64, ge=1, description="Most instances in one micro-batch.")
     max_waiting: int = Field(
-        2_048, ge=1, description="Most instances that wait for a micro-batch; further requests get status 429."
+        2_048,
+        ge=1,
+        description="Most instances that wait for a micro-batch, and requests that wait for an offset; "
+        "further requests get status 429.",
     )
     request_timeout_ms: int = Field(
         30_000, ge=1, description="Longest wait for a micro-batch, in milliseconds; then status 504."
+    )
+    max_connections: int = Field(
+        10_000,
+        ge=1,
+        description="Most open connections of one process; further ones get status 503. "
+        "Fewer where the process may not open so many files.",
+    )
+    max_connections_per_address: int = Field(
+        256,
+        ge=1,
+        description="Most open connections from one address, except this machine's own; further ones get status 429.",
+    )
+    request_read_timeout_s: float = Field(
+        15.0,
+        gt=0,
+        description="Longest time for a request to arrive, in seconds, beside one second for each 10 kB; then status 408.",
+    )
+    answer_read_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="Longest time that a client may leave its answer unread, in seconds; then it is cut off.",
     )
     max_instances: int = Field(1024, ge=1, description="Most instances or feedback items in one request.")
     max_body_bytes: int = Field(4_000_000, ge=1, description="Largest request body, in bytes.")

@@ -85,7 +85,7 @@ def test_an_invalid_value_is_reported_with_its_variable_or_its_file(monkeypatch:
         (
             "max_wating = 9",
             "online.toml: unknown setting 'max_wating'; did you mean 'max_waiting': Most instances that wait for a "
-            "micro-batch; further requests get status 429.",
+            "micro-batch, and requests that wait for an offset; further requests get status 429.",
         ),
         ("nonsense = 1", "online.toml: unknown setting 'nonsense'; `online config` lists all settings"),
         (

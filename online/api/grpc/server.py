@@ -63,7 +63,8 @@ class GrpcServer:
 
     async def start(self) -> None:
         """Raises SetupError where the port is not free."""
-        server, settings = grpc.aio.server(options=self._options()), self.runtime.settings
+        settings = self.runtime.settings
+        server = grpc.aio.server(options=self._options(), maximum_concurrent_rpcs=settings.grpc_max_calls)
         services = create_services(self.runtime)
         for service in services:
             server.add_generic_rpc_handlers((self._service_handler(service),))

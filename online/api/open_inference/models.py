@@ -6,7 +6,6 @@ from typing import Any
 
 from online.api.open_inference.infer_request import DATATYPES
 from online.api.signatures import MAX_ECHO_CHARS, TensorSpec, signature_of
-from online.api.versions import known_versions
 from online.errors import BadInput, Conflict, NotFound
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
@@ -41,7 +40,7 @@ def list_versions(runtime: Runtime) -> list[dict[str, str]]:
     return [
         {"name": name, "version": str(version), "state": "READY", "reason": ""}
         for name, model in runtime.models.items()
-        for version in known_versions(model.live)
+        for version in model.live.known_versions()
         if version == model.live.current.version or version in model.live.available
     ]
 

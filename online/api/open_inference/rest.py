@@ -30,7 +30,6 @@ from online.api.open_inference.models import (
 )
 from online.api.responses import ERROR_RESPONSES, json_response, prediction_headers
 from online.api.signatures import instances_from_tensors
-from online.api.versions import known_versions
 from online.errors import BadInput
 from online.schemas.predict import PredictRequest
 from online.serving.model_runtime import ModelRuntime
@@ -75,7 +74,7 @@ async def all_statistics(runtime: RuntimeDep) -> Response:
 @router.get("/v2/models/{name}/versions/{version}")
 async def model_metadata(runtime: RuntimeDep, name: str, version: str = "") -> Response:
     model, _ = find_model(runtime, name, version)
-    return json_response(describe_model(model.spec, known_versions(model.live)))
+    return json_response(describe_model(model.spec, model.live.known_versions()))
 
 
 @router.get("/v2/models/{name}/config")

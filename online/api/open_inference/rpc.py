@@ -33,7 +33,6 @@ from online.api.open_inference.models import (
 from online.api.protos import inference_pb2 as pb
 from online.api.signatures import MAX_ECHO_CHARS, instances_from_tensors
 from online.api.tensors import array_from_values
-from online.api.versions import known_versions
 from online.errors import BadInput, OnlineError
 from online.schemas.predict import PredictRequest
 from online.serving.runtime import Runtime
@@ -90,7 +89,7 @@ class Inference:
 
     async def metadata(self, request: pb.ModelMetadataRequest, call: Call) -> pb.ModelMetadataResponse:
         model, _ = find_model(self.runtime, request.name, request.version)
-        return pb.ModelMetadataResponse(**describe_model(model.spec, known_versions(model.live)))
+        return pb.ModelMetadataResponse(**describe_model(model.spec, model.live.known_versions()))
 
     async def infer(self, request: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
         settings = self.runtime.settings

@@ -13,7 +13,6 @@ from online.api.auth import AdminOnly
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
-from online.api.versions import version_state
 from online.errors import Conflict
 from online.schemas.versions import (
     EndQuarantine,
@@ -48,9 +47,7 @@ async def list_versions(model: ModelDep) -> Response:
     manifests = await asyncio.to_thread(model.snapshots.manifests)
     live, names = model.live.current.version, await asyncio.to_thread(model.snapshots.names)
     versions = [
-        describe_version(
-            each, each.version == live, names.get(each.version, ()), version_state(model.live, each.version)
-        )
+        describe_version(each, each.version == live, names.get(each.version, ()), model.live.state_of(each.version))
         for each in manifests
     ]
     rows = await model.read(lambda connection: load_rejections(connection, model.spec.name, MAX_LISTED))

@@ -3,7 +3,6 @@
 from typing import Any
 
 from online.api.tensorflow.errors import VersionErrors
-from online.api.versions import known_versions, version_state
 from online.errors import NotFound
 from online.serving.live import LiveModel
 from online.serving.versions import ServedVersion, VersionSelector
@@ -17,7 +16,7 @@ def find_version(live: LiveModel, selector: VersionSelector) -> ServedVersion:
 
 def version_statuses(live: LiveModel, version: int | None = None) -> list[dict[str, Any]]:
     """The status of one version, or of all. Raises NotFound."""
-    known = known_versions(live)
+    known = live.known_versions()
     if version is None:
         return [_version_status(live, each) for each in known]
     if version not in known:
@@ -26,7 +25,7 @@ def version_statuses(live: LiveModel, version: int | None = None) -> list[dict[s
 
 
 def _version_status(live: LiveModel, version: int) -> dict[str, Any]:
-    state = version_state(live, version)
+    state = live.state_of(version)
     error = {"error_code": "OK", "error_message": ""}
     if version in live.damaged and state == "END":
         error = {"error_code": "DATA_LOSS", "error_message": "the version is damaged, or cannot predict"}

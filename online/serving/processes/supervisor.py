@@ -63,12 +63,15 @@ class Supervisor:
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             started = time.monotonic()
-            status = await self._run_once()
+            try:
+                found = f"it ended with status {await self._run_once()}"
+            except OSError as error:  # no process, no file descriptor or no memory is free
+                found = f"it cannot be started: {error}"
             if self._stopping.is_set():
                 return
             was_healthy = time.monotonic() - started > HEALTHY_S
             pause_s = FIRST_PAUSE_S if was_healthy else min(pause_s * 2, self.max_pause_s)
-            reason = f"it ended with status {status}; next start in {pause_s:.1f} s"
+            reason = f"{found}; next start in {pause_s:.1f} s"
             self._outage.record_failure(reason)
             self._set_state("restarting", reason)
             await self._pause(pause_s)

@@ -538,6 +538,28 @@ def test_health_is_reported_for_each_model_and_follows_its_readiness(start: Star
         learner.wait(30)
 
 
+def test_open_calls_are_bounded(start: Start) -> None:
+    service = start(MODELS, flags=("--grpc-port", "0"), grpc_max_calls=2)
+    rpcs = RpcClients(service)
+    health = Stub(rpcs.channel, health_pb2.DESCRIPTOR.services_by_name["Health"])
+    streams = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(2)]
+    for stream in streams:
+        next(stream)  # it is open
+
+    def code() -> grpc.StatusCode:
+        try:
+            health.Check(health_pb2.HealthCheckRequest(), timeout=WAIT_S)
+            return CODE.OK
+        except grpc.RpcError as error:
+            refused: grpc.StatusCode = error.code()
+            return refused
+
+    assert code() == CODE.RESOURCE_EXHAUSTED
+    for stream in streams:
+        stream.cancel()
+    until(lambda: code() == CODE.OK, what="an answer after they have ended")
+
+
 def test_without_an_admin_key_a_reload_is_accepted_only_from_this_machine(start: Start) -> None:
     service = start(MODELS, flags=("--grpc-port", "0"))
     rpcs = RpcClients(service)

@@ -1,0 +1,184 @@
+"""Limits on the connections of one process: how many there are, and how slow their clients may be.
+
+    accept --too many, or too many from one address-------> 503 or 429, closed
+           --its request arrives too slowly---------------> 408, closed
+           --its answer is left unread for too long-------> closed
+           --otherwise------------------------------------> the application
+
+The slow ones are looked for once a second, so a connection costs a request two comparisons and no timer. A request may
+take `request_read_timeout_s`, and one second more for each MIN_BYTES_PER_S that have arrived.
+"""
+
+import asyncio
+import json
+import logging
+import resource
+from collections import Counter
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from online.api.auth import is_loopback
+from online.settings import Settings
+from online.telemetry import Metrics, OutageLog
+
+log = logging.getLogger("online.connections")
+
+CHECK_EVERY_S = 1.0
+MIN_BYTES_PER_S = 10_000
+MAX_FILES = 65_536
+SPARE_FILES = 256  # of the process's open files, for the store, snapshots, wake-ups and child processes
+
+
+def raise_file_limit() -> int:
+    """Raise the soft limit of open files as far as is allowed and useful. Returns the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return MAX_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+class Connections:
+    """The open connections of one process. `create_protocol` is uvicorn's protocol class with these limits."""
+
+    def __init__(self, settings: Settings, metrics: Metrics, max_files: int) -> None:
+        """max_files: the number of files that the process may open."""
+        self.most = min(settings.max_connections, max(max_files - SPARE_FILES, max_files // 2))
+        self.most_per_address = settings.max_connections_per_address
+        self.request_read_timeout_s = settings.request_read_timeout_s
+        self.answer_read_timeout_s = settings.answer_read_timeout_s
+        self.create_protocol = partial(Connection, self)
+        self.open = set[Connection]()
+        self.by_address = Counter[str]()
+        self.metrics = metrics
+        self._refused = OutageLog(log, "connections refused")
+
+    def admit(self, connection: "Connection") -> HTTPStatus | None:
+        """Count a new connection. Returns the status to refuse it with, or None."""
+        self.open.add(connection)
+        self.by_address[connection.address] += 1
+        status = None
+        if len(self.open) > self.most:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+            self._refused.record_failure(f"{self.most} are open (max_connections, and the limit of open files)")
+        elif self.by_address[connection.address] > self.most_per_address and not is_loopback(connection.address):
+            status = HTTPStatus.TOO_MANY_REQUESTS
+            self._refused.record_failure(
+                f"{connection.address} has {self.most_per_address} (max_connections_per_address)"
+            )
+        return status
+
+    def release(self, connection: "Connection") -> None:
+        if connection in self.open:
+            self.open.discard(connection)
+            self.by_address[connection.address] -= 1
+            if not self.by_address[connection.address]:
+                del self.by_address[connection.address]
+
+    async def watch(self) -> None:
+        """Close slow connections until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            if len(self.open) < self.most:
+                self._refused.record_success()
+            now = clock()
+            for connection in list(self.open):
+                if connection.is_stalled(now, self.answer_read_timeout_s):
+                    connection.transport.abort()
+                elif connection.is_slow(now, self.request_read_timeout_s):
+                    connection.refuse(HTTPStatus.REQUEST_TIMEOUT)
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection, which also knows since when its client keeps it waiting.
+
+    reading_since: when the first byte of the present request came, or the connection was made; None between requests.
+    unread_since: when the client stopped reading; None while it reads.
+    """
+
+    def __init__(self, limits: Connections, **context: Any) -> None:
+        super().__init__(**context)
+        self.limits = limits
+        self.address = ""
+        self.reading_since: float | None = None
+        self.unread_since: float | None = None
+        self.received_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self.reading_since = self.loop.time()
+        if (status := self.limits.admit(self)) is not None:
+            self.refuse(status)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.limits.release(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self.reading_since is None:
+            self.reading_since, self.received_bytes = self.loop.time(), 0
+        self.received_bytes += len(data)
+        super().data_received(data)
+
+    def on_message_complete(self) -> None:
+        self.reading_since = None
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        self.unread_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.unread_since = None
+        super().resume_writing()
+
+    def is_slow(self, now: float, timeout_s: float) -> bool:
+        """Whether the present request has been arriving for longer than it may."""
+        if self.reading_since is None or self.transport.is_closing():
+            return False
+        if self.flow.read_paused:  # we have not read what has arrived
+            self.reading_since += CHECK_EVERY_S
+        return now - self.reading_since > timeout_s + self.received_bytes / MIN_BYTES_PER_S
+
+    def is_stalled(self, now: float, timeout_s: float) -> bool:
+        return self.unread_since is not None and now - self.unread_since > timeout_s
+
+    def refuse(self, status: HTTPStatus) -> None:
+        """Close the connection, with an answer to the request that is arriving.
+
+        A connection on which nothing was sent is closed silently: its client may have opened it in advance, and
+        would take an answer for that of its first request.
+        """
+        cycle, is_unused = self.cycle, status == HTTPStatus.REQUEST_TIMEOUT and not self.received_bytes
+        is_free = cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
+        if is_free and not is_unused:
+            self.transport.write(REFUSALS[status])
+        self.limits.metrics.refused.labels(str(int(status))).inc(not is_unused)
+        self.transport.close()
+
+
+def encode_refusal(status: HTTPStatus, text: str) -> bytes:
+    body = json.dumps({"error": text}).encode()
+    head = (
+        f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    )
+    retry = "" if status == HTTPStatus.REQUEST_TIMEOUT else "retry-after: 1\r\n"
+    return f"{head}{retry}connection: close\r\n\r\n".encode() + body
+
+
+REFUSALS = {
+    status: encode_refusal(status, text)
+    for status, text in {
+        HTTPStatus.REQUEST_TIMEOUT: "the request did not arrive in time (request_read_timeout_s)",
+        HTTPStatus.TOO_MANY_REQUESTS: "too many open connections from this address (max_connections_per_address)",
+        HTTPStatus.SERVICE_UNAVAILABLE: "too many open connections (max_connections, and the limit of open files)",
+    }.items()
+}

@@ -1,0 +1,167 @@
+"""Limits on connections: slow requests, unread answers, too many connections, and no file descriptors left."""
+
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from online.api.connections import Connections, raise_file_limit
+from online.settings import Settings
+from online.telemetry import Metrics
+from tests.conftest import Start
+from tests.support import Service, skip_or_fail, until
+
+HALF = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
+INPUT = {"instances": [[1.0, 0.0, 0.0, 0.0]]}
+
+
+@contextmanager
+def connect(service: Service, first: bytes = b"", host: str = "127.0.0.1") -> Iterator[socket.socket]:
+    with socket.create_connection((host, httpx.URL(service.url).port or 0), timeout=30) as connection:
+        connection.sendall(first)
+        yield connection
+
+
+def read_to_end(connection: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    received = bytearray()
+    try:
+        while chunk := connection.recv(65_536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    return bytes(received)
+
+
+def test_a_request_that_arrives_too_slowly_is_refused_and_others_are_answered(start: Start) -> None:
+    service = start(request_read_timeout_s=0.5)
+    with connect(service, HALF) as half, connect(service) as unused:
+        assert service.http.post("/v1/models/vec:predict", json=INPUT).status_code == 200
+        answer = read_to_end(half)
+        assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert b"request_read_timeout_s" in answer
+        assert read_to_end(unused) == b"", "its client would take an answer for that of its first request"
+
+
+def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(start: Start) -> None:
+    service = start(request_read_timeout_s=0.5)
+    head = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n"
+    with connect(service, head) as connection:
+        connection.settimeout(0.2)
+        received = None
+        for _ in range(50):
+            connection.sendall(b" ")
+            try:
+                received = connection.recv(65_536)
+                break
+            except TimeoutError:  # nothing was answered yet
+                continue
+        assert received is not None
+        assert received.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert service.http.get("/healthz").status_code == 200
+    assert "Traceback" not in service.output
+
+
+def test_a_client_that_does_not_read_its_answers_is_cut_off(start: Start) -> None:
+    service = start(answer_read_timeout_s=0.5)
+    requests = 300
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        connection.connect(("127.0.0.1", httpx.URL(service.url).port))
+        connection.settimeout(30)
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * requests)
+        until(lambda: open_connections(service) == 1, what="the end of the connection; ours is the other")
+        assert read_to_end(connection).count(b"HTTP/1.1 200") < requests
+
+
+def open_connections(service: Service) -> int:
+    """The established connections to the service, from the table of the kernel."""
+    port = f":{httpx.URL(service.url).port:04X}"
+    service.http.get("/healthz")  # keeps ours open
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(line[1].endswith(port) and line[3] == "01" for line in lines)
+
+
+def test_connections_above_the_limit_are_refused_until_others_close(start: Start) -> None:
+    service = start(max_connections=8)
+    with ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(connect(service, HALF))
+        with connect(service, HALF) as refused:
+            assert read_to_end(refused).startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
+    until(lambda: answers(service), what="an answer after they have closed")
+
+
+def answers(service: Service) -> bool:
+    try:
+        return httpx.get(f"{service.url}/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_one_address_cannot_use_up_the_connections(start: Start) -> None:
+    service = start(max_connections_per_address=4, flags=("--host", "0.0.0.0"))
+    host = own_address()
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(connect(service, HALF, host))
+        with connect(service, HALF, host) as refused:
+            assert read_to_end(refused).startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+        assert answers(service), "from another address"
+
+
+def own_address() -> str:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            skip_or_fail("this machine has no address but its loopback one")
+        address: str = probe.getsockname()[0]
+        return address
+
+
+def test_a_service_without_free_file_descriptors_survives_and_recovers(start: Start) -> None:
+    """1,100 half-sent headers used up the files of the process, and a background task that failed ended it."""
+    service = start()
+    pid = service.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(list(Path(f"/proc/{pid}/fd").iterdir())) + 20, before[1]))
+    with ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(connect(service, HALF))
+        until(lambda: "live version unavailable" in service.output, what="a background task that opens no file")
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    until(lambda: answers(service), what="an answer after they have closed")
+    answer = service.http.post("/v1/models/vec:predict", json=INPUT).json()
+    feedback = {"prediction_id": answer["prediction_ids"][0], "label": "a"}
+    receipt = service.http.post("/v1/models/vec:feedback", json={"feedback": [feedback]}).json()["receipts"][0]
+    service.wait_learned("vec", receipt["offset"])
+
+
+@pytest.mark.parametrize(("max_files", "most"), [(65_536, 10_000), (1_024, 768), (256, 128)])
+def test_connections_leave_files_for_the_store_and_the_snapshots(max_files: int, most: int) -> None:
+    assert Connections(Settings(), Metrics(), max_files).most == most
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        assert raise_file_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= min(before[1], 65_536)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_requests_that_wait_for_an_offset_are_bounded(start: Start) -> None:
+    service = start(max_waiting=2)
+    request = b"GET /v1/models/vec?min_offset=1000000&timeout_ms=60000 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+    def ask() -> int:
+        return service.http.get("/v1/models/vec", params={"min_offset": 10**6, "timeout_ms": 1}).status_code
+
+    with connect(service, request), connect(service, request):
+        until(lambda: ask() == 429, what="two waiting requests")
