@@ -40,6 +40,12 @@ class Forbidden(OnlineError):
     status = 403
 
 
+class UnknownHost(OnlineError):
+    """The request names a host that this service does not answer for."""
+
+    status = 421
+
+
 class NotFound(OnlineError, LookupError):
     """There is no such model, prediction, feedback, reply, class, label or version."""
 

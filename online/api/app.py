@@ -1,8 +1,10 @@
 """create_app: the whole service as one ASGI application.
 
-request --> ErrorResponses --> PathPrefix --> HeadRequests --> FastPath | routes of every protocol | pages
-                                                                   |
-                                                                Runtime (models, learner, jobs)
+request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests
+                                                                                      |
+                                            FastPath | routes of every protocol | pages
+                                                |
+                                            Runtime (models, learner, jobs)
 """
 
 from collections.abc import AsyncIterator
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
+from fastapi.middleware.cors import CORSMiddleware
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -23,7 +26,9 @@ from online.api.dispatch import FastPath, fast_handlers
 from online.api.integrations import routes as integrations
 from online.api.integrations.langfuse import Langfuse
 from online.api.integrations.open_webui import OpenWebui
-from online.api.middleware import ErrorResponses, HeadRequests, PathPrefix
+from online.api.middleware.browser_rules import BrowserHeaders, BrowserRules
+from online.api.middleware.errors import ErrorResponses
+from online.api.middleware.paths import HeadRequests, PathPrefix
 from online.api.open_inference import rest as open_inference
 from online.api.openai import chat_completions
 from online.api.responses import json_response, live_headers
@@ -93,7 +98,7 @@ class Application(FastAPI):
         stack: ASGIApp = AsyncExitStackMiddleware(self.router)
         for middleware in reversed(self.user_middleware):
             stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
-        return ErrorResponses(stack, self.exception_handlers)
+        return BrowserHeaders(ErrorResponses(stack, self.exception_handlers), self.state.runtime.settings)
 
 
 def create_app(settings: Settings, with_learner: bool = True, is_primary: bool = True) -> FastAPI:
@@ -112,7 +117,16 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
     )
     app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
     app.add_middleware(HeadRequests)
-    app.add_middleware(PathPrefix, root_path=settings.root_path)  # added last: it comes first
+    app.add_middleware(PathPrefix, root_path=settings.root_path)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["*"],
+        )
+    app.add_middleware(BrowserRules, settings=settings)  # added last: it comes first
     _compose(app, runtime)
     for module in MODULES:
         app.include_router(module.router)

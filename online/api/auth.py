@@ -17,6 +17,7 @@ from online.errors import Forbidden, Unauthorized
 from online.settings import reveal
 
 KEY_HEADER = "x-admin-key"
+PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip", "fly-client-ip"})
 
 
 async def check_admin(request: Request, runtime: RuntimeDep) -> None:
@@ -42,8 +43,13 @@ def is_local(request: Request) -> bool:
         and is_loopback(request.client.host)
         and is_loopback(host.hostname or "")
         and (origin is None or urlsplit(origin).netloc == host.netloc)
-        and "x-forwarded-for" not in request.headers  # a proxy on this machine forwards requests of others
+        and not any(map(is_proxy_header, request.headers))  # a proxy on this machine forwards requests of others
     )
+
+
+def is_proxy_header(name: str) -> bool:
+    """Whether a header (in lower case) shows that a proxy has forwarded the request."""
+    return name in PROXY_HEADERS or name.startswith("x-forwarded-")
 
 
 def is_loopback(host: str) -> bool:

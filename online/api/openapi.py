@@ -4,6 +4,7 @@ from fastapi import FastAPI, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 
+from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
 from online.schemas.chat import ChatRequest
 from online.schemas.feedback import FeedbackRequest, LinkedFeedback
 from online.schemas.integrations import OpenWebuiEvent, Score
@@ -48,10 +49,13 @@ def add_schemas(app: FastAPI) -> None:
 async def show_docs(request: Request) -> HTMLResponse:
     """Swagger UI, with every file from this origin."""
     root_path = request.scope.get("root_path", "")
-    return get_swagger_ui_html(
+    page = get_swagger_ui_html(
         openapi_url=f"{root_path}/openapi.json",
         title="online",
         swagger_js_url=f"{root_path}/docs/swagger-ui-bundle.js",
         swagger_css_url=f"{root_path}/docs/swagger-ui.css",
         swagger_favicon_url=f"{root_path}/favicon.svg",
     )
+    script = hash_inline(bytes(page.body).decode(), "script")
+    page.headers[POLICY.decode()] = f"{page_policy(()).decode()}; script-src 'self' {script}"
+    return page

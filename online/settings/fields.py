@@ -31,6 +31,9 @@ def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
     return secret.get_secret_value() if is_revealed else str(secret)
 
 
+WebOrigin = Annotated[
+    str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$|^https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?$")
+]
 Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-unless-none")]
 
 
@@ -128,6 +131,18 @@ class Settings(BaseSettings):
     )
     public_url: str | None = Field(
         None, pattern=r"^https?://", description="URL by which clients reach the service. Default: as in each request."
+    )
+    allowed_hosts: tuple[str, ...] = Field(
+        (),
+        description="Host names by which clients reach the service, beside that of public_url, addresses and names without "
+        "a dot; *.example.com allows all below it.",
+    )
+    cors_origins: tuple[WebOrigin, ...] = Field(
+        (),
+        description="Origins, such as https://example.com, whose pages may use the API from a browser. Default: none.",
+    )
+    widget_origins: tuple[WebOrigin, ...] = Field(
+        (), description="Origins whose pages may show the chat page in a frame. Default: none."
     )
     root_path: str = Field(
         "",

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.support import skip_or_fail
 
@@ -45,7 +45,7 @@ def launch_browser() -> Iterator[Browser]:
 
 
 class Visits:
-    """Open pages, each in its own browser profile. foreign: requests to another origin. failed: uncaught errors."""
+    """Open pages, each in its own browser profile. foreign: requests to another origin. failed: uncaught errors, and what a policy has blocked."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
@@ -63,6 +63,7 @@ class Visits:
         origin = origin_of(url)
         page.context.on("request", lambda request: self._note(origin, request.url))
         page.on("pageerror", lambda error: self.failed.append(str(error)))
+        page.on("console", self._note_violation)
         page.on("filechooser", lambda _: None)  # registered now: a chooser may open before a later handler is in place
         self.pages.append(page)
         page.goto(url)
@@ -71,6 +72,10 @@ class Visits:
     def _note(self, origin: tuple[str, str], url: str) -> None:
         if not url.startswith(("data:", "blob:")) and origin_of(url) != origin:
             self.foreign.append(url)
+
+    def _note_violation(self, message: ConsoleMessage) -> None:
+        if "Content Security Policy" in message.text:
+            self.failed.append(message.text)
 
     def close(self) -> None:
         for page in self.pages:

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.conftest import Start, config
 from tests.e2e.browsing import SIZES, SLOW_MS, Visits, check_accessible, shoot
-from tests.support import Service
+from tests.support import Service, until
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
 LOST = "The server cannot be reached."
@@ -25,7 +25,7 @@ async () => {
 
 def read_cache(page: Page) -> dict[str, Any]:
     """List what the service worker has cached, once it is active."""
-    page.wait_for_function("navigator.serviceWorker.controller?.state === 'activated'")
+    until(lambda: page.evaluate("navigator.serviceWorker.controller?.state === 'activated'"), what="the service worker")
     cache: dict[str, Any] = page.evaluate(CACHED_FILES)
     return cache
 

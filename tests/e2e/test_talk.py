@@ -216,5 +216,9 @@ def test_a_reply_with_markup_is_sanitised(visits: Visits, start: Start) -> None:
     expect(reply.locator("img, script, style, h1, [onerror]")).to_have_count(0)
     assert reply.get_by_text("never").get_attribute("href") is None
     assert page.evaluate("window.harmed") is None
+    assert all(each.endswith("The action has been blocked.") for each in visits.failed), (
+        "by the policy, while it was parsed"
+    )
+    visits.failed.clear()
     shoot(page, "talk-markup")
     check_accessible(page)

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
-from online.api.auth import KEY_HEADER, check_key, is_loopback
+from online.api.auth import KEY_HEADER, check_key, is_loopback, is_proxy_header
 from online.api.dependencies import ROUTE_HEADER
 from online.api.responses import prediction_headers
 from online.serving.predictor import PredictionResult
@@ -38,7 +38,7 @@ class Call:
         The Host is not checked as over HTTP: no page in a browser speaks gRPC.
         """
         key = self.metadata.get(KEY_HEADER) or self.metadata.get("authorization", "").removeprefix("Bearer ")
-        is_local = is_loopback(parse_host(self.peer)) and "x-forwarded-for" not in self.metadata
+        is_local = is_loopback(parse_host(self.peer)) and not any(map(is_proxy_header, self.metadata))
         check_key(reveal(settings.admin_key), key, is_local)
 
     def set_prediction(self, predicted: PredictionResult) -> None:

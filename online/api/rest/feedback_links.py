@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.middleware.browser_rules import hash_inline
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
 from online.errors import NotFound
 from online.models import spec_of
@@ -28,9 +29,8 @@ FORM = "application/x-www-form-urlencoded"
 # links are passed on in mails and chats: the page must not be cached, framed, indexed, or named to other sites
 HEADERS = {
     "Cache-Control": "no-store",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer the form would be sent without its origin
     "X-Robots-Tag": "noindex",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'",
 }
 FORBIDDEN: dict[int | str, dict[str, Any]] = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid."}
@@ -109,7 +109,9 @@ def parse_item(prediction: PredictionRow, given: bytes | dict[str, str]) -> Feed
 
 def render_form(model: ModelRuntime, prediction: PredictionRow, item: FeedbackItem | None) -> Response:
     page = load_template().render(task=spec_of(model.spec.kind).task, abstained=prediction.choice is None, item=item)
-    return HTMLResponse(page, headers={**HEADERS, **live_headers(model)})
+    styles = hash_inline(page, "style")
+    policy = f"default-src 'none'; style-src {styles}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    return HTMLResponse(page, headers={**HEADERS, "Content-Security-Policy": policy, **live_headers(model)})
 
 
 def load_template() -> jinja2.Template:

@@ -64,7 +64,7 @@ def test_opening_a_link_changes_nothing(service: Service, link: tuple[str, str])
         page = httpx.request(method, url)
     page = httpx.get(url)
     assert page.status_code == 200 and "How was this answer?" in page.text
-    assert page.headers["Cache-Control"] == "no-store" and page.headers["Referrer-Policy"] == "no-referrer"
+    assert page.headers["Cache-Control"] == "no-store" and page.headers["Referrer-Policy"] == "same-origin"
     assert "http" not in page.text and OPEN not in page.text
     assert head(service) == before
 

@@ -190,8 +190,9 @@ def test_without_an_admin_key_admin_requests_are_accepted_only_from_this_machine
     teach(service, "one")
     rebound = post(service, ":rollback", {"version": 1}, Host="evil.example:8000")
     other_page = post(service, ":rollback", {"version": 1}, Origin="http://evil.example")
-    proxied = post(service, ":rollback", {"version": 1}, **{"X-Forwarded-For": "10.0.0.7"})
-    assert [rebound.status_code, other_page.status_code, proxied.status_code] == [403, 403, 403]
+    proxies = ("X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Forwarded", "Via", "CF-Connecting-IP")
+    proxied = [post(service, ":rollback", {"version": 1}, **{name: "10.0.0.7"}).status_code for name in proxies]
+    assert [rebound.status_code, other_page.status_code, *proxied] == [421, 403, *[403] * len(proxies)]
     own = post(service, ":rollback", {"version": 1}, Origin=service.url)
     assert own.status_code == 200
 

@@ -1,0 +1,1 @@
+"""ASGI middleware in front of every route."""

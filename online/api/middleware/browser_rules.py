@@ -1,0 +1,131 @@
+"""What protects people's browsers, in front of every route.
+
+Host     an address, a name without a dot, or a name of this service: an attacker can point another name
+         here and read what a page of that name reads (DNS rebinding)
+Origin   of a request that changes something: this service, or one that is listed. A page elsewhere
+         can send such a request for whoever opens it, although it cannot read the answer
+answers  tell the browser to run no foreign script, to guess no content type, to name no other site the
+         page that it comes from, and to show this service in no foreign frame
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable
+from functools import lru_cache
+from hashlib import sha256
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from online.errors import Forbidden, UnknownHost
+from online.settings import Settings
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+POLICY = b"content-security-policy"
+KNOWN_HOSTS = 1_024  # verdicts that are remembered
+
+
+def page_policy(embedding: Iterable[str]) -> bytes:
+    """The Content-Security-Policy of every answer without one of its own. embedding: origins that may frame the page."""
+    rules = {
+        "default-src": "'self'",
+        "img-src": "'self' data: blob:",
+        "object-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'self'",
+        "frame-ancestors": " ".join(embedding) or "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items()).encode()
+
+
+class BrowserRules:
+    """Refuses requests to unknown hosts and changes by pages of other origins. Raises UnknownHost and Forbidden."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        public = urlsplit(settings.public_url or "")
+        self.app = app
+        self.hosts = frozenset(host.lower() for host in (*settings.allowed_hosts, public.hostname or ""))
+        self.origins = frozenset(
+            origin.rstrip("/").encode() for origin in (*settings.cors_origins, f"{public.scheme}://{public.netloc}")
+        )
+        self.is_known_host = lru_cache(KNOWN_HOSTS)(self._is_known_host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self.check(scope)
+        await self.app(scope, receive, send)
+
+    def check(self, scope: Scope) -> None:
+        host = origin = site = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+            elif name == b"sec-fetch-site":
+                site = value
+        if not self.is_known_host(host):
+            name = host.decode("latin-1")
+            raise UnknownHost(
+                f"the host {name[:80]!r} is no name of this service; set public_url, or add it to allowed_hosts"
+            )
+        if (origin or site) and scope["method"] not in SAFE_METHODS and not self.may_change(host, origin, site):
+            raise Forbidden(
+                f"a page of {origin.decode('latin-1')[:80] or 'another site'} may change nothing here; if it is a page "
+                "of this service, set public_url to its address; otherwise add its origin to cors_origins"
+            )
+
+    def may_change(self, host: bytes, origin: bytes, site: bytes) -> bool:
+        """Whether a page may change something. site: how the browser relates it to this service, if it says so."""
+        if origin in self.origins or site in (b"same-origin", b"none"):
+            return True
+        return not site and origin.partition(b"://")[2] == host
+
+    def _is_known_host(self, host: bytes) -> bool:
+        try:
+            name = urlsplit(f"//{host.decode('ascii')}").hostname or ""
+        except ValueError:
+            return False
+        return is_unclaimed(name) or any(matches(name, allowed) for allowed in self.hosts)
+
+
+def is_unclaimed(name: str) -> bool:
+    """Whether no attacker can point this name here: an address, a name without a dot, or of this machine."""
+    if "." not in name or name.endswith(".localhost"):  # "" too: programs may leave the header out, browsers never do
+        return True
+    try:
+        ip_address(name)
+        return True
+    except ValueError:
+        return False
+
+
+def matches(name: str, allowed: str) -> bool:
+    """Whether a host is an allowed one. `*.example.com` allows each name that ends with .example.com."""
+    return name == allowed or (allowed.startswith("*.") and name.endswith(allowed[1:]))
+
+
+class BrowserHeaders:
+    """Adds the headers that protect browsers to every answer, errors included."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.headers = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin"))
+        self.policy = (POLICY, page_policy(settings.widget_origins))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = list(message["headers"])
+                present = {name for name, _ in headers}
+                headers += (header for header in (*self.headers, self.policy) if header[0] not in present)
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+def hash_inline(document: str, tag: str) -> str:
+    """The sources of a policy that allow exactly the inline elements <tag> of an HTML document."""
+    inline = (each.partition(f"</{tag}>")[0] for each in document.split(f"<{tag}>")[1:])
+    return " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in inline)
