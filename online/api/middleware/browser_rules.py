@@ -110,16 +110,15 @@ class BrowserHeaders:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
-        self.headers = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin"))
-        self.policy = (POLICY, page_policy(settings.widget_origins))
+        policy = page_policy(settings.widget_origins)
+        self.headers = {b"x-content-type-options": b"nosniff", b"referrer-policy": b"same-origin", POLICY: policy}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = list(message["headers"])
-                present = {name for name, _ in headers}
-                headers += (header for header in (*self.headers, self.policy) if header[0] not in present)
-                message = {**message, "headers": headers}
+                own = [name for name, _ in message["headers"] if name in self.headers]
+                added = self.headers if not own else {name: self.headers[name] for name in self.headers.keys() - own}
+                message["headers"] = [*message["headers"], *added.items()]
             await send(message)
 
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
