@@ -88,6 +88,7 @@ class Connections:
                 self._refused.record_success()
             now = clock()
             for connection in list(self.open):
+                connection.extend_while_paused()
                 if connection.is_stalled(now, self.answer_read_timeout_s):
                     connection.transport.abort()
                 elif connection.is_slow(now, self.request_read_timeout_s):
@@ -140,12 +141,15 @@ class Connection(HttpToolsProtocol):
         self.unread_since = None
         super().resume_writing()
 
+    def extend_while_paused(self) -> None:
+        """Grant the client the time since the last check, if the application was too busy to read what has arrived."""
+        if self.reading_since is not None and self.flow.read_paused:
+            self.reading_since += CHECK_EVERY_S
+
     def is_slow(self, now: float, timeout_s: float) -> bool:
         """Whether the present request has been arriving for longer than it may."""
         if self.reading_since is None or self.transport.is_closing():
             return False
-        if self.flow.read_paused:  # we have not read what has arrived
-            self.reading_since += CHECK_EVERY_S
         return now - self.reading_since > timeout_s + self.received_bytes / MIN_BYTES_PER_S
 
     def is_stalled(self, now: float, timeout_s: float) -> bool:

@@ -30,7 +30,6 @@ class Server(uvicorn.Server):
     ) -> None:
         """sockets: for callers; with several workers also one for the requests that they forward."""
         self.connections = Connections(runtime.settings, runtime.metrics, raise_file_limit())
-        self.watching: asyncio.Task[None] | None = None
         super().__init__(
             uvicorn.Config(
                 app,
@@ -57,7 +56,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self.watching = asyncio.create_task(self.connections.watch())
+            self.runtime.run_until_stop(self.connections.watch())
             await self._start_workers()
         if self.started and not self.should_exit:
             gc.collect()
@@ -75,8 +74,6 @@ class Server(uvicorn.Server):
         self.runtime.close_feeds()
         await self.runtime.workers.stop()
         await super().shutdown(sockets)
-        if self.watching is not None:
-            self.watching.cancel()
 
 
 def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:

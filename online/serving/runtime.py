@@ -87,11 +87,11 @@ class Runtime:
         for model in self.models.values():
             await model.live.refresh()
             for work in model.background_work(self.is_primary):
-                self._run(work)
+                self.run_until_stop(work)
         if self.is_primary:
             await self._start_primary()
         else:
-            self._run(report_versions({name: model.live for name, model in self.models.items()}))
+            self.run_until_stop(report_versions({name: model.live for name, model in self.models.items()}))
 
     async def _start_primary(self) -> None:
         for model in self.models.values():
@@ -103,9 +103,10 @@ class Runtime:
         if self.encoder_tuner is not None:
             self.encoder_tuner.start()
         for work in self.background:
-            self._run(work())
+            self.run_until_stop(work())
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that never ends by itself, in the background. Its failure stops the service."""
         task = asyncio.create_task(work)
         task.add_done_callback(self._stop_on_failure)
         self.tasks.append(task)

@@ -2,10 +2,10 @@
 
 Host     an address, a name without a dot, or a name of this service: an attacker can point another name
          here and read what a page of that name reads (DNS rebinding)
-Origin   of a request that changes something: this service, or one that is listed. A page elsewhere
-         can send such a request for whoever opens it, although it cannot read the answer
-answers  tell the browser to run no foreign script, to guess no content type, to name no other site the
-         page that it comes from, and to show this service in no foreign frame
+Origin   of a request that changes something: this service, or one that is listed. A page of another site can
+         make the browser of its visitor send such a request, although the page cannot read the answer
+answers  tell the browser not to run scripts of other sites, not to guess content types, not to tell other sites
+         which page a visitor comes from, and not to show this service in a frame of another site
 """
 
 from base64 import b64encode
@@ -42,12 +42,11 @@ class BrowserRules:
     """Refuses requests to unknown hosts and changes by pages of other origins. Raises UnknownHost and Forbidden."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        public = urlsplit(settings.public_url or "")
+        own = [settings.public_url] if settings.public_url else []
+        names = [urlsplit(url).hostname or "" for url in own]
         self.app = app
-        self.hosts = frozenset(host.lower() for host in (*settings.allowed_hosts, public.hostname or ""))
-        self.origins = frozenset(
-            origin.rstrip("/").encode() for origin in (*settings.cors_origins, f"{public.scheme}://{public.netloc}")
-        )
+        self.hosts = frozenset(host.lower() for host in (*settings.allowed_hosts, *names))
+        self.origins = frozenset(map(origin_of, (*settings.cors_origins, *own)))
         self.is_known_host = lru_cache(KNOWN_HOSTS)(self._is_known_host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,6 +86,13 @@ class BrowserRules:
         except ValueError:
             return False
         return is_unclaimed(name) or any(matches(name, allowed) for allowed in self.hosts)
+
+
+def origin_of(url: str) -> bytes:
+    """The origin of a URL as browsers send it: in lower case, and without the usual port of its scheme."""
+    parts = urlsplit(url.lower())
+    usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    return f"{parts.scheme}://{parts.netloc.removesuffix(usual)}".encode()
 
 
 def is_unclaimed(name: str) -> bool:

@@ -113,6 +113,8 @@ def test_the_public_address_is_an_own_origin_behind_a_proxy_that_rewrites_the_ho
     with browse(tmp_path, public_url="https://chat.example.com/bot") as client:
         assert predict(client, Origin="https://chat.example.com").status_code == 200
         assert predict(client, Origin="http://chat.example.com").status_code == 403
+    with browse(tmp_path / "port", public_url="https://Chat.example.com:443/bot") as client:
+        assert predict(client, Origin="https://chat.example.com").status_code == 200
 
 
 def test_other_origins_may_use_the_api_where_they_are_listed(tmp_path: Path) -> None:
