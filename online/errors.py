@@ -83,6 +83,16 @@ class Overloaded(OnlineError):
     status = 429
 
 
+class QuotaExceeded(OnlineError):
+    """The caller has used up what it may do within a time. Nothing was done."""
+
+    status = 429
+
+    def __init__(self, text: str, retry_after_s: int) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+
+
 class DeadlineExceeded(OnlineError):
     """The caller's deadline passed before the request was processed. Nothing was done."""
 

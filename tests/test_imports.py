@@ -15,7 +15,8 @@ from online.models import Example, create
 
 PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
-    {"errors", "schemas", "settings", ""},
+    {"errors", "schemas", ""},
+    {"settings"},  # above the schemas, whose names of scopes are types of settings
     {"models", "telemetry", "io", "prequential"},
     {"store", "snapshots", "client"},
     {"stream"},  # above the store, which has all the SQL: the SQL stream reads its event table

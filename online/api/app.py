@@ -1,6 +1,6 @@
 """create_app: the whole service as one ASGI application.
 
-request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests
+request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests --> Authentication
                                                                                       |
                                             FastPath | routes of every protocol | pages
                                                 |
@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.middleware.cors import CORSMiddleware
@@ -22,6 +22,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from online import __version__
 from online.api import openapi, pages
+from online.api.auth import key_routes, session
+from online.api.auth.callers import Authentication, Callers
+from online.api.auth.cookies import Cookies
+from online.api.auth.exposure import check_exposure
+from online.api.auth.keys import KeyTable
+from online.api.auth.rates import RateLimits
+from online.api.auth.scopes import check_table, require_scope
 from online.api.dispatch import FastPath, fast_handlers
 from online.api.integrations import routes as integrations
 from online.api.integrations.langfuse import Langfuse
@@ -46,11 +53,12 @@ from online.api.rest import (
     replays,
     replies,
     reports,
+    review,
     versions,
 )
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
-from online.errors import NotFound, OnlineError
+from online.errors import NotFound, OnlineError, QuotaExceeded
 from online.serving.building import build
 from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
@@ -77,6 +85,9 @@ MODULES = (
     jobs,
     monitoring,
     health,
+    review,
+    session,
+    key_routes,
 )
 
 
@@ -116,6 +127,10 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
         redoc_url=None,
     )
     app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
+    callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.secret))
+    check_exposure(settings, callers)
+    app.state.callers, app.state.rates = callers, RateLimits(settings)
+    app.add_middleware(Authentication, callers=callers, rates=app.state.rates)
     app.add_middleware(HeadRequests)
     app.add_middleware(PathPrefix, root_path=settings.root_path)
     if settings.cors_origins:
@@ -129,8 +144,9 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
     app.add_middleware(BrowserRules, settings=settings)  # added last: it comes first
     _compose(app, runtime)
     for module in MODULES:
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=[Depends(require_scope)])
     app.include_router(tensorflow.unmatched)
+    check_table([*(route for module in MODULES for route in module.router.routes), *tensorflow.unmatched.routes])
     _handle_errors(app, runtime)
     openapi.add_schemas(app)
     pages.add_pages(app)
@@ -138,10 +154,12 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
 
 
 @asynccontextmanager
-async def _lifespan(runtime: Runtime, _: FastAPI) -> AsyncIterator[None]:
-    grpc_server = _create_grpc_server(runtime)
+async def _lifespan(runtime: Runtime, app: FastAPI) -> AsyncIterator[None]:
+    callers: Callers = app.state.callers
+    grpc_server = _create_grpc_server(runtime, callers, app.state.rates)
     try:
         await runtime.start()
+        runtime.run_until_stop(callers.keys.watch())
         if grpc_server is not None:
             await grpc_server.start()
         yield
@@ -151,13 +169,13 @@ async def _lifespan(runtime: Runtime, _: FastAPI) -> AsyncIterator[None]:
         await runtime.stop()
 
 
-def _create_grpc_server(runtime: Runtime) -> "GrpcServer | None":
+def _create_grpc_server(runtime: Runtime, callers: Callers, rates: RateLimits) -> "GrpcServer | None":
     """None where no port is set; the gRPC library is not imported then."""
     if runtime.settings.grpc_port is None or not runtime.is_primary:
         return None
     from online.api.grpc.server import GrpcServer
 
-    return GrpcServer(runtime, runtime.settings.grpc_port)
+    return GrpcServer(runtime, callers, rates, runtime.settings.grpc_port)
 
 
 def _compose(app: FastAPI, runtime: Runtime) -> None:
@@ -184,12 +202,15 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
         model = runtime.models.get(str(request.path_params.get("model", "")))
         is_chat = request.url.path.endswith(chat_completions.PATH)
         content = chat_completions.error_content(status, text, missing) if is_chat else {"error": text}
-        headers = {"Retry-After": "1"} if status == 429 else {}
+        headers = {"Retry-After": "1"} if status == 429 else {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return json_response(content, status, headers | (live_headers(model) if model else {}))
 
     @app.exception_handler(OnlineError)
     async def refuse_ours(request: Request, error: OnlineError) -> Response:
-        return refuse(request, error.status, str(error), isinstance(error, NotFound))
+        response = refuse(request, error.status, str(error), isinstance(error, NotFound))
+        if isinstance(error, QuotaExceeded):
+            response.headers["Retry-After"] = str(error.retry_after_s)
+        return response
 
     @app.exception_handler(HTTPException)
     async def refuse_http(request: Request, error: HTTPException) -> Response:

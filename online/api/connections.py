@@ -20,7 +20,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from online.api.auth import is_loopback
+from online.api.auth.locality import is_loopback
 from online.settings import Settings
 from online.telemetry import Metrics, OutageLog
 

@@ -15,13 +15,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from online.api.auth.callers import CALLER
+from online.api.auth.scopes import check_scope
 from online.api.rest import feedback, predict
-from online.api.rest.shared_routes import Dialect
+from online.api.shared_routes import Dialect
+from online.schemas import callers
+from online.schemas.callers import Caller
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
 Handler = Callable[[Request], Awaitable[Response]]
-Handlers = Mapping[str, tuple[str, Handler]]  # the name of the model and the handler, by path
+Handlers = Mapping[str, tuple[str, callers.Scope, Handler]]  # the model's name, the scope and the handler, by path
 
 
 class FastPath:
@@ -32,7 +36,8 @@ class FastPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST" and (found := self.handlers.get(_route_path(scope))):
-            name, handler = found
+            name, needed, handler = found
+            check_scope(scope[CALLER], needed, name)
             scope["path_params"] = {"model": name}
             response = await handler(Request(scope, receive, send))
             await response(scope, receive, send)
@@ -46,16 +51,21 @@ def _route_path(scope: Scope) -> str:
     return path.removeprefix(root_path) if (root_path := scope.get("root_path")) else path
 
 
-def fast_handlers(runtime: Runtime, dialect: Dialect) -> dict[str, tuple[str, Handler]]:
+def fast_handlers(runtime: Runtime, dialect: Dialect) -> dict[str, tuple[str, callers.Scope, Handler]]:
     """The handlers of predict and feedback of every model."""
-    handlers: dict[str, tuple[str, Handler]] = {}
+    handlers: dict[str, tuple[str, callers.Scope, Handler]] = {}
     for name, model in runtime.models.items():
         predict_handler = partial(_predict, model=model, runtime=runtime, dialect=dialect)
-        feedback_handler = partial(feedback.give_feedback, model=model, runtime=runtime)
-        handlers[f"/v1/models/{name}:predict"] = name, predict_handler
-        handlers[f"/v1/models/{name}:feedback"] = name, feedback_handler
+        feedback_handler = partial(_give_feedback, model=model, runtime=runtime)
+        handlers[f"/v1/models/{name}:predict"] = name, "predict", predict_handler
+        handlers[f"/v1/models/{name}:feedback"] = name, "feedback", feedback_handler
     return handlers
 
 
 async def _predict(request: Request, model: ModelRuntime, runtime: Runtime, dialect: Dialect) -> Response:
-    return await predict.predict(request, model, runtime, dialect.select_version(request), dialect)
+    caller: Caller = request.scope[CALLER]
+    return await predict.predict(request, model, runtime, dialect.select_version(request), dialect, caller)
+
+
+async def _give_feedback(request: Request, model: ModelRuntime, runtime: Runtime) -> Response:
+    return await feedback.give_feedback(request, model, runtime, request.scope[CALLER])

@@ -10,6 +10,7 @@ import typer
 
 from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
+from online.cli.access import keys
 from online.errors import OnlineError
 
 app = typer.Typer(
@@ -19,6 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+keys_app = typer.Typer(
+    help="API keys: who may call the service, and what for.", no_args_is_help=True, rich_markup_mode=None
+)
 log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
 
 app.command()(serve.serve)
@@ -26,6 +30,12 @@ app.command()(learn.learn)
 app.command()(predict.predict)
 app.command()(replay.replay)
 app.command()(evaluate.evaluate)
+app.add_typer(keys_app, name="keys")
+keys_app.command()(keys.create)
+keys_app.command("list")(keys.list_keys)
+keys_app.command()(keys.revoke)
+keys_app.command()(keys.rotate)
+keys_app.command()(keys.scopes)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
 log_app.command()(log.report)

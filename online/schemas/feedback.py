@@ -6,7 +6,7 @@ from pydantic import Field
 
 from online.schemas.fields import Id, Label, Name, NativeRequest, Text, Wire
 
-FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined"]
+FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined", "held", "rejected"]
 
 
 class FeedbackItem(NativeRequest):

@@ -5,18 +5,27 @@ swap, operator, learner --notify--> one bounded queue per subscriber --> server-
 
 import asyncio
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from online.errors import Overloaded
 
 MAX_SUBSCRIBERS = 1_000
 MAX_QUEUED = 1_000  # events kept for a subscriber that does not read
 
-FeedQueue = asyncio.Queue[tuple[str, dict[str, Any]] | None]
+
+class FeedEvent(NamedTuple):
+    """owner: the user or the caller that the event is about; None if it is about nobody."""
+
+    name: str
+    data: dict[str, Any]
+    owner: str | None = None
+
+
+FeedQueue = asyncio.Queue[FeedEvent | None]
 
 
 class EventFeed:
-    """Sends (event name, data) pairs to every subscriber; None ends a subscription."""
+    """Sends events to every subscriber; None ends a subscription. Who may see which is left to the subscriber."""
 
     def __init__(self) -> None:
         self._queues: set[FeedQueue] = set()
@@ -27,9 +36,13 @@ class EventFeed:
 
     def notify(self, name: str, **data: Any) -> None:
         """Send one event. Never blocks: a subscriber whose queue is full is disconnected."""
+        self.send(FeedEvent(name, data))
+
+    def send(self, event: FeedEvent) -> None:
+        """Send one event, which may have an owner."""
         for queue in list(self._queues):
             try:
-                queue.put_nowait((name, data))
+                queue.put_nowait(event)
             except asyncio.QueueFull:  # the client stopped reading; it may connect again
                 self._queues.discard(queue)
                 queue.get_nowait()

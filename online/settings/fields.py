@@ -2,6 +2,7 @@
 
 import re
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -16,6 +17,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from online.schemas.callers import PublicTeaching, Scope
 
 Device = Literal["auto", "cpu", "cuda"]
 Drift = Literal["off", "watch", "act"]
@@ -154,6 +157,51 @@ class Settings(BaseSettings):
         min_length=8,
         description="Key for requests that change what is served. Default: only requests from this machine may.",
     )
+    admin: Literal["local"] | None = Field(
+        None,
+        description="local: programs on this machine need no key, even where keys exist. Default: they need none while there "
+        "is no key and the service listens on this machine only.",
+    )
+    open: bool = Field(
+        False,
+        description="Let everybody who reaches the service predict, teach and curate without a key. Without it and without "
+        "keys, the service listens on this machine only.",
+    )
+    public_teaching: PublicTeaching | None = Field(
+        None,
+        description="What visitors of the chat page, who have no key, may teach: off, review (held until a curator accepts "
+        "it) or on. Default: there are no visitors.",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        (), description="Addresses or networks, such as 10.0.0.0/8, of proxies whose X-Forwarded-For counts."
+    )
+    identity_header: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9-]{1,64}$",
+        description="Header in which a trusted proxy names the user that it has signed in, such as X-Forwarded-Email.",
+    )
+    identity_scopes: tuple[Scope, ...] = Field(
+        ("predict", "feedback", "teach"), description="Scopes of the users that a trusted proxy names."
+    )
+    feedback_per_hour: int = Field(
+        600,
+        ge=1,
+        description="Most feedback of one caller in an hour; further ones get status 429. Curators have no limit.",
+    )
+    teaching_per_hour: int = Field(
+        60,
+        ge=1,
+        description="Most new replies, new classes and examples of one caller in an hour. Curators have no limit.",
+    )
+    requests_per_minute: int = Field(
+        600, ge=1, description="Most requests of one visitor or user in a minute, for each process."
+    )
+    key_requests_per_minute: int = Field(
+        60_000, ge=1, description="Most requests with one key in a minute, for each process."
+    )
+    address_requests_per_minute: int = Field(
+        6_000, ge=1, description="Most requests without a key from one address in a minute, for each process."
+    )
     store: str | None = Field(
         None, description="SQLAlchemy URL of the store. Default: a SQLite file in the state folder."
     )
@@ -271,6 +319,22 @@ class Settings(BaseSettings):
         if len(set(names)) < len(names):
             raise ValueError(f"two models share a name: {', '.join(sorted(names))}")
         return models
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _proxies_are_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                ip_network(proxy, strict=False)
+            except ValueError:
+                raise ValueError(f"{proxy!r} is neither an address nor a network such as 10.0.0.0/8") from None
+        return proxies
+
+    @model_validator(mode="after")
+    def _identities_come_from_trusted_proxies(self) -> Self:
+        if self.identity_header is not None and not self.trusted_proxies:
+            raise ValueError("identity_header needs trusted_proxies: only they may name a user")
+        return self
 
     @model_validator(mode="after")
     def _paired_settings_are_set_together(self) -> Self:

@@ -61,8 +61,7 @@ def append_events(
     new: the caller knows that no event is in the log yet. feedback_id: of the feedback that all of
     the events belong to.
     """
-    if connection.dialect.name == "postgresql":  # commits in the order of offsets: one appender a model at a time
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
+    lock_log(connection, model)
     known = {} if new else find_offsets(connection, model, [event.id for event in events])
     last = head_of(connection, model)
     rows = []
@@ -87,6 +86,12 @@ def append_events(
     if rows:
         connection.execute(insert(EVENTS), rows)
     return [known[event.id] for event in events]
+
+
+def lock_log(connection: Connection, model: str) -> None:
+    """Let one transaction append to the log of a model at a time. On SQLite the transaction is the lock."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
 
 
 def find_offsets(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, int]:

@@ -9,7 +9,7 @@ accepted --learned by a version--> learned
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Index, insert, select, update
+from sqlalchemy import Connection, Index, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where
@@ -21,6 +21,7 @@ class FeedbackRow(SQLModel, table=True):
     offset: of its event. content: the item as received, as JSON, to tell a repetition from a conflict.
     version: the first version that has learned it or, after a retraction, un-learned it.
     slot, slot_turn: of feedback that replaces earlier feedback of the same key, the key and its number.
+    caller: the id of the caller that gave it; None for feedback of releases that had no callers.
     """
 
     __tablename__ = "feedback"
@@ -28,6 +29,7 @@ class FeedbackRow(SQLModel, table=True):
         Index("feedback_by_offset", "model", "offset"),
         Index("feedback_taken_back", "model", "retracted_offset", **index_only_where("retracted_offset IS NOT NULL")),
         Index("feedback_by_slot", "model", "slot", "slot_turn", **index_only_where("slot IS NOT NULL")),
+        Index("feedback_by_prediction", "prediction_id", **index_only_where("prediction_id IS NOT NULL")),
     )
 
     model: str = Field(primary_key=True)
@@ -45,6 +47,7 @@ class FeedbackRow(SQLModel, table=True):
     retracted_offset: int | None = None
     slot: str | None = None
     slot_turn: int | None = None
+    caller: str | None = None
 
 
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
@@ -70,6 +73,14 @@ def assign_slot(connection: Connection, model: str, id: str, key: str, turn: int
     """Make a feedback the turn of a slot."""
     values = {"slot": key, "slot_turn": turn}
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
+
+
+def load_standing(connection: Connection, model: str, prediction_id: str, holder: str) -> list[FeedbackRow]:
+    """Return the feedback about a prediction that is not retracted, of one holder: its user, or else its caller."""
+    standing = (FEEDBACK.c.prediction_id == prediction_id, FEEDBACK.c.model == model)
+    of_holder = (func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller) == holder, FEEDBACK.c.retracted_offset.is_(None))
+    found = connection.execute(select(FEEDBACK).where(*standing, *of_holder).order_by(FEEDBACK.c.offset))
+    return [FeedbackRow(**row) for row in found.mappings()]
 
 
 def replace_content(connection: Connection, model: str, id: str, content: str) -> None:

@@ -111,18 +111,18 @@ def load_input(connection: Connection, model: str, offset: int) -> str | None:
 
 
 def load_event_summaries(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Offset -> its question, what it is (correction, thumb or example), and the id of its feedback."""
+    """Offset -> its question, what it is (correction, thumb or example), and the id and the user of its feedback."""
     joined = FEEDBACK.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     input = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("input")
-    query = select(FEEDBACK.c.offset, FEEDBACK.c.id, input).select_from(joined)
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user, input).select_from(joined)
     about = query.where(FEEDBACK.c.model == model, FEEDBACK.c.offset.in_(offsets))
-    feedback = {row.offset: (row.id, row.input) for row in connection.execute(about)}
+    feedback = {row.offset: (row.id, row.user, row.input) for row in connection.execute(about)}
     events = select(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
     summaries = dict[int, dict[str, Any]]()
     for row in connection.execute(events).mappings():
         event = Event.parse(row["body"], b"")
-        id, question = feedback.get(row["offset"], (None, None))
+        id, user, question = feedback.get(row["offset"], (None, None, None))
         words = json.loads(question) if question is not None else event.text or None
         kind = {"correction": "correction", "reward": "thumb"}.get(event.kind, "example")
-        summaries[row["offset"]] = {"question": words, "said": kind, "feedback_id": id}
+        summaries[row["offset"]] = {"question": words, "said": kind, "feedback_id": id, "user": user}
     return summaries

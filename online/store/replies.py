@@ -127,14 +127,14 @@ def is_example(connection: Connection, model: str, reply: str, offset: int) -> b
 
 
 def load_feedback_about(connection: Connection, model: str, reply: str, count: int) -> list[dict[str, Any]]:
-    """Return the newest feedback about a reply, newest first: offset, id, body, and the question as JSON.
+    """Return the newest feedback about a reply, newest first: offset, id, body, user, and the question as JSON.
 
     Retracted feedback is left out.
     """
     feedback = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
     joined = feedback.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     question = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("question")
-    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, question).select_from(joined)
+    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, FEEDBACK.c.user, question).select_from(joined)
     about = (EVENTS.c.model == model, EVENTS.c.label == reply, FEEDBACK.c.retracted_offset.is_(None))
     found = connection.execute(query.where(*about).order_by(EVENTS.c.offset.desc()).limit(count))
     return [dict(row) for row in found.mappings()]

@@ -8,38 +8,28 @@ from urllib.parse import unquote, urlsplit
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
-from online.api.auth import KEY_HEADER, check_key, is_loopback, is_proxy_header
 from online.api.dependencies import ROUTE_HEADER
 from online.api.responses import prediction_headers
+from online.schemas.callers import Caller
 from online.serving.predictor import PredictionResult
-from online.settings import Settings, reveal
 
 
 @dataclass(slots=True)
 class Call:
     """The context of one call.
 
-    metadata: the last value of each name. peer: the caller's address, as gRPC writes it. timeout_s:
-    the time until the caller's deadline. trailing: metadata that is sent with the answer.
+    caller: who sends it. metadata: the last value of each name. timeout_s: the time until the caller's deadline.
+    trailing: metadata that is sent with the answer.
     """
 
+    caller: Caller
     metadata: Mapping[str, str]
-    peer: str
     timeout_s: float | None = None
     trailing: dict[str, str] = field(default_factory=dict)
 
     @property
     def route(self) -> str | None:
         return self.metadata.get(ROUTE_HEADER)
-
-    def check_admin(self, settings: Settings) -> None:
-        """Raises Unauthorized or Forbidden.
-
-        The Host is not checked as over HTTP: no page in a browser speaks gRPC.
-        """
-        key = self.metadata.get(KEY_HEADER) or self.metadata.get("authorization", "").removeprefix("Bearer ")
-        is_local = is_loopback(parse_host(self.peer)) and not any(map(is_proxy_header, self.metadata))
-        check_key(reveal(settings.admin_key), key, is_local)
 
     def set_prediction(self, predicted: PredictionResult) -> None:
         """Send the version that answered and the prediction ids in the trailing metadata."""

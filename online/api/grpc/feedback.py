@@ -41,17 +41,17 @@ class FeedbackService:
             parsed = FeedbackRequest(feedback=[parse_item(item, max_depth) for item in request.feedback])
         except ValidationError as error:
             raise invalid_body(error, FeedbackRequest) from None
-        receipts = await asyncio.shield(model.feedback.submit(parsed.feedback))
+        receipts = await asyncio.shield(model.feedback.submit(parsed.feedback, call.caller))
         return pb.GiveResponse(receipts=[pb.Receipt(**receipt.model_dump()) for receipt in receipts])
 
     async def retract(self, request: pb.FeedbackRef, call: Call) -> pb.Receipt:
-        receipt = await asyncio.shield(self._model(request.model).feedback.retract(request.id))
+        receipt = await asyncio.shield(self._model(request.model).feedback.retract(request.id, call.caller))
         return pb.Receipt(**receipt.model_dump())
 
     async def get_fate(self, request: pb.FeedbackRef, call: Call) -> pb.Fate:
         model = self._model(request.model)
         await asyncio.shield(model.flush_outcomes())
-        outcome = (await model.feedback.load_outcome(request.id)).model_dump(exclude_none=True)
+        outcome = (await model.feedback.load_outcome(request.id, call.caller)).model_dump(exclude_none=True)
         version = {"version": int(outcome["version"])} if "version" in outcome else {}
         return pb.Fate(**{**outcome, **version})
 

@@ -12,7 +12,7 @@ To add a protocol, write a module with its services, add its .proto file to prot
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
 import grpc
@@ -22,12 +22,16 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from online.api.grpc.calls import Call, Method, Service
+from online.api.auth.callers import Callers, Credentials
+from online.api.auth.rates import RateLimits
+from online.api.auth.scopes import RPCS, Access, check_scope
+from online.api.grpc.calls import Call, Method, Service, parse_host
 from online.api.grpc.feedback import FeedbackService
 from online.api.grpc.health import Health
 from online.api.open_inference.rpc import Inference
 from online.api.tensorflow.rpc import Tensorflow
 from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError
+from online.schemas.callers import ANONYMOUS, Caller
 from online.serving.runtime import Runtime
 from online.telemetry import log_event
 
@@ -56,8 +60,8 @@ def create_services(runtime: Runtime) -> list[Service]:
 
 
 class GrpcServer:
-    def __init__(self, runtime: Runtime, port: int) -> None:
-        self.runtime, self.port = runtime, port
+    def __init__(self, runtime: Runtime, callers: Callers, rates: RateLimits, port: int) -> None:
+        self.runtime, self.callers, self.rates, self.port = runtime, callers, rates, port
         self.server: grpc.aio.Server | None = None
         self.stopping = asyncio.Event()
 
@@ -94,14 +98,12 @@ class GrpcServer:
             await self.server.stop(DRAIN_S)
 
     def _service_handler(self, service: Service) -> grpc.GenericRpcHandler:
-        handlers = {
-            method.name: self._method_handler(method, service.methods[method.name])
-            for method in service.descriptor.methods
-        }
+        handlers = {method.name: self._method_handler(service, method) for method in service.descriptor.methods}
         return grpc.method_handlers_generic_handler(service.descriptor.full_name, handlers)
 
-    def _method_handler(self, descriptor: MethodDescriptor, method: Method) -> "grpc.RpcMethodHandler[bytes, bytes]":
-        handler = self._message_handler(descriptor, method)
+    def _method_handler(self, service: Service, descriptor: MethodDescriptor) -> "grpc.RpcMethodHandler[bytes, bytes]":
+        access = RPCS[f"{service.descriptor.full_name}/{descriptor.name}"]
+        handler = self._message_handler(descriptor, service.methods[descriptor.name], access)
         if descriptor.client_streaming:
             return grpc.stream_stream_rpc_method_handler(self._stream_handler(handler))
         return grpc.unary_unary_rpc_method_handler(handler)
@@ -117,13 +119,16 @@ class GrpcServer:
 
         return handle_stream
 
-    def _message_handler(self, descriptor: MethodDescriptor, method: Method) -> Handler:
+    def _message_handler(self, descriptor: MethodDescriptor, method: Method, access: Access) -> Handler:
         kind: type[Message] = GetMessageClass(descriptor.input_type)
 
         async def handle_message(body: bytes, context: Context) -> bytes:
-            call = create_call(context)
+            call = Call(ANONYMOUS, read_metadata(context), context.time_remaining())
             try:
-                answer = await method(parse_message(kind, body), call)
+                call.caller = await self._find_caller(call.metadata, context.peer())
+                message = parse_message(kind, body)
+                check_scope(call.caller, access, model_in(message))
+                answer = await method(message, call)
             except OnlineError as error:
                 self.runtime.metrics.refused.labels(str(error.status)).inc()
                 await context.abort(status_code_of(error), truncate(str(error)))
@@ -136,6 +141,12 @@ class GrpcServer:
             return answer.SerializeToString()
 
         return handle_message
+
+    async def _find_caller(self, metadata: Mapping[str, str], peer: str) -> Caller:
+        """Raises QuotaExceeded."""
+        caller = await self.callers.find(Credentials(metadata, parse_host(peer)))
+        self.rates.check(caller)
+        return caller
 
 
 async def next_message(bodies: AsyncIterator[bytes], stopping: "asyncio.Future[Any]") -> bytes | None:
@@ -155,10 +166,20 @@ def parse_message(kind: type[Message], body: bytes) -> Any:
         raise BadInput(f"the bytes are not a {kind.DESCRIPTOR.full_name}") from None
 
 
-def create_call(context: Context) -> Call:
+def read_metadata(context: Context) -> dict[str, str]:
     sent = context.invocation_metadata() or ()
-    metadata = {name: value for name, value in sent if isinstance(value, str)}
-    return Call(metadata, context.peer(), context.time_remaining())
+    return {name: value for name, value in sent if isinstance(value, str)}
+
+
+def model_in(message: Any) -> str | None:
+    """The name of the model that a request of any service is about; None for one that names none."""
+    names = message.DESCRIPTOR.fields_by_name
+    if "model_spec" in names:
+        return str(message.model_spec.name)
+    if "tasks" in names:
+        return str(message.tasks[0].model_spec.name) if message.tasks else None
+    name = next((getattr(message, field) for field in ("model", "model_name", "name") if field in names), "")
+    return str(name) or None
 
 
 def status_code_of(error: OnlineError) -> grpc.StatusCode:

@@ -6,7 +6,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from online import __version__
-from online.api.auth import check_admin
+from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import check_depth, read_body, read_json
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.api.open_inference.infer_request import (
@@ -97,13 +97,14 @@ async def model_ready(runtime: RuntimeDep, name: str, version: str = "") -> Resp
 
 @router.post("/v2/models/{name}/infer")
 @router.post("/v2/models/{name}/versions/{version}/infer")
-async def infer(request: Request, runtime: RuntimeDep, name: str, version: str = "") -> Response:
+async def infer(request: Request, runtime: RuntimeDep, caller: CallerDep, name: str, version: str = "") -> Response:
     started = time.perf_counter()
     model, selector = find_model(runtime, name, version, request.headers.get(ROUTE_HEADER))
     infer_request = await _read_infer_request(request, model, runtime)
     check_outputs(model.spec, infer_request.outputs)
     instances = instances_from_tensors(model.spec, infer_request.inputs, runtime.settings.max_instances)
-    predicted = await model.predictor.predict(PredictRequest(instances=check_not_empty(instances)), selector=selector)
+    prediction = PredictRequest(instances=check_not_empty(instances), user=caller.user)
+    predicted = await model.predictor.predict(prediction, selector=selector)
     response = _infer_response(model, infer_request, predicted)
     model.predictor.seconds.observe(time.perf_counter() - started)
     return response
@@ -149,12 +150,12 @@ async def repository_index(runtime: RuntimeDep) -> Response:
 
 
 @router.post("/v2/repository/models/{name}/load")
-async def load(request: Request, runtime: RuntimeDep, name: str) -> Response:
+async def load(request: Request, runtime: RuntimeDep, caller: CallerDep, name: str) -> Response:
     """With the parameters `version` and `label`: give the version this label, so that it is kept and can be requested."""
     body = await read_json(request, runtime.settings)
     parameters = read_parameters(parse_object(body)) if body.strip() else {}
     if "label" in parameters:
-        await check_admin(request, runtime)
+        check_scope(caller, "operate", name)
     await load_model(runtime, name, parameters)
     return json_response({"name": name, "load": True})
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online import __version__
+from online.api.auth.scopes import check_scope
 from online.api.grpc.calls import Call, Method, Service
 from online.api.open_inference.infer_request import (
     DTYPES,
@@ -98,7 +99,9 @@ class Inference:
         check_outputs(model.spec, requested)
         inputs = read_inputs(request, settings.max_tensor_elements)
         instances = check_not_empty(instances_from_tensors(model.spec, inputs, settings.max_instances))
-        predicted = await model.predictor.predict(PredictRequest(instances=instances), selector=selector)
+        predicted = await model.predictor.predict(
+            PredictRequest(instances=instances, user=call.caller.user), selector=selector
+        )
         call.set_prediction(predicted)
         response = pb.ModelInferResponse(
             model_name=request.model_name, model_version=str(predicted.served.version), id=request.id
@@ -139,7 +142,7 @@ class Inference:
     async def load(self, request: pb.RepositoryModelLoadRequest, call: Call) -> pb.RepositoryModelLoadResponse:
         parameters = {name: parameter_value(each) for name, each in request.parameters.items()}
         if "label" in parameters:
-            call.check_admin(self.runtime.settings)
+            check_scope(call.caller, "operate", request.model_name)
         await load_model(self.runtime, request.model_name, parameters)
         return pb.RepositoryModelLoadResponse()
 

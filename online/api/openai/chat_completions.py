@@ -19,12 +19,14 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
 from online.api.responses import json_response, request_body, version_headers
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
+from online.schemas.callers import Caller
 from online.schemas.chat import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
 from online.schemas.predict import PredictRequest
 from online.serving.feedback.feedback_slots import MAX_USER, clip_text
@@ -47,7 +49,7 @@ router = APIRouter()
 
 
 @router.post(PATH, response_model=ChatAnswer, responses=ERROR_RESPONSES, openapi_extra=request_body(ChatRequest))
-async def complete(request: Request, runtime: RuntimeDep) -> Response:
+async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
 
     The header `X-Message-Id` is the id of the answer in the caller's page. It is recorded, so that feedback may refer to it.
@@ -55,7 +57,8 @@ async def complete(request: Request, runtime: RuntimeDep) -> Response:
     started = time.perf_counter()
     parsed = await read_body_as(request, ChatRequest, runtime.settings)
     model = find_ranker(runtime, parsed.model)
-    completion = await create_completion(request, model, parsed)
+    check_scope(caller, "predict", model.spec.name)
+    completion = await create_completion(request, model, parsed, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
     if not parsed.stream:
         return json_response(completion.whole(), headers=completion.headers)
@@ -75,7 +78,7 @@ def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
     return runtime.models[name]
 
 
-async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest) -> "Completion":
+async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest, caller: Caller) -> "Completion":
     question = last_text(parsed.messages, "user")
     if not question.strip():
         raise BadInput("messages must have a text of the role 'user': the last of them is the question")
@@ -83,7 +86,7 @@ async def create_completion(request: Request, model: ModelRuntime, parsed: ChatR
     beginning, system = question[:most], last_text(parsed.messages, "system")[:most]
     if (task := recognise_task(task_name(request, parsed), system, beginning)) is not None:
         return answer_task(model, task, beginning)
-    return await answer_question(request, model, parsed, question)
+    return await answer_question(request, model, parsed, question, caller)
 
 
 def last_text(messages: list[ChatMessage], role: str) -> str:
@@ -153,9 +156,11 @@ def answer_task(model: ModelRuntime, task: Task, prompt: str) -> Completion:
     return Completion(id, model.spec.name, served.version, prompt, task.answer(prompt), int(time.time()), headers)
 
 
-async def answer_question(request: Request, model: ModelRuntime, parsed: ChatRequest, question: str) -> Completion:
+async def answer_question(
+    request: Request, model: ModelRuntime, parsed: ChatRequest, question: str, caller: Caller
+) -> Completion:
     message_id = read_message_id(request)
-    prediction = PredictRequest(instances=[question], user=read_user(request, parsed))
+    prediction = PredictRequest(instances=[question], user=caller.acts_for(read_user(request, parsed)))
     predicted = await model.predictor.predict(prediction, ID_PREFIX)
     id, served, text = predicted.ids[0], predicted.served, reply_text(predicted.answers[0])
     if message_id is not None:

@@ -1,16 +1,19 @@
 """The conversations of a user with a ranker.
 
-The header X-User names the user, as in the requests of the predictions.
+They are those of the user on whose behalf the caller acts. For a caller that may act for any user, the header X-User
+names one, as `user` does in the requests of the predictions.
 """
 
 import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from sqlalchemy import Connection
 
+from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.errors import BadInput
 from online.schemas.conversations import ConversationAnswer, ConversationsAnswer, DeletedConversation
 from online.schemas.fields import Name
 from online.serving.feedback.feedback import describe_outcome
@@ -19,14 +22,30 @@ from online.store.database.values import ERASED
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
-UserHeader = Annotated[Name, Header(alias="X-User", description="The user whose conversations are meant.")]
+UserHeader = Annotated[
+    Name | None,
+    Header(
+        alias="X-User", description="The user whose conversations are meant, for callers that may act for any user."
+    ),
+]
 SearchWords = Annotated[
     str, Query(max_length=200, description="Only conversations with these words in a question or a reply.")
 ]
 
 
+async def get_user(caller: CallerDep, named: UserHeader = None) -> str:
+    """The user whose conversations are meant. Raises BadInput where none is named."""
+    user = caller.acts_for(named)
+    if user is None:
+        raise BadInput("header.X-User: name the user whose conversations are meant")
+    return user
+
+
+UserDep = Annotated[str, Depends(get_user)]
+
+
 @router.get("/v1/models/{model}/conversations", response_model=ConversationsAnswer)
-async def list_conversations(model: ModelDep, user: UserHeader, q: SearchWords = "") -> Response:
+async def list_conversations(model: ModelDep, user: UserDep, q: SearchWords = "") -> Response:
     """The newest 100 conversations of a user."""
     rows = await model.read(lambda connection: store.load_conversations(connection, model.spec.name, user, q.strip()))
     summaries = [summarise(row, row["turns"]) for row in rows]
@@ -34,7 +53,7 @@ async def list_conversations(model: ModelDep, user: UserHeader, q: SearchWords =
 
 
 @router.get("/v1/models/{model}/conversations/{id}", response_model=ConversationAnswer)
-async def get_conversation(model: ModelDep, id: str, user: UserHeader) -> Response:
+async def get_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
     """The turns of one conversation, with the feedback about each."""
 
     def load(connection: Connection) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -47,7 +66,7 @@ async def get_conversation(model: ModelDep, id: str, user: UserHeader) -> Respon
 
 
 @router.delete("/v1/models/{model}/conversations/{id}", response_model=DeletedConversation)
-async def delete_conversation(model: ModelDep, id: str, user: UserHeader) -> Response:
+async def delete_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
     """Delete a conversation and its texts. What was learned from it stays; retract the feedback or erase the user for that."""
     turns = await model.commit(lambda connection: store.delete_conversation(connection, model.spec.name, user, id))
     return json_response({"id": id, "turns": turns}, headers=live_headers(model))

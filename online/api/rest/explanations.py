@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.api.rest.replies import check_ranker
@@ -12,6 +13,7 @@ from online.errors import NotFound
 from online.models.ensembles.challenger import served_member
 from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
+from online.schemas.callers import Caller
 from online.schemas.explanations import Explanation
 from online.store.log_rows import load_event_summaries
 from online.store.predictions import load_predictions
@@ -22,12 +24,15 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 
 @router.get("/v1/models/{model}/predictions/{id}/why", response_model=Explanation)
-async def explain_prediction(model: ModelDep, id: str) -> Response:
-    """Explain why a question gets its reply, by what the live version has learned."""
+async def explain_prediction(model: ModelDep, caller: CallerDep, id: str) -> Response:
+    """Explain why a question gets its reply, by what the live version has learned.
+
+    Other people's questions are shown to curators only.
+    """
     check_ranker(model)
     name = model.spec.name
     predictions = await model.read(lambda connection: load_predictions(connection, name, [id]))
-    if id not in predictions:
+    if id not in predictions or not (caller.may("curate") or caller.may_act_for(predictions[id].user)):
         raise NotFound(f"{name} has no prediction {id!r}")
     prediction, served = predictions[id], model.live.current
     ranker = served_member(served.model)
@@ -36,14 +41,21 @@ async def explain_prediction(model: ModelDep, id: str) -> Response:
     offsets = [each.offset for each in explanation.neighbors]
     summaries = await model.read(lambda connection: load_event_summaries(connection, name, offsets))
     texts = {reply.id: reply.text for reply in ranker.replies}
+    shown = {offset: visible_summary(caller, each) for offset, each in summaries.items()}
     content = {
         "model_version": str(served.version),
         "answered_by": str(prediction.version),
         "settled": explanation.settled,
         "grounds": [describe_score(each) for each in explanation.breakdowns],
-        "witnesses": [describe_neighbor(each, summaries.get(each.offset, {}), texts) for each in explanation.neighbors],
+        "witnesses": [describe_neighbor(each, shown.get(each.offset, {}), texts) for each in explanation.neighbors],
     }
     return json_response(content, headers=live_headers(model))
+
+
+def visible_summary(caller: Caller, summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A summary without the words and the id of somebody else's feedback."""
+    is_own = summary["feedback_id"] is None or caller.may("curate") or caller.may_act_for(summary["user"])
+    return summary if is_own else {**summary, "question": None, "feedback_id": None}
 
 
 def describe_score(each: ScoreBreakdown) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
+from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
@@ -16,25 +17,25 @@ router = APIRouter(responses=ERROR_RESPONSES)
     response_model=FeedbackAnswer,
     openapi_extra=request_body(FeedbackRequest),
 )
-async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
+async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it."""
     parsed = await read_body_as(request, FeedbackRequest, runtime.settings)
-    receipts = await model.feedback.submit(parsed.feedback)
+    receipts = await model.feedback.submit(parsed.feedback, caller)
     return json_response({"receipts": [receipt.model_dump() for receipt in receipts]}, 202, live_headers(model))
 
 
 @router.get("/v1/models/{model}/feedback/{id}", response_model=FeedbackOutcome)
-async def get_feedback(model: ModelDep, id: str) -> Response:
+async def get_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """What became of one feedback: accepted, learned by which version, refused and why, quarantined, or retracted."""
     await model.flush_outcomes()
-    outcome = await model.feedback.load_outcome(id)
+    outcome = await model.feedback.load_outcome(id, caller)
     return json_response(outcome.model_dump(exclude_none=True), headers=live_headers(model))
 
 
 @router.delete("/v1/models/{model}/feedback/{id}", status_code=202, response_model=Receipt)
-async def retract_feedback(model: ModelDep, id: str) -> Response:
+async def retract_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """Retract one feedback. It is un-learned exactly."""
-    receipt = await model.feedback.retract(id)
+    receipt = await model.feedback.retract(id, caller)
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 

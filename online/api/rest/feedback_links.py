@@ -14,12 +14,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
+from online.api.auth.callers import VISITOR, Callers
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.middleware.browser_rules import hash_inline
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
 from online.errors import NotFound
 from online.models import spec_of
+from online.schemas.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
 from online.schemas.fields import Name
 from online.serving.model_runtime import ModelRuntime
@@ -69,12 +71,14 @@ async def rate(request: Request, model: ModelDep, runtime: RuntimeDep, predictio
     slots, key = runtime.feedback_slots, slot_key(prediction)
     # curl sends JSON with the content type of a form
     if body.lstrip()[:1] == b"{" or not request.headers.get("content-type", "").startswith(FORM):
-        receipt = await slots.hold(model.feedback, key, parse_item(prediction, body))
+        receipt = await slots.hold(
+            model.feedback, key, parse_item(prediction, body), caller=link_caller(request, prediction)
+        )
         assert receipt is not None, "an item has a receipt"
         return json_response(receipt.model_dump(), 202, live_headers(model))
     fields = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
     item = None if "take_back" in fields else parse_item(prediction, fields)
-    await slots.hold(model.feedback, key, item)
+    await slots.hold(model.feedback, key, item, caller=link_caller(request, prediction))
     return render_form(model, prediction, item)
 
 
@@ -85,6 +89,16 @@ async def retract(model: ModelDep, runtime: RuntimeDep, prediction: SignedPredic
     if receipt is None:
         raise NotFound("no feedback was given by this URL, so there is nothing to retract")
     return json_response(receipt.model_dump(), 202, live_headers(model))
+
+
+def link_caller(request: Request, prediction: PredictionRow) -> Caller:
+    """The holder of the URL: the user of the prediction, who may rate it, and teach unless visitors may not."""
+    callers: Callers = request.app.state.callers
+    user, settings = prediction.user, callers.settings
+    is_visitor = user is not None and user.startswith(VISITOR)
+    teaching = settings.public_teaching if is_visitor else "on"
+    scopes = frozenset[Scope](("feedback", "teach") if teaching == "on" else ("feedback",))
+    return Caller("link", scopes, user=user, is_reviewed=teaching == "review")
 
 
 def slot_key(prediction: PredictionRow) -> str:

@@ -1,10 +1,9 @@
-"""Batch prediction jobs: start one, follow it, cancel it. All routes need administration rights."""
+"""Batch prediction jobs: start one, follow it, cancel it. All routes need the scope operate."""
 
 import asyncio
 
 from fastapi import APIRouter, Request, Response
 
-from online.api.auth import AdminOnly
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body
@@ -19,7 +18,7 @@ router = APIRouter(responses=ERROR_RESPONSES)
     response_model=JobStatus,
     openapi_extra=request_body(BatchPredictRequest),
 )
-async def start_job(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def start_job(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Predict for a whole file, while no interactive request waits. The same request again resumes a job that failed."""
     parsed = await read_body_as(request, BatchPredictRequest, runtime.settings)
     job = await runtime.jobs.submit(model.spec.name, parsed)
@@ -28,20 +27,20 @@ async def start_job(request: Request, model: ModelDep, runtime: RuntimeDep, _: A
 
 
 @router.get("/v1/models/{model}/jobs", response_model=JobsAnswer)
-async def list_jobs(model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def list_jobs(model: ModelDep, runtime: RuntimeDep) -> Response:
     """The waiting, running and ended jobs of a model, newest first."""
     jobs = await asyncio.to_thread(runtime.jobs.list_jobs, model.spec.name)
     return json_response({"jobs": [each.model_dump() for each in jobs]})
 
 
 @router.get("/v1/models/{model}/jobs/{id}", response_model=JobStatus)
-async def get_job(model: ModelDep, id: str, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def get_job(model: ModelDep, id: str, runtime: RuntimeDep) -> Response:
     """The progress of a job, or its result."""
     job = await asyncio.to_thread(runtime.jobs.load, model.spec.name, id)
     return json_response(job.model_dump())
 
 
 @router.post("/v1/models/{model}/jobs/{id}:cancel", response_model=JobStatus)
-async def cancel_job(model: ModelDep, id: str, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def cancel_job(model: ModelDep, id: str, runtime: RuntimeDep) -> Response:
     """Cancel a job and remove what it has written."""
     return json_response((await runtime.jobs.cancel(model.spec.name, id)).model_dump())

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from online.api.auth.scopes import CallerDep
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
-from online.api.rest.shared_routes import DialectDep, StatusModelDep
+from online.api.shared_routes import DialectDep, StatusModelDep
 from online.models import input_options, spec_of
 from online.schemas.models import ModelsAnswer
 from online.serving.model_runtime import ModelRuntime
@@ -23,10 +24,11 @@ TimeoutMs = Annotated[int, Query(ge=0, le=60_000, description="How long `min_off
 
 
 @router.get("/v1/models", response_model=ModelsAnswer)
-async def list_models(runtime: RuntimeDep) -> Response:
+async def list_models(runtime: RuntimeDep, caller: CallerDep) -> Response:
     """List every model, in a shape that the clients of OpenAI and KServe can read too."""
-    data = [_model_card(model) for model in runtime.models.values()]
-    return json_response({"object": "list", "data": data, "models": list(runtime.models)})
+    names = [name for name in runtime.models if caller.models is None or name in caller.models]
+    data = [_model_card(runtime.models[name]) for name in names]
+    return json_response({"object": "list", "data": data, "models": names})
 
 
 def _model_card(model: ModelRuntime) -> dict[str, Any]:

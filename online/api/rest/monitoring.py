@@ -10,9 +10,11 @@ import orjson
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
+from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.prequential import MAX_SEGMENTS
+from online.schemas.callers import Caller
 from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, RefusedAnswer
 from online.serving.model_runtime import ModelRuntime
@@ -74,14 +76,17 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 @router.get("/v1/models/{model}/events")
-async def stream_events(model: ModelDep, runtime: RuntimeDep) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted."""
+async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
+    """Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, labelled, adapted, counted.
+
+    What became of a feedback is sent to its caller, and to curators.
+    """
     model.feed.check_capacity()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_headers(model)}
-    return StreamingResponse(follow_events(model, runtime), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(follow_events(model, runtime, caller), media_type="text/event-stream", headers=headers)
 
 
-async def follow_events(model: ModelRuntime, runtime: Runtime) -> AsyncIterator[bytes]:
+async def follow_events(model: ModelRuntime, runtime: Runtime, caller: Caller) -> AsyncIterator[bytes]:
     """The events of a model until the feed closes, which the server does before it drains connections.
 
     sse-starlette is not used: it learns of a shutdown from uvicorn's signal handler, which it
@@ -98,9 +103,14 @@ async def follow_events(model: ModelRuntime, runtime: Runtime) -> AsyncIterator[
                 continue
             if event is None:
                 return
-            yield encode_event(*event)
+            if event.owner is None or caller.may("curate") or owns(caller, event.owner):
+                yield encode_event(event.name, event.data)
     finally:
         model.feed.unsubscribe(queue)
+
+
+def owns(caller: Caller, owner: str) -> bool:
+    return caller.may_act_for(owner) or caller.id == owner
 
 
 def encode_event(name: str, data: dict[str, object]) -> bytes:

@@ -9,14 +9,15 @@ import time
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
+from online.api.auth.scopes import CallerDep
 from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body, version_headers
-from online.api.rest.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
+from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
+from online.schemas.callers import Caller
 from online.schemas.predict import PredictAnswer, PredictRequest
 from online.serving.answers import render_answer
 from online.serving.model_runtime import ModelRuntime
-from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -24,7 +25,12 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 @router.post("/v1/models/{model}:predict", response_model=PredictAnswer, openapi_extra=request_body(PredictRequest))
 async def predict(
-    request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep, dialect: DialectDep
+    request: Request,
+    model: PredictModelDep,
+    runtime: RuntimeDep,
+    selector: SelectorDep,
+    dialect: DialectDep,
+    caller: CallerDep,
 ) -> Response:
     """Predict for each instance. Every prediction is recorded and accepts feedback.
 
@@ -35,9 +41,9 @@ async def predict(
     parsed = parse_request(model, body, dialect)
     with dialect.version_errors():
         if isinstance(parsed, PredictRequest):
-            response = await predict_natively(request, model, runtime, selector, parsed)
+            response = await predict_natively(request, model, selector, parsed, caller)
         else:
-            response = await dialect.predict(model, selector, parsed)
+            response = await dialect.predict(model, selector, parsed, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
     return response
 
@@ -53,10 +59,11 @@ async def predict_by_version(
     runtime: RuntimeDep,
     selector: SelectorDep,
     dialect: DialectDep,
+    caller: CallerDep,
     version: str,
 ) -> Response:
     """Predict with this version. The live version, the previous one and every labelled version are available."""
-    return await predict(request, model, runtime, selector, dialect)
+    return await predict(request, model, runtime, selector, dialect, caller)
 
 
 @router.post(
@@ -70,10 +77,11 @@ async def predict_by_label(
     runtime: RuntimeDep,
     selector: SelectorDep,
     dialect: DialectDep,
+    caller: CallerDep,
     label: str,
 ) -> Response:
     """Predict with the version that has this version label: `latest`, `previous`, or one that was set."""
-    return await predict(request, model, runtime, selector, dialect)
+    return await predict(request, model, runtime, selector, dialect, caller)
 
 
 def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect) -> PredictRequest | Document:
@@ -99,9 +107,9 @@ def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect) -> Predict
 
 
 async def predict_natively(
-    request: Request, model: ModelRuntime, runtime: Runtime, selector: VersionSelector, parsed: PredictRequest
+    request: Request, model: ModelRuntime, selector: VersionSelector, parsed: PredictRequest, caller: Caller
 ) -> Response:
-    predicted = await model.predictor.predict(parsed, selector=selector)
+    predicted = await model.predictor.predict(on_behalf_of(caller, parsed), selector=selector)
     served = predicted.served
     content = {
         "predictions": [render_answer(model.spec.kind, each) for each in predicted.answers],
@@ -111,3 +119,9 @@ async def predict_natively(
         "learned_until": served.learned_until,
     }
     return json_response(content, headers=version_headers(served.version, served.learned_until))
+
+
+def on_behalf_of(caller: Caller, request: PredictRequest) -> PredictRequest:
+    """The request with the user for whom the caller acts."""
+    user = caller.acts_for(request.user)
+    return request if user == request.user else request.model_copy(update={"user": user})

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
+from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body, read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
@@ -95,8 +96,8 @@ async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
 
 
 @router.get("/v1/models/{model}/replies/{id}", response_model=ReplyDetails)
-async def get_reply(model: ModelDep, id: str) -> Response:
-    """One reply, its example questions, and the newest feedback about it."""
+async def get_reply(model: ModelDep, caller: CallerDep, id: str) -> Response:
+    """One reply, its example questions, and the newest feedback about it: a curator sees all, others their own."""
     check_ranker(model)
     name = model.spec.name
 
@@ -105,7 +106,8 @@ async def get_reply(model: ModelDep, id: str) -> Response:
         if row is None:
             raise NotFound(f"{name} has no reply {id!r}")
         examples = [{"offset": offset, "text": text} for _, offset, text in load_examples(connection, name, id)]
-        feedback = [describe_feedback(each) for each in load_feedback_about(connection, name, id, MAX_FEEDBACK)]
+        rows = load_feedback_about(connection, name, id, MAX_FEEDBACK)
+        feedback = [describe_feedback(row) for row in rows if caller.may("curate") or caller.may_act_for(row["user"])]
         return {**describe_reply(row), "examples": examples, "taught": [each for each in feedback if each["question"]]}
 
     return json_response(await model.read(load), headers=live_headers(model))

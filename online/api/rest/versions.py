@@ -9,7 +9,6 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 
-from online.api.auth import AdminOnly
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
@@ -67,7 +66,7 @@ def describe_live(live: LiveModel) -> dict[str, object]:
 
 
 @router.post("/v1/models/{model}:rollback", response_model=RollbackAnswer, openapi_extra=request_body(RollbackRequest))
-async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Make an older version live; by default the previous one. The next version that is learned becomes live again."""
     parsed = await read_body_as(request, RollbackRequest, runtime.settings)
     version = await asyncio.to_thread(model.snapshots.resolve, str(parsed.version))
@@ -80,7 +79,7 @@ async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep, _: A
 @router.put(
     "/v1/models/{model}/version_labels/{label}", response_model=VersionLabel, openapi_extra=request_body(LabelRequest)
 )
-async def set_label(request: Request, model: ModelDep, label: str, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def set_label(request: Request, model: ModelDep, label: str, runtime: RuntimeDep) -> Response:
     """Give a version a label, or move the label to it. The version is verified, and kept while it has a label.
 
     The label `canary` gets a share of the traffic, always of the same callers. The label `shadow` gets a copy of all traffic;
@@ -94,7 +93,7 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
 
 
 @router.delete("/v1/models/{model}/version_labels/{label}", status_code=204)
-async def delete_label(model: ModelDep, label: str, _: AdminOnly) -> Response:
+async def delete_label(model: ModelDep, label: str) -> Response:
     """Delete a version label. The version stays as long as retention keeps it."""
     await asyncio.to_thread(model.snapshots.delete_label, label)
     await model.live.refresh_others()
@@ -113,7 +112,7 @@ async def compare_shadow(model: ModelDep) -> Response:
 
 
 @router.post("/v1/models/{model}:freeze", response_model=FreezeState, openapi_extra=request_body(FreezeRequest))
-async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """Stop learning until the model is thawed. Feedback is still accepted, and waits in the log."""
     parsed = await read_body_as(request, FreezeRequest, runtime.settings)
     frozen = Freeze(now(), parsed.reason)
@@ -123,7 +122,7 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep, _: Admi
 
 
 @router.post("/v1/models/{model}:thaw", status_code=204)
-async def thaw(model: ModelDep, _: AdminOnly) -> Response:
+async def thaw(model: ModelDep) -> Response:
     """Learn what waited in the log, and resume learning. A quarantine must be ended first."""
     open_quarantine = await model.read(lambda connection: quarantine.load_open(connection, model.spec.name))
     if open_quarantine is not None:
@@ -146,7 +145,7 @@ async def list_quarantines(model: ModelDep) -> Response:
 @router.post(
     "/v1/models/{model}/quarantine:end", response_model=QuarantineDetails, openapi_extra=request_body(EndQuarantine)
 )
-async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep, _: AdminOnly) -> Response:
+async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
     """End the quarantine: its feedback is learned after all, or dropped and un-learned exactly. Learning resumes."""
     parsed = await read_body_as(request, EndQuarantine, runtime.settings)
     row = await model.end_quarantine(parsed.outcome)

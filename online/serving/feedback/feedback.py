@@ -14,17 +14,21 @@ from sqlalchemy import Connection
 
 from online.errors import Conflict, NotFound
 from online.models import Encoder
+from online.schemas.callers import Caller
 from online.schemas.feedback import FeedbackItem, FeedbackOutcome, FeedbackStatus, Receipt
-from online.serving.feedback.checks import check_items, signal_of
+from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
+from online.serving.feedback.checks import check_items, learned_fields, signal_of
 from online.serving.feedback.events import ItemFeatures, build_events
+from online.serving.feedback.held import held_receipt, owns_held, withdraw
 from online.serving.feedback.retraction import record_retraction
 from online.serving.predictor import encode
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
 from online.settings import Settings
 from online.store import now, quarantine
-from online.store.events import append_events
-from online.store.feedback import FeedbackRow, add_feedback, assign_slot, load_feedback
+from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, load_held, load_held_of
+from online.store.events import append_events, lock_log
+from online.store.feedback import FeedbackRow, add_feedback, assign_slot, load_feedback, load_standing
 from online.store.predictions import PredictionRow, load_predictions
 from online.store.replies import add_reply
 from online.telemetry import Metrics
@@ -45,29 +49,46 @@ class Feedback:
         self.spec, self.name = transactions.spec, transactions.name
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
 
-    async def submit(self, items: Sequence[FeedbackItem], slot: tuple[str, int] | None = None) -> list[Receipt]:
+    async def submit(
+        self, items: Sequence[FeedbackItem], caller: Caller, slot: tuple[str, int] | None = None
+    ) -> list[Receipt]:
         """Store all items or none: an error names the item, and nothing of the request is kept.
 
         slot: of a single item, the key and the turn of its feedback slot.
         """
         check_items(items, self.spec, self.settings)
         new_id = self.transactions.new_id
-        items = [item if item.id else item.model_copy(update={"id": new_id()}) for item in items]
-        receipts = await self.transactions.retry_on_encoder_change(lambda config: self._submit(items, config, slot))
-        acknowledged_at = self.clock()
-        self.acknowledged.extend((receipt.offset, receipt.id, acknowledged_at) for receipt in receipts)
+        chosen = [item.id is not None for item in items]
+        items = [
+            item.model_copy(update={"id": item.id or new_id(), "user": caller.acts_for(item.user)}) for item in items
+        ]
+        receipts = await self.transactions.retry_on_encoder_change(
+            lambda config: self._submit(items, chosen, caller, config, slot)
+        )
+        self.note_acknowledged(receipts)
         for item in items:
             self.metrics.feedback.labels(self.name, signal_of(item)).inc()
         return receipts
 
+    def note_acknowledged(self, receipts: Sequence[Receipt]) -> None:
+        """Remember what was acknowledged just now, to measure when it is learned."""
+        at = self.clock()
+        self.acknowledged.extend((receipt.offset, receipt.id, at) for receipt in receipts if receipt.status != "held")
+
     async def _submit(
-        self, items: Sequence[FeedbackItem], config: EncoderConfig, slot: tuple[str, int] | None
+        self,
+        items: Sequence[FeedbackItem],
+        chosen: Sequence[bool],
+        caller: Caller,
+        config: EncoderConfig,
+        slot: tuple[str, int] | None,
     ) -> list[Receipt]:
         features = [await encode_item(item, config.encoder) for item in items]
         encoders = {config.encoder_name} if any(features) else set[str]()
 
         def record(connection: Connection) -> list[Receipt]:
-            receipts = self._record(connection, items, features, encoders)
+            self.begin(connection, encoders)
+            receipts = self._record(connection, items, chosen, caller, features)
             if slot is not None:
                 assign_slot(connection, self.name, receipts[0].id, *slot)
             return receipts
@@ -75,58 +96,124 @@ class Feedback:
         receipts: list[Receipt] = await self.transactions.commit(record)
         return receipts
 
+    def begin(self, connection: Connection, encoders: Set[str]) -> None:
+        """Begin a transaction that appends events. encoders: names of those that computed its features."""
+        lock_log(connection, self.name)
+        self.transactions.hold_encoder(connection)
+        self.transactions.check_encoder(connection, encoders)
+
     def _record(
         self,
         connection: Connection,
         items: Sequence[FeedbackItem],
+        chosen: Sequence[bool],
+        caller: Caller,
         features: Sequence[ItemFeatures],
-        encoders: Set[str],
     ) -> list[Receipt]:
-        """encoders: names of those that computed `features`."""
-        self.transactions.hold_encoder(connection)
-        self.transactions.check_encoder(connection, encoders)
-        known = load_feedback(connection, self.name, [item.id or "" for item in items])
-        predictions = load_predictions(
-            connection, self.name, [item.prediction_id for item in items if item.prediction_id]
-        )
-        receipts = []
-        for place, (item, encoded) in enumerate(zip(items, features, strict=True)):
-            content = item.model_dump_json(exclude_none=True)
-            row = known.get(item.id or "")
-            if row is None:
-                row = self._record_item(connection, place, item, encoded, predictions, content)
+        """chosen: whether the client has chosen the id of each item."""
+        ids = [item.id or "" for item in items]
+        known, held = load_feedback(connection, self.name, ids), load_held_of(connection, self.name, ids)
+        predictions = self._load_predictions(connection, items, caller)
+        receipts, new = list[Receipt](), list[tuple[FeedbackItem, Admission]]()
+        for place, (item, is_chosen, encoded) in enumerate(zip(items, chosen, features, strict=True)):
+            row, waiting, content = known.get(item.id or ""), held.get(item.id or ""), content_of(item)
+            if row is not None:
+                check_repetition(place, item, content, row, owns_feedback(caller, row))
+                receipts.append(receipt_of(row))
+                continue
+            if waiting is not None:
+                check_repetition(place, item, content, waiting, waiting.caller == caller.id)
+                receipts.append(held_receipt(waiting))
+                continue
+            prediction = self._find_prediction(place, item, predictions)
+            if not is_chosen and (same := self._find_same(connection, item, caller)) is not None:
+                receipts.append(receipt_of(same))
+                continue
+            admission = admit(connection, self.spec, caller, place, item)
+            new.append((item, admission))
+            if admission.hold is not None:
+                receipts.append(self._hold(connection, item, caller, prediction, admission.hold))
+            else:
+                row = self.record_item(connection, place, item, encoded, prediction, caller.id)
                 known[row.id] = row
-            elif row.content != content:
-                raise Conflict(f"feedback {place}: the id {item.id!r} was used before for something else")
-            receipts.append(receipt_of(row))
+                receipts.append(receipt_of(row))
+        charge(connection, self.settings, caller, new)
         return receipts
 
-    def _record_item(
+    def _load_predictions(
+        self, connection: Connection, items: Sequence[FeedbackItem], caller: Caller
+    ) -> dict[str, PredictionRow]:
+        """The predictions that items are about, by id, and of those the caller's own."""
+        ids = [item.prediction_id for item in items if item.prediction_id]
+        rows = load_predictions(connection, self.name, ids)
+        return {id: row for id, row in rows.items() if caller.may_act_for(row.user)}
+
+    def _find_prediction(
+        self, place: int, item: FeedbackItem, predictions: Mapping[str, PredictionRow]
+    ) -> PredictionRow | None:
+        """Raises NotFound for a prediction that does not exist, or is another caller's."""
+        if item.prediction_id is not None and item.prediction_id not in predictions:
+            raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}")
+        return predictions.get(item.prediction_id or "")
+
+    def _find_same(self, connection: Connection, item: FeedbackItem, caller: Caller) -> FeedbackRow | None:
+        """The standing feedback of the same holder about the same prediction, if it says the same."""
+        if item.prediction_id is None:
+            return None
+        standing = load_standing(connection, self.name, item.prediction_id, holder_of(caller, item.user))
+        return next((row for row in standing if learned_fields(row.content) == learned_fields(content_of(item))), None)
+
+    def _hold(
+        self,
+        connection: Connection,
+        item: FeedbackItem,
+        caller: Caller,
+        prediction: PredictionRow | None,
+        reason: HoldReason,
+    ) -> Receipt:
+        row = HeldFeedbackRow(
+            model=self.name,
+            id=item.id or "",
+            content=content_of(item),
+            question=prediction.input if prediction is not None else json.dumps(item.input),
+            caller=caller.id,
+            user=item.user,
+            reason=reason,
+            created_at=now(),
+        )
+        add_held(connection, [row])
+        return held_receipt(row)
+
+    def record_item(
         self,
         connection: Connection,
         place: int,
         item: FeedbackItem,
         features: ItemFeatures,
-        predictions: Mapping[str, PredictionRow],
-        content: str,
+        prediction: PredictionRow | None,
+        caller: str,
     ) -> FeedbackRow:
-        prediction = predictions.get(item.prediction_id or "")
-        if item.prediction_id is not None and prediction is None:
-            raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}")
+        """Store one item with its events. What the same holder said before about the same prediction is retracted."""
+        if item.prediction_id is not None:
+            holder = item.user if item.user is not None else caller
+            for row in load_standing(connection, self.name, item.prediction_id, holder):
+                record_retraction(connection, self.transactions, row.id)
         events = build_events(connection, self.spec, place, item, features, prediction)
         # the feedback is new, so the ids of its events are
         offsets = append_events(connection, self.name, events, new=True, feedback_id=item.id)
         for event, offset in zip(events, offsets, strict=True):
             if event.kind == "reply":
                 add_reply(connection, self.name, event.label, event.text, offset)
-        row = build_row(self.name, item, offsets[-1], content)
+        row = build_row(self.name, item, offsets[-1], caller)
         add_feedback(connection, [row.model_dump()])
         return row
 
-    async def load_outcome(self, id: str) -> FeedbackOutcome:
-        """What became of one feedback. Raises NotFound."""
-        row, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))
-        if row is None:
+    async def load_outcome(self, id: str, caller: Caller) -> FeedbackOutcome:
+        """What became of one feedback. Raises NotFound, also for another caller's."""
+        row, held, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))
+        if row is None and held is not None and owns_held(caller, held):
+            return FeedbackOutcome(**held_receipt(held).model_dump(), reason=held.reason)
+        if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")
         outcome = describe_outcome(row)
         if open_quarantine is not None and row.retracted_offset is None and row.offset >= open_quarantine.since:
@@ -135,17 +222,23 @@ class Feedback:
 
     def _read_outcome(
         self, connection: Connection, id: str
-    ) -> tuple[FeedbackRow | None, quarantine.QuarantineRow | None]:
-        rows = load_feedback(connection, self.name, [id])
-        return rows.get(id), quarantine.load_open(connection, self.name)
+    ) -> tuple[FeedbackRow | None, HeldFeedbackRow | None, quarantine.QuarantineRow | None]:
+        rows, held = load_feedback(connection, self.name, [id]), load_held(connection, self.name, id)
+        return rows.get(id), held, quarantine.load_open(connection, self.name)
 
-    async def retract(self, id: str) -> Receipt:
-        """Take one feedback back. A repeated call returns the same receipt. Raises NotFound."""
-        receipt: Receipt = await self.transactions.commit(
-            lambda connection: record_retraction(connection, self.transactions, id)
-        )
-        self.acknowledged.append((receipt.offset, receipt.id, self.clock()))
+    async def retract(self, id: str, caller: Caller) -> Receipt:
+        """Take one feedback back. A repeated call returns the same receipt. Raises NotFound, also for another caller's."""
+        receipt: Receipt = await self.transactions.commit(lambda connection: self._retract(connection, id, caller))
+        self.note_acknowledged([receipt])
         return receipt
+
+    def _retract(self, connection: Connection, id: str, caller: Caller) -> Receipt:
+        row, held = load_feedback(connection, self.name, [id]).get(id), load_held(connection, self.name, id)
+        if row is None and held is not None and owns_held(caller, held):
+            return withdraw(connection, held, caller.id)
+        if row is None or not owns_feedback(caller, row):
+            raise NotFound(f"{self.name} has no feedback {id!r}")
+        return record_retraction(connection, self.transactions, id)
 
 
 async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:
@@ -154,17 +247,30 @@ async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:
     return ItemFeatures(own, correction)
 
 
-def build_row(model: str, item: FeedbackItem, offset: int, content: str) -> FeedbackRow:
+def check_repetition(
+    place: int, item: FeedbackItem, content: str, row: FeedbackRow | HeldFeedbackRow, is_own: bool
+) -> None:
+    """Raises Conflict for an id that was used before for something else, or by another caller."""
+    if not is_own or row.content != content:
+        raise Conflict(f"feedback {place}: the id {item.id!r} was used before for something else")
+
+
+def content_of(item: FeedbackItem) -> str:
+    return item.model_dump_json(exclude_none=True)
+
+
+def build_row(model: str, item: FeedbackItem, offset: int, caller: str) -> FeedbackRow:
     return FeedbackRow(
         model=model,
         id=item.id or "",
         offset=offset,
-        content=content,
+        content=content_of(item),
         prediction_id=item.prediction_id,
         input=None if item.input is None else json.dumps(item.input),
         user=item.user,
         created_at=now(),
         retracted_offset=None,
+        caller=caller,
     )
 
 

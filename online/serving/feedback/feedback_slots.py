@@ -12,15 +12,16 @@ feedback have the key and the turn: nothing else is stored.
 """
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from online.errors import BadInput, Conflict, NotFound
+from online.schemas.callers import SERVICE, Caller
 from online.schemas.feedback import FeedbackItem, Receipt
+from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.feedback import Feedback
 from online.store.database.values import ERASED
 from online.store.feedback import FeedbackRow, load_slot, replace_content
@@ -28,7 +29,6 @@ from online.telemetry import log_event
 
 log = logging.getLogger("online.feedback_slots")
 
-NOT_LEARNED = ("id", "reason", "comment")  # fields of an item that are not learned
 MAX_USER, MAX_REASON, MAX_COMMENT = 128, 200, 2_000  # characters
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]+")
 
@@ -63,35 +63,41 @@ class FeedbackSlots:
         return "ignored" if receipt is None else "retracted" if receipt.status == "retracted" else "accepted"
 
     async def hold(
-        self, feedback: Feedback, key: str, item: FeedbackItem | None, stays_empty: StaysEmpty = lambda _: False
+        self,
+        feedback: Feedback,
+        key: str,
+        item: FeedbackItem | None,
+        stays_empty: StaysEmpty = lambda _: False,
+        caller: Caller = SERVICE,
     ) -> Receipt | None:
         """Make the slot hold an item, or None. Returns None if it was empty and stays so.
 
-        stays_empty: whether a slot whose last item was retracted must not be filled again.
+        caller: on whose behalf; by default the service itself, which copies ratings from elsewhere. stays_empty: whether a slot whose last item was retracted must not be filled again.
         """
         lock = self._locks.setdefault((feedback.name, key), asyncio.Lock())
         async with lock:
             taken = 0  # turns whose ids other feedback already has
             while True:
                 try:
-                    return await change_slot(feedback, key, item, stays_empty, taken)
+                    return await change_slot(feedback, key, item, stays_empty, taken, caller)
                 except Conflict:  # another server has submitted another item as this turn, or a client used its id
                     taken += 1
 
 
 async def change_slot(
-    feedback: Feedback, key: str, item: FeedbackItem | None, stays_empty: StaysEmpty, taken: int
+    feedback: Feedback, key: str, item: FeedbackItem | None, stays_empty: StaysEmpty, taken: int, caller: Caller
 ) -> Receipt | None:
     turns = await load_turns(feedback, key)
     last = turns[-1] if turns else None
     if item is None or (last is not None and not holds_item(turns) and stays_empty(last)):
-        return await feedback.retract(last.id) if last else None
+        return await feedback.retract(last.id, SERVICE) if last else None
     if last is not None and holds_item(turns):
         if is_same(last, item):
             return await replace_comments(feedback, item.model_copy(update={"id": last.id}), last)
-        await feedback.retract(last.id)
+        await feedback.retract(last.id, SERVICE)
     turn = (last.slot_turn or 0 if last is not None else 0) + 1 + taken
-    return (await feedback.submit([item.model_copy(update={"id": f"{key}.{turn}"})], slot=(key, turn)))[0]
+    named = item.model_copy(update={"id": f"{key}.{turn}"})
+    return (await feedback.submit([named], caller, slot=(key, turn)))[0]
 
 
 async def load_turns(feedback: Feedback, key: str) -> list[FeedbackRow]:
@@ -114,11 +120,6 @@ def is_same(row: FeedbackRow, item: FeedbackItem) -> bool:
 def stays_empty(last: FeedbackRow, item: FeedbackItem | None, has_changed: bool) -> bool:
     was_erased = last.content == ERASED
     return was_erased or (not has_changed and item is not None and is_same(last, item))
-
-
-def learned_fields(content: str) -> dict[str, Any]:
-    """The fields of an item that are learned, or name its user."""
-    return {name: value for name, value in json.loads(content).items() if name not in NOT_LEARNED}
 
 
 async def replace_comments(feedback: Feedback, item: FeedbackItem, row: FeedbackRow) -> Receipt:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from online.errors import Unavailable
-from online.serving.event_feed import EventFeed
+from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback, describe_outcome
 from online.serving.versions import ServedVersion
 from online.store import now
@@ -115,4 +115,5 @@ class OutcomeMarker:
             return
         for row in rows.values():
             if row.status in FINAL_STATUSES:
-                self.feed.notify(row.status, **describe_outcome(row).model_dump(exclude_none=True))
+                data = describe_outcome(row).model_dump(exclude_none=True)
+                self.feed.send(FeedEvent(row.status, data, row.user if row.user is not None else row.caller or ""))

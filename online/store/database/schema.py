@@ -17,6 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import SQLModel
 
 from online.errors import SetupError
+from online.store.callers.api_keys import API_KEYS
+from online.store.callers.held_feedback import HELD
+from online.store.callers.quotas import QUOTAS
 from online.store.classes import CLASSES
 from online.store.conversations import CONVERSATIONS, TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
@@ -59,6 +62,9 @@ TABLES = [
     QUARANTINES,
     REJECTED_SNAPSHOTS,
     SHADOW_ANSWERS,
+    API_KEYS,
+    QUOTAS,
+    HELD,
 ]
 
 

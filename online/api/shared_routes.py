@@ -17,6 +17,7 @@ from fastapi import Depends, Request, Response
 
 from online.api.dependencies import RuntimeDep
 from online.errors import BadInput, NotFound
+from online.schemas.callers import Caller
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.versions import VersionSelector
@@ -42,7 +43,7 @@ class Dialect:
 
     fields: tuple[bytes, ...]
     parse: Callable[[bytes], tuple[Document, bool]]
-    predict: Callable[[ModelRuntime, VersionSelector, Document], Awaitable[Response]]
+    predict: Callable[[ModelRuntime, VersionSelector, Document, Caller], Awaitable[Response]]
     version_statuses: Callable[[LiveModel], list[dict[str, Any]]]
     select_version: Callable[[Request], VersionSelector]
     unknown_predict_model: Callable[[str, VersionSelector, Iterable[str]], NotFound]

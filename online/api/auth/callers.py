@@ -1,0 +1,221 @@
+"""Find out who sends a request.
+
+key in Authorization, X-API-Key or X-Admin-Key --> that key's scopes, or nothing where it is invalid
+header of a trusted proxy                      --> the user that it names
+cookie of a session                            --> the scopes of the key that signed in
+this machine, where it needs no key            --> every scope
+cookie of a visitor, where there are visitors  --> predict, feedback, and teach as `public_teaching` says
+anybody, where the service is open             --> predict, feedback, teach, curate
+otherwise                                      --> nobody, without scopes
+"""
+
+import hmac
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import sha256
+from ipaddress import ip_address, ip_network
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from online.api.auth.cookies import SESSION_COOKIE, VISITOR_COOKIE, Cookies, parse_cookies
+from online.api.auth.keys import PREFIX, ApiKey, KeyTable
+from online.api.auth.locality import is_loopback, is_proxy_header, names_this_machine
+from online.api.auth.rates import RateLimits
+from online.schemas import callers
+from online.schemas.callers import ANONYMOUS, SCOPES, Caller
+from online.settings import Settings, reveal
+
+CALLER = "online.caller"  # key of an ASGI scope
+ADMIN_ID = "admin"
+VISITOR = "visitor:"  # how the ids of visitors begin
+OPEN_SCOPES: tuple[callers.Scope, ...] = ("predict", "feedback", "teach", "curate", "impersonate")
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+BEARER = "bearer "
+INVALID_KEY = "the key is not valid: it is misspelt, revoked or expired"
+
+
+@dataclass(slots=True)
+class Credentials:
+    """What a request shows of who sends it. headers: by name in lower case; over gRPC, the metadata.
+
+    address: of its connection. is_page: whether a page of this service may have sent it, so that its cookies count.
+    """
+
+    headers: Mapping[str, str]
+    address: str
+    host: str | None = None  # None over gRPC, which no page in a browser speaks
+    may_use_cookies: bool = False
+    is_forwarded: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.is_forwarded = any(map(is_proxy_header, self.headers))
+
+    @property
+    def key(self) -> str:
+        """The key that it shows; "" for none."""
+        headers = self.headers
+        if key := headers.get("x-api-key") or headers.get("x-admin-key"):
+            return key
+        authorization = headers.get("authorization", "")
+        return authorization[len(BEARER) :].strip() if authorization[: len(BEARER)].lower() == BEARER else ""
+
+    @property
+    def is_local(self) -> bool:
+        if self.is_forwarded or not is_loopback(self.address):
+            return False
+        return self.host is None or names_this_machine(self.host, self.headers.get("origin", ""))
+
+
+def read_credentials(scope: Scope) -> Credentials:
+    """Of an HTTP request."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    client = scope.get("client")
+    is_own_page = headers.get("sec-fetch-site", "") in ("same-origin", "none") or (
+        "sec-fetch-site" not in headers and headers.get("origin", "").partition("://")[2] == headers.get("host")
+    )
+    may_use_cookies = scope["method"] in SAFE_METHODS or is_own_page
+    return Credentials(headers, client[0] if client else "", headers.get("host", ""), may_use_cookies)
+
+
+class Callers:
+    """Finds the caller of each request. It changes nothing and refuses nobody: `check_scope` does."""
+
+    def __init__(self, settings: Settings, keys: KeyTable, cookies: Cookies) -> None:
+        self.settings, self.keys, self.cookies = settings, keys, cookies
+        self.admin_key = reveal(settings.admin_key)
+        self.admin_digest = sha256((self.admin_key or "").encode()).hexdigest()
+        self.is_on_loopback = is_loopback(settings.host)
+        self.proxies = tuple(ip_network(each, strict=False) for each in settings.trusted_proxies)
+        self.is_trusted_proxy = lru_cache(1_024)(self._is_trusted_proxy)
+
+    @property
+    def needs_keys(self) -> bool:
+        """Whether callers have to show who they are: a key exists, or proxies name the users."""
+        return self.admin_key is not None or bool(self.keys) or self.settings.identity_header is not None
+
+    @property
+    def is_open_to_this_machine(self) -> bool:
+        """Whether programs on this machine may do everything without a key."""
+        return self.settings.admin == "local" or (self.is_on_loopback and not self.needs_keys)
+
+    async def find(self, credentials: Credentials) -> Caller:
+        """The caller, with the address that the request comes from."""
+        if credentials.key and not self.knows(credentials.key):
+            await self.keys.read_again()
+        return replace(self._find(credentials), address=self.find_address(credentials))
+
+    def knows(self, key: str) -> bool:
+        return self._is_admin_key(key) or not key.startswith(PREFIX) or self.keys.find(key) is not None
+
+    def _find(self, credentials: Credentials) -> Caller:
+        given = credentials.key
+        if given and (caller := self.of_key(given)) is not None:
+            return caller
+        if caller := self._of_proxy(credentials) or self._of_session(credentials):
+            return caller
+        is_ours = given.startswith(PREFIX) or "x-admin-key" in credentials.headers
+        if not is_ours:  # clients of other servers send a key of theirs where none is needed
+            if self.is_open_to_this_machine and credentials.is_local:
+                return Caller("local", frozenset(SCOPES))
+            if caller := self._of_visitor(credentials):
+                return caller
+            if self.settings.open:
+                return Caller("open", frozenset(OPEN_SCOPES))
+        return replace(ANONYMOUS, problem=INVALID_KEY) if given else ANONYMOUS
+
+    # keys and sessions
+
+    def of_key(self, given: str) -> Caller | None:
+        """The caller that a key makes; None if it is not valid."""
+        if self._is_admin_key(given):
+            return Caller(ADMIN_ID, frozenset(SCOPES))
+        key = self.keys.find(given) if given.startswith(PREFIX) else None
+        return None if key is None else caller_of(key)
+
+    def _is_admin_key(self, given: str) -> bool:
+        return self.admin_key is not None and hmac.compare_digest(given.encode(), self.admin_key.encode())
+
+    def describe_key(self, given: str) -> tuple[str, str] | None:
+        """The id and the digest of a key, for a session; None if it is not valid."""
+        if self._is_admin_key(given):
+            return ADMIN_ID, self.admin_digest
+        key = self.keys.find(given) if given.startswith(PREFIX) else None
+        return None if key is None else (key.id, key.digest)
+
+    def _of_session(self, credentials: Credentials) -> Caller | None:
+        session = self.cookies.read_session(self._cookie(credentials, SESSION_COOKIE))
+        if session is None:
+            return None
+        if session.key_id == ADMIN_ID and self.admin_key is not None:
+            is_valid = self.cookies.is_valid(session, self.admin_digest)
+            return Caller(ADMIN_ID, frozenset(SCOPES)) if is_valid else None
+        key = self.keys.get(session.key_id)
+        return caller_of(key) if key is not None and self.cookies.is_valid(session, key.digest) else None
+
+    # people
+
+    def _of_proxy(self, credentials: Credentials) -> Caller | None:
+        """The user that a trusted proxy has signed in."""
+        header = self.settings.identity_header
+        name = credentials.headers.get(header.lower(), "").strip() if header is not None else ""
+        if not name or not self.is_trusted_proxy(credentials.address):
+            return None
+        id = f"user:{name[:120]}"
+        return Caller(id, frozenset(self.settings.identity_scopes), user=id)
+
+    def _of_visitor(self, credentials: Credentials) -> Caller | None:
+        id = self.cookies.read_visitor(self._cookie(credentials, VISITOR_COOKIE))
+        return None if id is None or self.settings.public_teaching is None else self.visitor(id)
+
+    def visitor(self, id: str) -> Caller:
+        """The caller that a visitor is. Raises AssertionError where there are no visitors."""
+        teaching = self.settings.public_teaching
+        assert teaching is not None, "visitors are made where public_teaching is set"
+        scopes: tuple[callers.Scope, ...] = (
+            ("predict", "feedback", "teach") if teaching == "on" else ("predict", "feedback")
+        )
+        return Caller(VISITOR + id, frozenset(scopes), user=VISITOR + id, is_reviewed=teaching == "review")
+
+    @staticmethod
+    def _cookie(credentials: Credentials, name: str) -> str:
+        header = credentials.headers.get("cookie", "")
+        return parse_cookies(header).get(name, "") if credentials.may_use_cookies and name in header else ""
+
+    # addresses
+
+    def _is_trusted_proxy(self, address: str) -> bool:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self.proxies)
+
+    def find_address(self, credentials: Credentials) -> str:
+        """The address of the client: behind trusted proxies, the last one that none of them is."""
+        if not self.proxies or not self.is_trusted_proxy(credentials.address):
+            return credentials.address
+        forwarded = credentials.headers.get("x-forwarded-for", "").split(",")
+        return self._last_untrusted(each.strip() for each in reversed(forwarded)) or credentials.address
+
+    def _last_untrusted(self, addresses: Iterable[str]) -> str:
+        return next((each for each in addresses if not self.is_trusted_proxy(each)), "")[:64]
+
+
+def caller_of(key: ApiKey) -> Caller:
+    """Without the scope impersonate, a key is a user of its own."""
+    id = f"key:{key.name}"
+    return Caller(id, key.scopes, None if "impersonate" in key.scopes else id, key.models)
+
+
+class Authentication:
+    """Middleware: finds the caller of each request and counts the request. Raises QuotaExceeded."""
+
+    def __init__(self, app: ASGIApp, callers: Callers, rates: RateLimits) -> None:
+        self.app, self.callers, self.rates = app, callers, rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            caller = scope[CALLER] = await self.callers.find(read_credentials(scope))
+            self.rates.check(caller)
+        await self.app(scope, receive, send)

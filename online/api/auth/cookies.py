@@ -1,0 +1,116 @@
+"""The two cookies of the page: who a visitor is, and which key an operator signed in with.
+
+    online_visitor   <visitor id>.<signature>                  a year; made when the page is loaded
+    online_session   <key id>.<expires, unix s>.<signature>    12 hours; made when somebody signs in with a key
+
+No script can read them (HttpOnly), and no other site can send them (SameSite). They hold no secret: the signature of a
+session covers the digest of its key, so a session ends when its key is revoked, rotated out or expires.
+"""
+
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Literal
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from online.settings import Settings
+
+VISITOR_COOKIE, SESSION_COOKIE = "online_visitor", "online_session"
+VISITOR_S, SESSION_S = 365 * 24 * 3600, 12 * 3600
+VISITOR_BYTES = 12
+SIGNATURE_DIGITS = 32
+
+Sign = Callable[[bytes], str]
+Check = Callable[[bytes, str], bool]
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session whose signature is yet to be checked with the digest of its key. expires_at: unix time in seconds."""
+
+    key_id: str
+    expires_at: int
+    signature: str
+
+
+class Cookies:
+    """Makes and checks the cookies of one service."""
+
+    def __init__(self, settings: Settings, secret: str, clock: Clock = time.time) -> None:
+        """secret: of the state folder, hex. clock: unix time in seconds."""
+        self.settings, self.clock = settings, clock
+        self._key = hmac.digest(bytes.fromhex(secret), b"cookies", "sha256")
+
+    def _sign(self, text: str) -> str:
+        return hmac.digest(self._key, text.encode(), "sha256").hex()[:SIGNATURE_DIGITS]
+
+    def _is_signed(self, text: str, signature: str) -> bool:
+        return hmac.compare_digest(self._sign(text).encode(), signature.encode())
+
+    # visitors
+
+    def new_visitor(self) -> str:
+        return secrets.token_hex(VISITOR_BYTES)
+
+    def read_visitor(self, value: str) -> str | None:
+        """The id of the visitor that a cookie names; None if the cookie is not one of ours."""
+        id, _, signature = value.partition(".")
+        return id if id and self._is_signed(f"visitor {id}", signature) else None
+
+    def set_visitor(self, request: Request, response: Response, id: str) -> None:
+        value = f"{id}.{self._sign(f'visitor {id}')}"
+        self._set(request, response, VISITOR_COOKIE, value, VISITOR_S, "lax")
+
+    # sessions of operators
+
+    def read_session(self, value: str) -> Session | None:
+        """The session in a cookie, if it has not expired; None for anything else."""
+        parts = value.split(".")
+        if len(parts) != 3 or not parts[1].isdecimal() or len(parts[1]) > 12 or int(parts[1]) <= self.clock():
+            return None
+        return Session(parts[0], int(parts[1]), parts[2])
+
+    def is_valid(self, session: Session, key_digest: str) -> bool:
+        return self._is_signed(f"session {session.key_id} {session.expires_at} {key_digest}", session.signature)
+
+    def set_session(self, request: Request, response: Response, key_id: str, key_digest: str) -> None:
+        expires_at = int(self.clock()) + SESSION_S
+        signature = self._sign(f"session {key_id} {expires_at} {key_digest}")
+        self._set(request, response, SESSION_COOKIE, f"{key_id}.{expires_at}.{signature}", SESSION_S, "strict")
+
+    def clear_session(self, request: Request, response: Response) -> None:
+        self._set(request, response, SESSION_COOKIE, "", 0, "strict")
+
+    def _set(
+        self,
+        request: Request,
+        response: Response,
+        name: str,
+        value: str,
+        max_age_s: int,
+        same_site: Literal["lax", "strict"],
+    ) -> None:
+        public = self.settings.public_url or ""
+        response.set_cookie(
+            name,
+            value,
+            max_age=max_age_s,
+            path=request.scope.get("root_path") or "/",
+            secure=request.url.scheme == "https" or public.startswith("https:"),
+            httponly=True,
+            samesite=same_site,
+        )
+
+
+def parse_cookies(header: str) -> dict[str, str]:
+    """The cookies in a header, by name; nothing of a malformed header."""
+    try:
+        return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
+    except CookieError:
+        return {}

@@ -1,0 +1,85 @@
+"""API keys over HTTP: the same as `online keys`. A caller cannot give a key more than it has itself."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from fastapi import APIRouter, Request, Response
+
+from online.api.auth.key_changes import NewKey, create_key, describe_key, find_active, revoke_key, rotate_key
+from online.api.auth.keys import KeyTable, utc_now
+from online.api.auth.scopes import CallerDep
+from online.api.bodies import read_body_as
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.errors import Forbidden
+from online.schemas.callers import Caller
+from online.schemas.sessions import CreatedKey, KeysAnswer, NewKeyRequest, RotateKeyRequest
+from online.store.callers.api_keys import ApiKeyRow, load_keys
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+@router.get("/v1/keys", response_model=KeysAnswer)
+async def list_keys(runtime: RuntimeDep) -> Response:
+    """Every key, revoked and expired ones too. The keys themselves are not stored."""
+    rows: list[ApiKeyRow] = await asyncio.to_thread(runtime.workspace.store.read, load_keys)
+    return json_response({"keys": [describe_key(row).model_dump() for row in rows]})
+
+
+@router.post("/v1/keys", status_code=201, response_model=CreatedKey, openapi_extra=request_body(NewKeyRequest))
+async def add_key(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Create a key. The answer shows it once."""
+    parsed = await read_body_as(request, NewKeyRequest, runtime.settings)
+    check_grant(caller, parsed.scopes, parsed.models)
+    expires_at = None if parsed.expires_days is None else utc_now() + timedelta(days=parsed.expires_days)
+    store = runtime.workspace.store
+    new = await asyncio.to_thread(create_key, store, parsed.name, parsed.scopes, parsed.models, expires_at)
+    return await show_once(request, new, 201)
+
+
+@router.delete("/v1/keys/{id}", status_code=204)
+async def delete_key(request: Request, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
+    """Revoke a key, by its id or name. Every server refuses it from then on."""
+    store = runtime.workspace.store
+    check_grant_of(caller, await asyncio.to_thread(find_active, store, id))
+    await asyncio.to_thread(revoke_key, store, id)
+    await read_keys(request)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/v1/keys/{id}:rotate", status_code=201, response_model=CreatedKey, openapi_extra=request_body(RotateKeyRequest)
+)
+async def replace_key(request: Request, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
+    """Create a new key with the name, scopes and models of this one, which stays valid for `grace_hours`."""
+    parsed = await read_body_as(request, RotateKeyRequest, runtime.settings)
+    store = runtime.workspace.store
+    check_grant_of(caller, await asyncio.to_thread(find_active, store, id))
+    old_expires_at = utc_now() + timedelta(hours=parsed.grace_hours)
+    return await show_once(request, await asyncio.to_thread(rotate_key, store, id, old_expires_at), 201)
+
+
+def check_grant_of(caller: Caller, row: ApiKeyRow) -> None:
+    check_grant(caller, row.scope_list, row.model_list)
+
+
+def check_grant(caller: Caller, scopes: Sequence[str], models: list[str] | None) -> None:
+    """Raises Forbidden for a key that may do more than the caller."""
+    if lacking := [scope for scope in scopes if scope not in caller.scopes]:
+        raise Forbidden(
+            f"the caller {caller.id!r} lacks the scope {lacking[0]!r}, so it cannot manage a key that has it"
+        )
+    if caller.models is not None and (models is None or not set(models) <= caller.models):
+        raise Forbidden(f"the caller {caller.id!r} may use only the models {', '.join(sorted(caller.models))}")
+
+
+async def show_once(request: Request, new: NewKey, status: int) -> Response:
+    await read_keys(request)
+    content = CreatedKey(**describe_key(new.row).model_dump(), key=new.secret)
+    return json_response(content.model_dump(), status, {"Cache-Control": "no-store"})
+
+
+async def read_keys(request: Request) -> None:
+    keys: KeyTable = request.app.state.callers.keys
+    await asyncio.to_thread(keys.read)

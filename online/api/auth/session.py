@@ -1,0 +1,79 @@
+"""The session of the page: who it speaks for, signing in with a key, and signing out.
+
+GET     who the browser is; where there are visitors, a new one gets its cookie
+POST    sign in with a key: a cookie stands for it from now on
+DELETE  sign out
+"""
+
+from dataclasses import replace
+
+from fastapi import APIRouter, Request, Response
+
+from online.api.auth.callers import Callers, read_credentials
+from online.api.auth.cookies import SESSION_COOKIE, parse_cookies
+from online.api.auth.scopes import CallerDep
+from online.api.bodies import read_body_as
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.errors import Unauthorized
+from online.schemas.callers import SCOPES, Caller
+from online.schemas.sessions import SessionAnswer, SignInRequest
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+PATH = "/v1/session"
+HEADERS = {"Cache-Control": "no-store"}
+
+
+@router.get(PATH, response_model=SessionAnswer)
+async def get_session(request: Request, caller: CallerDep) -> Response:
+    """Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors."""
+    callers: Callers = request.app.state.callers
+    if caller.id != "anonymous" or callers.settings.public_teaching is None or caller.problem:
+        return answer(request, caller)
+    id = callers.cookies.new_visitor()
+    response = answer(request, replace(callers.visitor(id), address=caller.address))
+    callers.cookies.set_visitor(request, response, id)
+    return response
+
+
+@router.post(PATH, response_model=SessionAnswer, openapi_extra=request_body(SignInRequest))
+async def sign_in(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Sign in with a key: a cookie that no script can read stands for it, for 12 hours."""
+    callers: Callers = request.app.state.callers
+    request.app.state.rates.check_sign_in(caller)
+    key = (await read_body_as(request, SignInRequest, runtime.settings)).key.strip()
+    if not callers.knows(key):
+        await callers.keys.read_again()
+    known, signed_in = callers.describe_key(key), callers.of_key(key)
+    if known is None or signed_in is None:
+        raise Unauthorized("the key is not valid: it is misspelt, revoked or expired")
+    response = answer(request, replace(signed_in, address=caller.address), is_signed_in=True)
+    callers.cookies.set_session(request, response, *known)
+    return response
+
+
+@router.delete(PATH, response_model=SessionAnswer)
+async def sign_out(request: Request) -> Response:
+    """Sign out: the cookie is deleted."""
+    callers: Callers = request.app.state.callers
+    credentials = read_credentials(request.scope)
+    credentials.may_use_cookies = False
+    response = answer(request, await callers.find(credentials), is_signed_in=False)
+    callers.cookies.clear_session(request, response)
+    return response
+
+
+def answer(request: Request, caller: Caller, is_signed_in: bool | None = None) -> Response:
+    callers: Callers = request.app.state.callers
+    if is_signed_in is None:
+        cookie = parse_cookies(request.headers.get("cookie", "")).get(SESSION_COOKIE, "")
+        is_signed_in = bool(cookie) and caller.id.startswith(("key:", "admin"))
+    content = SessionAnswer(
+        caller=caller.id,
+        scopes=[scope for scope in SCOPES if scope in caller.scopes],
+        is_signed_in=is_signed_in,
+        public_teaching=callers.settings.public_teaching,
+        may_name_user=caller.may("impersonate"),
+    )
+    return json_response(content.model_dump(), headers=HEADERS)

@@ -1,0 +1,55 @@
+"""Review of held feedback: list it, accept it, reject it."""
+
+import json
+
+from fastapi import APIRouter, Response
+from sqlalchemy import Connection
+
+from online.api.auth.scopes import CallerDep
+from online.api.dependencies import ModelDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.schemas.feedback import FeedbackItem, Receipt
+from online.schemas.held import HeldAnswer, HeldItem
+from online.serving.feedback import review
+from online.store.callers.held_feedback import HeldFeedbackRow, count_undecided, list_undecided
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+MAX_LISTED = 200
+
+
+@router.get("/v1/models/{model}/held", response_model=HeldAnswer)
+async def list_held(model: ModelDep) -> Response:
+    """The feedback that waits for a decision, oldest first."""
+    name = model.spec.name
+
+    def load(connection: Connection) -> HeldAnswer:
+        rows = list_undecided(connection, name, MAX_LISTED)
+        return HeldAnswer(held=[describe_held(row) for row in rows], count=count_undecided(connection, name))
+
+    answer: HeldAnswer = await model.read(load)
+    return json_response(answer.model_dump(), headers=live_headers(model))
+
+
+def describe_held(row: HeldFeedbackRow) -> HeldItem:
+    item = FeedbackItem.model_validate_json(row.content)
+    return HeldItem(
+        id=row.id,
+        question=json.loads(row.question),
+        **item.model_dump(include={"reward", "label", "correction"}),
+        **row.model_dump(include={"caller", "user", "reason", "created_at"}),
+    )
+
+
+@router.post("/v1/models/{model}/held/{id}:accept", status_code=202, response_model=Receipt)
+async def accept_held(model: ModelDep, caller: CallerDep, id: str) -> Response:
+    """Accept one: it becomes feedback of its caller, and is learned."""
+    receipt = await review.accept_held(model.feedback, id, caller.id)
+    return json_response(receipt.model_dump(), 202, live_headers(model))
+
+
+@router.post("/v1/models/{model}/held/{id}:reject", status_code=202, response_model=Receipt)
+async def reject_held(model: ModelDep, caller: CallerDep, id: str) -> Response:
+    """Reject one: it is never learned."""
+    receipt = await review.reject_held(model.feedback, id, caller.id)
+    return json_response(receipt.model_dump(), 202, live_headers(model))

@@ -1,0 +1,65 @@
+"""Who sends a request, and what they may do.
+
+credential --api/auth--> Caller: an id, scopes, and the user on whose behalf it acts
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Scope = Literal["predict", "feedback", "teach", "curate", "operate", "erase", "keys", "impersonate"]
+PublicTeaching = Literal["off", "review", "on"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+SCOPE_HELP: dict[Scope, str] = {
+    "predict": "ask for predictions, and read what is public about a model: its status, versions, replies and curve",
+    "feedback": "rate and correct what the caller itself was answered, ask what became of it, and retract it",
+    "teach": "add new replies, new classes and examples, and import files of replies",
+    "curate": "change, retire and restore replies and classes, review held feedback, and read the questions of others",
+    "operate": "roll back, label, freeze, end quarantines, run jobs and replays, and read reports and metrics",
+    "erase": "erase users",
+    "keys": "create, list, revoke and rotate keys",
+    "impersonate": "act for any user: the field `user` of a body and the header X-User count",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request.
+
+    id: "key:NAME", "visitor:ID", "user:NAME" (from a proxy), "local", "open", "admin" or "anonymous".
+    user: on whose behalf it acts; None for a caller that may act for any user (impersonate).
+    models: the only models it may use; None for all. is_reviewed: what it teaches is held until a curator accepts it.
+    problem: why its credential does not count; "" if it sent none or a valid one.
+    """
+
+    id: str
+    scopes: frozenset[Scope]
+    user: str | None = None
+    models: frozenset[str] | None = None
+    address: str = ""
+    is_reviewed: bool = False
+    problem: str = ""
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes
+
+    def may_act_for(self, user: str | None) -> bool:
+        """Whether what was recorded for a user (None: for nobody in particular) is this caller's own."""
+        return "impersonate" in self.scopes or (self.user is not None and user == self.user)
+
+    def acts_for(self, named: str | None) -> str | None:
+        """The user on whose behalf a request is made. named: by the request itself; it counts with impersonate only."""
+        return named if "impersonate" in self.scopes else self.user
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether its feedback is neither counted against quotas nor capped: a curator's, or that of the machine's user."""
+        return "curate" in self.scopes
+
+
+def caller_with(id: str, scopes: Iterable[Scope], address: str = "") -> Caller:
+    return Caller(id, frozenset(scopes), address=address)
+
+
+ANONYMOUS = Caller("anonymous", frozenset())
+SERVICE = Caller("service", frozenset(SCOPES))  # work that the service does by itself, such as copying ratings

@@ -1,0 +1,107 @@
+"""Whether a caller may give a feedback, and whether it is learned at once.
+
+    about what somebody else was answered  --> NotFound, as if there were no such prediction
+    it teaches (see `is_teaching`)         --> needs the scope teach; a reviewed caller's is held
+    over a quota of the hour               --> QuotaExceeded
+    otherwise                              --> it replaces what the same holder said about the same prediction
+
+A holder is who has an opinion: the user on whose behalf the feedback is given, or else the caller. All of this is decided
+in the transaction that stores the feedback.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Connection
+
+from online.errors import Forbidden, QuotaExceeded
+from online.models import spec_of
+from online.schemas.callers import Caller
+from online.schemas.feedback import FeedbackItem
+from online.settings import ModelSettings, Settings
+from online.store.callers.held_feedback import HoldReason, count_undecided
+from online.store.callers.quotas import QuotaKind, use_quota
+from online.store.classes import is_known_class
+from online.store.feedback import FeedbackRow
+from online.store.replies import find_reply_by_text
+
+MAX_HELD = 100  # items of one holder that wait for a curator
+MAX_HELD_IN_ALL = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What was decided about one item. hold: why it is not learned yet; None if it is."""
+
+    is_teaching: bool
+    hold: HoldReason | None = None
+
+
+def holder_of(caller: Caller, user: str | None) -> str:
+    return user if user is not None else caller.id
+
+
+def owns_feedback(caller: Caller, row: FeedbackRow) -> bool:
+    """Whether a caller may ask about a feedback and retract it: its own; a curator may do so with any."""
+    if caller.may("curate") or caller.may("impersonate"):
+        return True
+    return row.user == caller.user if row.user is not None else row.caller == caller.id
+
+
+def is_teaching(connection: Connection, model: ModelSettings, item: FeedbackItem) -> bool:
+    """Whether an item adds something that was not there: a new reply or class, or an example of its own."""
+    if item.input is not None:
+        return True
+    if item.correction is not None:
+        reply = find_reply_by_text(connection, model.name, item.correction)
+        return reply is None or not reply.active
+    kind = spec_of(model.kind)
+    if item.label is None or kind.has_repertoire or kind.predicts_numbers:
+        return False
+    return not is_known_class(connection, model.name, item.label)
+
+
+def admit(connection: Connection, model: ModelSettings, caller: Caller, place: int, item: FeedbackItem) -> Admission:
+    """Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
+    if caller.is_trusted:
+        return Admission(False)
+    teaches = is_teaching(connection, model, item)
+    if not teaches or caller.may("teach"):
+        return Admission(teaches)
+    if not caller.is_reviewed:
+        raise Forbidden(
+            f"feedback {place} teaches something new, which needs the scope 'teach'; the caller {caller.id!r} may rate "
+            "what it was answered, and choose among the replies and classes that there are"
+        )
+    waiting = count_undecided(connection, model.name, item.user), count_undecided(connection, model.name)
+    if waiting[0] >= MAX_HELD or waiting[1] >= MAX_HELD_IN_ALL:
+        raise QuotaExceeded(f"feedback {place}: too much waits for review; try again later", 3_600)
+    return Admission(teaches, "review")
+
+
+def charge(
+    connection: Connection, settings: Settings, caller: Caller, new: Sequence[tuple[FeedbackItem, Admission]]
+) -> None:
+    """Count the new items of a request against the quotas of their holders. Raises QuotaExceeded."""
+    if caller.is_trusted or not new:
+        return
+    at = datetime.now(UTC)
+    counts, teaching = Counter[str](), Counter[str]()
+    for item, admission in new:
+        counts[holder_of(caller, item.user)] += 1
+        teaching[holder_of(caller, item.user)] += admission.is_teaching
+    for holder in sorted(counts):
+        use(connection, holder, "feedback", counts[holder], settings.feedback_per_hour, at)
+        if teaching[holder]:
+            use(connection, holder, "teaching", teaching[holder], settings.teaching_per_hour, at)
+
+
+def use(connection: Connection, holder: str, kind: QuotaKind, count: int, most: int, at: datetime) -> None:
+    if use_quota(connection, holder, kind, count, at) > most:
+        next_hour = at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+        raise QuotaExceeded(
+            f"more than {most} items of {kind} in an hour ({kind}_per_hour); try again later",
+            int((next_hour - at).total_seconds()) + 1,
+        )

@@ -1,0 +1,28 @@
+"""Held feedback: what its callers are told about it."""
+
+from sqlalchemy import Connection
+
+from online.schemas.callers import Caller
+from online.schemas.feedback import FeedbackStatus, Receipt
+from online.store.callers.held_feedback import HeldFeedbackRow, decide
+
+STATUS: dict[str | None, FeedbackStatus] = {None: "held", "rejected": "rejected", "withdrawn": "retracted"}
+
+
+def held_receipt(row: HeldFeedbackRow) -> Receipt:
+    """The receipt of an item that is not in the log: its offset is 0."""
+    return Receipt(id=row.id, offset=0, status=STATUS.get(row.decision, "held"))
+
+
+def owns_held(caller: Caller, row: HeldFeedbackRow) -> bool:
+    if caller.may("curate") or caller.may("impersonate"):
+        return True
+    return row.user == caller.user if row.user is not None else row.caller == caller.id
+
+
+def withdraw(connection: Connection, row: HeldFeedbackRow, by: str) -> Receipt:
+    """Take back an item that is held. One that was decided stays as it is."""
+    if row.decision is None:
+        decide(connection, row.model, row.id, "withdrawn", by)
+        row.decision = "withdrawn"
+    return held_receipt(row)

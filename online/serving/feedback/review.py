@@ -1,0 +1,66 @@
+"""What a curator decides about held feedback.
+
+held_feedback --accept_held--> feedback, learned as any other
+              --reject_held--> never learned
+"""
+
+from sqlalchemy import Connection
+
+from online.errors import Conflict, NotFound
+from online.schemas.feedback import FeedbackItem, Receipt
+from online.serving.feedback.feedback import Feedback, encode_item, receipt_of
+from online.serving.feedback.held import held_receipt
+from online.serving.versions import EncoderConfig
+from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held
+from online.store.predictions import load_predictions
+
+
+async def accept_held(feedback: Feedback, id: str, by: str) -> Receipt:
+    """Make a held item feedback of its caller. by: the id of the curator. Raises NotFound and Conflict."""
+    receipt = await feedback.transactions.retry_on_encoder_change(lambda config: _accept(feedback, id, by, config))
+    feedback.note_acknowledged([receipt])
+    return receipt
+
+
+async def _accept(feedback: Feedback, id: str, by: str, config: EncoderConfig) -> Receipt:
+    row: HeldFeedbackRow = await feedback.transactions.read(
+        lambda connection: load_waiting(connection, feedback.name, id)
+    )
+    item = FeedbackItem.model_validate_json(row.content)
+    features = await encode_item(item, config.encoder)
+
+    def record(connection: Connection) -> Receipt:
+        feedback.begin(connection, {config.encoder_name} if features else set())
+        load_waiting(connection, feedback.name, id)
+        predictions = load_predictions(connection, feedback.name, [item.prediction_id] if item.prediction_id else [])
+        prediction = predictions.get(item.prediction_id or "")
+        if item.prediction_id is not None and prediction is None:
+            raise NotFound(f"{feedback.name} has no prediction {item.prediction_id!r} any more; reject the item")
+        decide(connection, feedback.name, id, "accepted", by)
+        return receipt_of(feedback.record_item(connection, 0, item, features, prediction, row.caller))
+
+    receipt: Receipt = await feedback.transactions.commit(record)
+    return receipt
+
+
+async def reject_held(feedback: Feedback, id: str, by: str) -> Receipt:
+    """Decide that a held item is never learned. Raises NotFound and Conflict."""
+
+    def record(connection: Connection) -> Receipt:
+        row = load_waiting(connection, feedback.name, id)
+        decide(connection, feedback.name, id, "rejected", by)
+        row.decision = "rejected"
+        return held_receipt(row)
+
+    receipt: Receipt = await feedback.transactions.commit(record)
+    return receipt
+
+
+def load_waiting(connection: Connection, model: str, id: str) -> HeldFeedbackRow:
+    """Raises NotFound, and Conflict for an item that was decided."""
+    row = load_held(connection, model, id)
+    if row is None:
+        raise NotFound(f"{model} holds no feedback {id!r}")
+    if row.decision is not None:
+        raise Conflict(f"the feedback {id!r} was {row.decision} by {row.decided_by} before")
+    return row

@@ -1,0 +1,75 @@
+"""Feedback that is held: stored, and learned only once a curator accepts it.
+
+held --accept--> it becomes feedback, and is learned
+     --reject, or withdrawn by its caller--> it is never learned
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Index, func, insert, select, update
+from sqlmodel import Field, SQLModel
+
+from online.store.database.values import index_only_where, now
+
+Decision = Literal["accepted", "rejected", "withdrawn"]
+HoldReason = Literal["review", "influence", "quarantine"]
+
+
+class HeldFeedbackRow(SQLModel, table=True):
+    """One held item. content: the item, as JSON. question: the instance that it is about, as JSON.
+
+    reason: why it is held. caller: the id of its caller. decision, decided_by, decided_at: None while it is held.
+    """
+
+    __tablename__ = "held_feedback"
+    __table_args__ = (Index("held_undecided", "model", "created_at", **index_only_where("decision IS NULL")),)
+
+    model: str = Field(primary_key=True)
+    id: str = Field(primary_key=True)
+    content: str
+    question: str
+    caller: str
+    user: str | None = Field(index=True)
+    reason: str
+    created_at: str
+    decision: str | None = None
+    decided_by: str | None = None
+    decided_at: str | None = None
+
+
+HELD: Any = HeldFeedbackRow.__table__  # type: ignore[attr-defined]
+
+
+def add_held(connection: Connection, rows: Sequence[HeldFeedbackRow]) -> None:
+    connection.execute(insert(HELD), [row.model_dump() for row in rows])
+
+
+def load_held(connection: Connection, model: str, id: str) -> HeldFeedbackRow | None:
+    query = select(HELD).where(HELD.c.model == model, HELD.c.id == id)
+    row = connection.execute(query).mappings().first()
+    return None if row is None else HeldFeedbackRow(**row)
+
+
+def load_held_of(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, HeldFeedbackRow]:
+    """Id -> held item, for the ids that exist."""
+    found = connection.execute(select(HELD).where(HELD.c.model == model, HELD.c.id.in_(ids)))
+    return {row["id"]: HeldFeedbackRow(**row) for row in found.mappings()}
+
+
+def list_undecided(connection: Connection, model: str, count: int) -> list[HeldFeedbackRow]:
+    """The items that wait for a decision, oldest first."""
+    query = select(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
+    found = connection.execute(query.order_by(HELD.c.created_at, HELD.c.id).limit(count))
+    return [HeldFeedbackRow(**row) for row in found.mappings()]
+
+
+def count_undecided(connection: Connection, model: str, user: str | None = None) -> int:
+    """The number of items that wait for a decision. user: only of this user."""
+    query = select(func.count()).select_from(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
+    return connection.scalar(query if user is None else query.where(HELD.c.user == user)) or 0
+
+
+def decide(connection: Connection, model: str, id: str, decision: Decision, by: str) -> None:
+    at = (HELD.c.model == model, HELD.c.id == id)
+    connection.execute(update(HELD).where(*at).values(decision=decision, decided_by=by, decided_at=now()))

@@ -1,0 +1,43 @@
+"""How much each caller has used of its quotas, by the hour: durable, and shared by all servers of a store."""
+
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlmodel import Field, SQLModel
+
+QuotaKind = Literal["feedback", "teaching"]
+KEPT = timedelta(hours=48)
+
+
+class QuotaRow(SQLModel, table=True):
+    """What a holder has used within one hour. hour: ISO 8601 up to the hour, in UTC."""
+
+    __tablename__ = "quota_use"
+
+    holder: str = Field(primary_key=True)
+    kind: str = Field(primary_key=True)
+    hour: str = Field(primary_key=True, index=True)
+    count: int
+
+
+QUOTAS: Any = QuotaRow.__table__  # type: ignore[attr-defined]
+
+
+def hour_of(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H")
+
+
+def use_quota(connection: Connection, holder: str, kind: QuotaKind, count: int, at: datetime) -> int:
+    """Add to what a holder has used within the hour of `at`; return the sum."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(QUOTAS).values(holder=holder, kind=kind, hour=hour_of(at), count=count)
+    keys = [QUOTAS.c.holder, QUOTAS.c.kind, QUOTAS.c.hour]
+    added = {"count": QUOTAS.c.count + statement.excluded.count}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=added))
+    of_hour = (QUOTAS.c.holder == holder, QUOTAS.c.kind == kind, QUOTAS.c.hour == hour_of(at))
+    used: int = connection.execute(select(QUOTAS.c["count"]).where(*of_hour)).scalar_one()
+    if used == count:  # the holder's first use of the hour: a good time to forget old hours
+        connection.execute(delete(QUOTAS).where(QUOTAS.c.hour < hour_of(at - KEPT)))
+    return used
