@@ -19,8 +19,8 @@ from online.api.auth.callers import CALLER
 from online.api.auth.scopes import check_scope
 from online.api.rest import feedback, predict
 from online.api.shared_routes import Dialect
-from online.schemas import callers
-from online.schemas.callers import Caller
+from online.schemas.access import callers
+from online.schemas.access.callers import Caller
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 

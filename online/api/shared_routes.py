@@ -17,7 +17,7 @@ from fastapi import Depends, Request, Response
 
 from online.api.dependencies import RuntimeDep
 from online.errors import BadInput, NotFound
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.versions import VersionSelector

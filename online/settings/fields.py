@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from online.schemas.callers import PublicTeaching, Scope
+from online.schemas.access.callers import PublicTeaching, Scope
 
 Device = Literal["auto", "cpu", "cuda"]
 Drift = Literal["off", "watch", "act"]

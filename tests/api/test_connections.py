@@ -104,7 +104,7 @@ def answers(service: Service) -> bool:
 
 
 def test_one_address_cannot_use_up_the_connections(start: Start) -> None:
-    service = start(max_connections_per_address=4, flags=("--host", "0.0.0.0"))
+    service = start(max_connections_per_address=4, open=True, flags=("--host", "0.0.0.0"))
     host = own_address()
     with ExitStack() as stack:
         for _ in range(4):

@@ -22,8 +22,8 @@ from online.api.auth.cookies import SESSION_COOKIE, VISITOR_COOKIE, Cookies, par
 from online.api.auth.keys import PREFIX, ApiKey, KeyTable
 from online.api.auth.locality import is_loopback, is_proxy_header, names_this_machine
 from online.api.auth.rates import RateLimits
-from online.schemas import callers
-from online.schemas.callers import ANONYMOUS, SCOPES, Caller
+from online.schemas.access import callers
+from online.schemas.access.callers import ANONYMOUS, SCOPES, Caller
 from online.settings import Settings, reveal
 
 CALLER = "online.caller"  # key of an ASGI scope

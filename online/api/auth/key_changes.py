@@ -8,8 +8,8 @@ from datetime import datetime
 
 from online.api.auth.keys import PREFIX, digest_secret, utc_now
 from online.errors import BadInput, NotFound
-from online.schemas.callers import SCOPES
-from online.schemas.sessions import KeyInfo
+from online.schemas.access.callers import SCOPES
+from online.schemas.access.sessions import KeyInfo
 from online.store import Store, now
 from online.store.callers import api_keys
 from online.store.callers.api_keys import ApiKeyRow

@@ -13,8 +13,8 @@ from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body
 from online.errors import Forbidden
-from online.schemas.callers import Caller
-from online.schemas.sessions import CreatedKey, KeysAnswer, NewKeyRequest, RotateKeyRequest
+from online.schemas.access.callers import Caller
+from online.schemas.access.sessions import CreatedKey, KeysAnswer, NewKeyRequest, RotateKeyRequest
 from online.store.callers.api_keys import ApiKeyRow, load_keys
 
 router = APIRouter(responses=ERROR_RESPONSES)

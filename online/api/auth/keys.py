@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 
 from online.errors import Unavailable
-from online.schemas.callers import SCOPES, Scope
+from online.schemas.access.callers import SCOPES, Scope
 from online.store import Store
 from online.store.callers import api_keys
 from online.store.callers.api_keys import ApiKeyRow

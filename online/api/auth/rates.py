@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 
 from online.errors import QuotaExceeded
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.settings import Settings
 
 WINDOW_S = 60

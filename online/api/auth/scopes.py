@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 
 from online.api.auth.callers import CALLER
 from online.errors import Forbidden, Unauthorized
-from online.schemas.callers import SCOPES, Caller, Scope
+from online.schemas.access.callers import SCOPES, Caller, Scope
 
 Public = Literal["anybody", "signed URL", "own keys"]
 Access = Scope | Public

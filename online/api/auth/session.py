@@ -16,8 +16,8 @@ from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body
 from online.errors import Unauthorized
-from online.schemas.callers import SCOPES, Caller
-from online.schemas.sessions import SessionAnswer, SignInRequest
+from online.schemas.access.callers import SCOPES, Caller
+from online.schemas.access.sessions import SessionAnswer, SignInRequest
 
 router = APIRouter(responses=ERROR_RESPONSES)
 

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from online.api.dependencies import ROUTE_HEADER
 from online.api.responses import prediction_headers
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.serving.predictor import PredictionResult
 
 

@@ -31,7 +31,7 @@ from online.api.grpc.health import Health
 from online.api.open_inference.rpc import Inference
 from online.api.tensorflow.rpc import Tensorflow
 from online.errors import BadInput, OnlineError, PreconditionFailed, SetupError
-from online.schemas.callers import ANONYMOUS, Caller
+from online.schemas.access.callers import ANONYMOUS, Caller
 from online.serving.runtime import Runtime
 from online.telemetry import log_event
 

@@ -26,7 +26,7 @@ from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
 from online.api.responses import json_response, request_body, version_headers
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.chat import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
 from online.schemas.predict import PredictRequest
 from online.serving.feedback.feedback_slots import MAX_USER, clip_text

@@ -13,7 +13,7 @@ from online.errors import NotFound
 from online.models.ensembles.challenger import served_member
 from online.models.ranker.exemplars import Neighbor, ScoreBreakdown
 from online.models.ranker.ranker import Ranker
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.explanations import Explanation
 from online.store.log_rows import load_event_summaries
 from online.store.predictions import load_predictions

@@ -21,7 +21,7 @@ from online.api.middleware.browser_rules import hash_inline
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
 from online.errors import NotFound
 from online.models import spec_of
-from online.schemas.callers import Caller, Scope
+from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
 from online.schemas.fields import Name
 from online.serving.model_runtime import ModelRuntime
@@ -92,13 +92,16 @@ async def retract(model: ModelDep, runtime: RuntimeDep, prediction: SignedPredic
 
 
 def link_caller(request: Request, prediction: PredictionRow) -> Caller:
-    """The holder of the URL: the user of the prediction, who may rate it, and teach unless visitors may not."""
+    """The holder of the URL: the user of the prediction, who may rate it, and teach unless visitors may not.
+
+    It may act for any user, because a prediction may have none; it reaches no prediction but its own.
+    """
     callers: Callers = request.app.state.callers
     user, settings = prediction.user, callers.settings
     is_visitor = user is not None and user.startswith(VISITOR)
     teaching = settings.public_teaching if is_visitor else "on"
-    scopes = frozenset[Scope](("feedback", "teach") if teaching == "on" else ("feedback",))
-    return Caller("link", scopes, user=user, is_reviewed=teaching == "review")
+    scopes = frozenset[Scope](("feedback", "impersonate", "teach") if teaching == "on" else ("feedback", "impersonate"))
+    return Caller(f"link:{prediction.id}", scopes, is_reviewed=teaching == "review")
 
 
 def slot_key(prediction: PredictionRow) -> str:

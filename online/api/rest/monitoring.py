@@ -14,7 +14,7 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.prequential import MAX_SEGMENTS
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, RefusedAnswer
 from online.serving.model_runtime import ModelRuntime

@@ -14,7 +14,7 @@ from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body, version_headers
 from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictAnswer, PredictRequest
 from online.serving.answers import render_answer
 from online.serving.model_runtime import ModelRuntime

@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.schemas.access.held import HeldAnswer, HeldItem
 from online.schemas.feedback import FeedbackItem, Receipt
-from online.schemas.held import HeldAnswer, HeldItem
 from online.serving.feedback import review
 from online.store.callers.held_feedback import HeldFeedbackRow, count_undecided, list_undecided
 

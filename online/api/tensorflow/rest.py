@@ -30,7 +30,7 @@ from online.api.tensorflow.signatures import CLASSIFY, PREDICT, REGRESS, find_si
 from online.api.tensorflow.version_status import find_version, version_statuses
 from online.errors import BadInput
 from online.models import Answer
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictRequest
 from online.serving.model_runtime import ModelRuntime
 from online.serving.predictor import PredictionResult

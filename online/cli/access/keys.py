@@ -8,7 +8,7 @@ import typer
 from online.cli.options import ConfigOption, JsonOption, StateOption, StoreOption
 from online.cli.state import load_settings, open_workspace
 from online.errors import SetupError
-from online.schemas.callers import SCOPE_HELP, SCOPES
+from online.schemas.access.callers import SCOPE_HELP, SCOPES
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name or id of the key.")]
 ScopesOption = Annotated[
@@ -59,7 +59,13 @@ def create(
 def list_keys(
     state: StateOption = None, config: ConfigOption = None, store: StoreOption = None, as_json: JsonOption = False
 ) -> None:
-    """List the keys, with what each may do."""
+    """List the keys, with what each may do.
+
+    \b
+    Examples:
+      online keys list
+      online keys list --json
+    """
     from online.api.auth.key_changes import describe_key
     from online.store.callers.api_keys import load_keys
 
@@ -79,7 +85,12 @@ def list_keys(
 def revoke(
     name: NameArgument, state: StateOption = None, config: ConfigOption = None, store: StoreOption = None
 ) -> None:
-    """Revoke a key. A running service refuses it after a second at most."""
+    """Revoke a key. A running service refuses it after a second at most.
+
+    \b
+    Examples:
+      online keys revoke website
+    """
     from online.api.auth.key_changes import revoke_key
 
     with open_workspace(load_settings(config, state=state, store=store)) as workspace:
@@ -95,7 +106,12 @@ def rotate(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a new key in the place of an old one, which stays valid for a while."""
+    """Create a new key in the place of an old one, which stays valid for a while.
+
+    \b
+    Examples:
+      online keys rotate website --grace 7d
+    """
     from online.api.auth.key_changes import rotate_key
     from online.api.auth.keys import utc_now
 
@@ -105,7 +121,12 @@ def rotate(
 
 
 def scopes() -> None:
-    """Explain the scopes."""
+    """Explain the scopes.
+
+    \b
+    Examples:
+      online keys scopes
+    """
     for scope in SCOPES:
         typer.echo(f"{scope:12} {SCOPE_HELP[scope]}")
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from online.errors import Forbidden, QuotaExceeded
 from online.models import spec_of
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HoldReason, count_undecided

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from online.errors import Conflict, NotFound
 from online.models import Encoder
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem, FeedbackOutcome, FeedbackStatus, Receipt
 from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import check_items, learned_fields, signal_of

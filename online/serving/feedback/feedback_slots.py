@@ -19,7 +19,7 @@ from typing import Literal
 from weakref import WeakValueDictionary
 
 from online.errors import BadInput, Conflict, NotFound
-from online.schemas.callers import SERVICE, Caller
+from online.schemas.access.callers import SERVICE, Caller
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.feedback.checks import learned_fields
 from online.serving.feedback.feedback import Feedback

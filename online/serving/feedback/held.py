@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from online.schemas.callers import Caller
+from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackStatus, Receipt
 from online.store.callers.held_feedback import HeldFeedbackRow, decide
 

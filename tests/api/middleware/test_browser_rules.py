@@ -17,7 +17,7 @@ ROW = b'{"instances": [[1, 2]]}'
 
 def browse(folder: Path, **settings: object) -> TestClient:
     """A client of a new service; it is a context manager."""
-    known = Settings.model_validate({"state": folder, "models": (MODEL,), **settings})
+    known = Settings.model_validate({"state": folder, "models": (MODEL,), "open": True, **settings})
     return TestClient(create_app(known, with_learner=False), "http://127.0.0.1:8000")
 
 

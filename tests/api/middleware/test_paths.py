@@ -27,7 +27,7 @@ def run(app: FastAPI, work: Work) -> None:
 
 @pytest.fixture
 def app(tmp_path: Path) -> FastAPI:
-    return create_app(Settings(state=tmp_path, models=(MODEL,)), with_learner=False)
+    return create_app(Settings(state=tmp_path, models=(MODEL,), open=True), with_learner=False)
 
 
 @pytest.mark.parametrize("is_stripped", [True, False])

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from online.schemas.callers import PublicTeaching, Scope
+from online.schemas.access.callers import PublicTeaching, Scope
 from online.schemas.fields import Name, NativeRequest, Wire
 
 
