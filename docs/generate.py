@@ -64,7 +64,7 @@ def default_text(field: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(f"`{each.name}` ({each.kind})" for each in value)
+        return ", ".join(f"`{each}`" if isinstance(each, str) else f"`{each.name}` ({each.kind})" for each in value)
     return f"{value:,}" if isinstance(value, int) and value >= 10_000 else f"`{value}`"
 
 
@@ -134,6 +134,33 @@ def rest_page() -> str:
     ]
     parts.append(table(["route", "what it does"], rows))
     return "".join(parts)
+
+
+# access
+
+
+def access_page() -> str:
+    from online.api.auth.scopes import ROUTES, RPCS
+    from online.schemas.access.callers import SCOPE_HELP
+
+    routes = [[f"`{method} {escape_cell(path)}`", access_cell(access)] for (method, path), access in ROUTES.items()]
+    rpcs = [[f"`{name}`", access_cell(access)] for name, access in RPCS.items()]
+    return (
+        "# Who may do what\n\n"
+        + NOTE
+        + "A key has scopes (`online keys create`), and every route and RPC needs one. The pages and their files need none.\n\n"
+        + table(["scope", "what it allows"], [[f"`{scope}`", text] for scope, text in SCOPE_HELP.items()])
+        + "\n## HTTP\n\n`signed URL`: the URL itself allows it. `own keys`: the integration checks keys of its own.\n\n"
+        + table(["route", "needs"], routes)
+        + "\n## gRPC\n\nHealth checks and reflection need nothing.\n\n"
+        + table(["RPC", "needs"], rpcs)
+    )
+
+
+def access_cell(access: str) -> str:
+    from online.schemas.access.callers import SCOPES
+
+    return f"`{access}`" if access in SCOPES else access
 
 
 # model options
@@ -222,6 +249,7 @@ PAGES = {
     "reference/settings.md": settings_page,
     "reference/cli.md": cli_page,
     "reference/rest.md": rest_page,
+    "reference/access.md": access_page,
     "reference/model-options.md": options_page,
     "reference/metrics.md": metrics_page,
     "explanation/architecture.md": architecture_page,

@@ -71,7 +71,7 @@ class KeyTable:
         """Raises Unavailable."""
         self.store, self.clock = store, clock
         self._keys: dict[str, ApiKey] = {}
-        self._read_at = 0.0
+        self._read_at = -READ_AGAIN_S  # seconds of the event loop's clock
         self._reading = asyncio.Lock()
         self._outage = OutageLog(log, "keys unreadable")
         self.read()
@@ -103,11 +103,16 @@ class KeyTable:
         self._keys = {row.id: parse_key(row) for row in rows if row.is_active(at)}
 
     async def read_again(self) -> None:
-        """Read the table now, unless that was done a moment ago. An outage is logged, and changes nothing."""
+        """Return once the table was read after this call. An outage is logged, and changes nothing.
+
+        Reads are a moment apart, and callers that come meanwhile share one, so unknown keys cost the store little.
+        """
+        loop = asyncio.get_running_loop()
+        called_at = loop.time()
         async with self._reading:
-            loop = asyncio.get_running_loop()
-            if loop.time() - self._read_at < READ_AGAIN_S:
+            if self._read_at > called_at:
                 return
+            await asyncio.sleep(self._read_at + READ_AGAIN_S - loop.time())
             self._read_at = loop.time()
             try:
                 await asyncio.to_thread(self.read)
