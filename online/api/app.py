@@ -23,7 +23,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from online import __version__
 from online.api import openapi, pages
 from online.api.auth import key_routes, session
-from online.api.auth.callers import Authentication, Callers
+from online.api.auth.authentication import Authentication
+from online.api.auth.callers import Callers
 from online.api.auth.cookies import Cookies
 from online.api.auth.exposure import check_exposure
 from online.api.auth.keys import KeyTable

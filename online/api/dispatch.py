@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from online.api.auth.callers import CALLER
+from online.api.auth.authentication import CALLER
 from online.api.auth.scopes import check_scope
 from online.api.rest import feedback, predict
 from online.api.shared_routes import Dialect

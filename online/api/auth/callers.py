@@ -16,17 +16,15 @@ from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address, ip_network
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from online.api.auth.cookies import SESSION_COOKIE, VISITOR_COOKIE, Cookies, parse_cookies
 from online.api.auth.keys import PREFIX, ApiKey, KeyTable
 from online.api.auth.locality import is_loopback, is_proxy_header, names_this_machine
-from online.api.auth.rates import RateLimits
 from online.schemas.access import callers
 from online.schemas.access.callers import ANONYMOUS, SCOPES, Caller
 from online.settings import Settings, reveal
 
-CALLER = "online.caller"  # key of an ASGI scope
 ADMIN_ID = "admin"
 VISITOR = "visitor:"  # how the ids of visitors begin
 OPEN_SCOPES: tuple[callers.Scope, ...] = ("predict", "feedback", "teach", "curate", "impersonate")
@@ -206,16 +204,3 @@ def caller_of(key: ApiKey) -> Caller:
     """Without the scope impersonate, a key is a user of its own."""
     id = f"key:{key.name}"
     return Caller(id, key.scopes, None if "impersonate" in key.scopes else id, key.models)
-
-
-class Authentication:
-    """Middleware: finds the caller of each request and counts the request. Raises QuotaExceeded."""
-
-    def __init__(self, app: ASGIApp, callers: Callers, rates: RateLimits) -> None:
-        self.app, self.callers, self.rates = app, callers, rates
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            caller = scope[CALLER] = await self.callers.find(read_credentials(scope))
-            self.rates.check(caller)
-        await self.app(scope, receive, send)

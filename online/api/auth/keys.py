@@ -73,6 +73,7 @@ class KeyTable:
         self._keys: dict[str, ApiKey] = {}
         self._read_at = -READ_AGAIN_S  # seconds of the event loop's clock
         self._reading = asyncio.Lock()
+        self.generation = 0  # changes at every read, and so at least once a second
         self._outage = OutageLog(log, "keys unreadable")
         self.read()
 
@@ -98,9 +99,11 @@ class KeyTable:
 
     def read(self) -> None:
         """Raises Unavailable; the keys read before stay in force then."""
+        self.generation += 1
         rows = self.store.read(api_keys.load_keys)
         at = self.clock()
         self._keys = {row.id: parse_key(row) for row in rows if row.is_active(at)}
+        self.generation += 1
 
     async def read_again(self) -> None:
         """Return once the table was read after this call. An outage is logged, and changes nothing.

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import Depends, Request
 from starlette.routing import BaseRoute
 
-from online.api.auth.callers import CALLER
+from online.api.auth.authentication import CALLER
 from online.errors import Forbidden, Unauthorized
 from online.schemas.access.callers import SCOPES, Caller, Scope
 

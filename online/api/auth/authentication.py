@@ -1,0 +1,66 @@
+"""Middleware that finds the caller of each request, once, and counts the request.
+
+request --what tells who sends it--> the caller, found within the last second --> scope[CALLER]
+                                     or else by `Callers.find`
+"""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from online.api.auth.callers import SAFE_METHODS, Callers, read_credentials
+from online.api.auth.locality import PROXY_HEADERS
+from online.api.auth.rates import RateLimits
+from online.schemas.access.callers import Caller
+
+CALLER = "online.caller"  # key of an ASGI scope
+MAX_REMEMBERED = 10_000  # requests of different credentials whose caller is remembered, for a second at most
+Signature = tuple[str, bool, tuple[tuple[bytes, bytes], ...]]
+TELLING_HEADERS = frozenset(
+    b"authorization x-api-key x-admin-key cookie host origin sec-fetch-site".split()
+    + [name.encode() for name in PROXY_HEADERS]
+)
+
+
+class CallerMemory:
+    """The callers of the requests of the last second, by everything in a request that tells who sends it.
+
+    To find a caller takes several times as long as to remember it.
+    """
+
+    def __init__(self, callers: Callers) -> None:
+        self.callers = callers
+        header = callers.settings.identity_header
+        self.telling = TELLING_HEADERS if header is None else TELLING_HEADERS | {header.lower().encode()}
+        self._generation = 0
+        self._known: dict[Signature, Caller] = {}
+
+    async def find(self, scope: Scope) -> Caller:
+        """The caller of an HTTP request."""
+        if self._generation != self.callers.keys.generation:
+            self._generation, self._known = self.callers.keys.generation, {}
+        signature = self._sign(scope)
+        caller = self._known.get(signature)
+        if caller is None:
+            caller = await self.callers.find(read_credentials(scope))
+            if not caller.problem and len(self._known) < MAX_REMEMBERED:
+                self._known[signature] = caller
+        return caller
+
+    def _sign(self, scope: Scope) -> Signature:
+        telling, client = self.telling, scope.get("client")
+        headers = tuple(
+            header for header in scope["headers"] if header[0] in telling or header[0].startswith(b"x-forwarded-")
+        )
+        return client[0] if client else "", scope["method"] in SAFE_METHODS, headers
+
+
+class Authentication:
+    """Middleware: finds the caller of each request and counts the request. Raises QuotaExceeded."""
+
+    def __init__(self, app: ASGIApp, callers: Callers, rates: RateLimits) -> None:
+        self.app, self.memory, self.rates = app, CallerMemory(callers), rates
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            caller = scope[CALLER] = await self.memory.find(scope)
+            self.rates.check(caller)
+        await self.app(scope, receive, send)
