@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
-EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction"]
+EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction", "void", "relearn"]
 
 
 def is_positive(reward: float) -> bool:
@@ -21,6 +21,9 @@ class Event:
     answered; of `retire` and `restore`, the class or reply that is meant. text: of a new reply, or
     of an example question. choice: what the prediction had chosen, for prequential scores. target:
     of a retraction, the whole event that it retracts.
+
+    Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
+    relearn: events before it were made void, so what was learned from them is learned anew.
     """
 
     id: str
@@ -39,6 +42,11 @@ class Event:
         Examples of the repertoire are labels with a text.
         """
         return self.kind in ("label", "reward", "correction") and not self.text
+
+    @property
+    def teaches_nothing(self) -> bool:
+        """Whether every learner passes over the event."""
+        return self.kind in ("void", "relearn")
 
     def body(self) -> str:
         """Everything except the features, as JSON."""

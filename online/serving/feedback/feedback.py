@@ -142,7 +142,7 @@ class Feedback:
     async def retract(self, id: str) -> Receipt:
         """Take one feedback back. A repeated call returns the same receipt. Raises NotFound."""
         receipt: Receipt = await self.transactions.commit(
-            lambda connection: record_retraction(connection, self.transactions, id)
+            lambda connection: record_retraction(connection, self.spec, id)
         )
         self.acknowledged.append((receipt.offset, receipt.id, self.clock()))
         return receipt
