@@ -14,7 +14,7 @@ from online.store import Store
 from online.store.predictions import PREDICTIONS
 from tests.conftest import Start, config
 from tests.serving.erasure.searching import find_in_database, find_in_folder, find_in_redis, needles_of
-from tests.support import Service, run_online, until
+from tests.support import Service, replay_json, run_online, until
 
 MODELS = """
 [[models]]
@@ -165,7 +165,7 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     finally:
         service.stop()
         if redis:
-            clean_redis(redis)
+            clean_redis(redis, read_instance(store))
 
 
 @pytest.fixture(scope="module")
@@ -175,11 +175,17 @@ def module_postgres_url(request: pytest.FixtureRequest) -> Iterator[str]:
     yield from conftest.create_database()
 
 
-def clean_redis(url: str) -> None:
+def read_instance(store: str) -> str:
+    """The name by which a store tells its keys in Redis from those of others."""
+    database = Store(store)
+    database.close()
+    return database.instance
+
+
+def clean_redis(url: str, instance: str) -> None:
     client: Any = Redis.from_url(url)
-    for name in ("chat", "txt", "num"):
-        for key in [*client.scan_iter(f"online:*:{name}")]:
-            client.delete(key)
+    for key in [*client.scan_iter(f"online:{instance}:*")]:
+        client.delete(key)
 
 
 def tell(service: Service, state: Path, store: str, redis: str) -> Story:
@@ -195,7 +201,7 @@ def tell(service: Service, state: Path, store: str, redis: str) -> Story:
     def search() -> set[str]:
         found = find_in_folder(state, needles)
         found |= find_in_database(store, needles) if store else set()
-        return found | (find_in_redis(redis, "online:*", needles) if redis else set())
+        return found | (find_in_redis(redis, f"online:{read_instance(store)}:*", needles) if redis else set())
 
     before = search()
     erased = erase(service)
@@ -250,8 +256,7 @@ def test_a_later_export_and_replay_know_nothing_of_them(story: Story, tmp_path: 
     flags = ("--config", config, "--state", str(story.state), "--model", "chat")
     assert run_online("log", "export", *flags, "--output", str(log)).returncode == 0
     assert not [what for what, needle in story.needles.items() if needle in log.read_bytes()]
-    replayed = run_online("replay", str(log), "--json")
-    assert json.loads(replayed.stdout)["results"][0]["state_sha256"] == story.hashes["chat"]
+    assert replay_json(str(log), "--model", "ranker")["state_sha256"] == story.hashes["chat"]
 
 
 def test_feedback_on_an_erased_question_is_refused(start: Start) -> None:
