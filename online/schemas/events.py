@@ -1,10 +1,11 @@
 """Events of the stream: what a learner reads, in order. Entries give each event its offset."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
+BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
 EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction", "void", "relearn"]
 
 
@@ -50,10 +51,9 @@ class Event:
 
     def body(self) -> str:
         """Everything except the features, as JSON."""
-        fields = asdict(self)
-        del fields["features"]
+        fields = {name: getattr(self, name) for name in BODY}
         if self.target is not None:
-            fields["target"]["event"] = self.target.event.body()
+            fields["target"] = {"offset": self.target.offset, "event": self.target.event.body()}
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod

@@ -17,10 +17,10 @@ Everything is done in pieces of a few milliseconds beside the service. `advance`
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
@@ -36,6 +36,8 @@ from online.store.database.scrubbing import scrub
 from online.store.erasure import jobs, log, relearnings, words
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
 from online.workspace import Workspace
+
+T = TypeVar("T")
 
 CHUNK = 50  # feedback or predictions in one transaction, for which other writers wait some milliseconds
 PAGE = 1_000  # predictions read at once in the search for removed classes
@@ -139,8 +141,8 @@ class ErasureWork:
     def _retract(self, row: ErasureRow, model: ErasureModelRow, erasable: ErasableModel) -> bool:
         name, user = model.model, row.user or ""
         self._note_state_before(row, model, erasable)
-        while ids := self.store.read(partial(words.list_feedback, model=name, user=user, count=CHUNK)):
-            self._commit(partial(self._retract_feedback, row, erasable, ids, [], "feedback"))
+        for ids in in_chunks(self.store.read(partial(words.list_feedback, model=name, user=user))):
+            self._commit(partial(self._retract_feedback, row, erasable, ids, [], "feedback"), durable=False)
         after = ""
         while ids := self.store.read(partial(words.list_predictions, model=name, user=user, after=after, count=CHUNK)):
             self._retract_about(row, erasable, ids)
@@ -162,15 +164,14 @@ class ErasureWork:
         own = [id for id, user in about if user is None]
         foreign = [id for id, user in about if user is not None]
         for ids, others, count in ((own, [], "feedback_without_user"), (foreign, foreign, "feedback_of_others")):
-            for start in range(0, len(ids), CHUNK):
-                chunk = ids[start : start + CHUNK]
-                self._commit(partial(self._retract_feedback, row, erasable, chunk, others, count))
+            for chunk in in_chunks(ids):
+                self._commit(partial(self._retract_feedback, row, erasable, chunk, others, count), durable=False)
 
         def blank(connection: Connection) -> None:
             words.blank_predictions(connection, name, predictions)
             jobs.add_counts(connection, row.id, name, {"predictions": len(predictions)})
 
-        self._commit(blank)
+        self._commit(blank, durable=False)
 
     def _retract_feedback(
         self,
@@ -206,7 +207,7 @@ class ErasureWork:
     def _void(self, row: ErasureRow, model: ErasureModelRow, erasable: ErasableModel) -> bool:
         name = model.model
         while ids := self._items(row, name, FEEDBACK, CHUNK):
-            self._commit(partial(self._void_feedback, row, erasable.spec, ids))
+            self._commit(partial(self._void_feedback, row, erasable.spec, ids), durable=False)
         erasable.forget_counts()
         self._commit(partial(self._find_removed_labels, row, name))
         erasable.forget_counts()
@@ -246,9 +247,8 @@ class ErasureWork:
         after: str | None = "" if labels else None
         while after is not None:
             found, last = self.store.read(partial(page, after=after))
-            for start in range(0, len(found), CHUNK):
-                rows = found[start : start + CHUNK]
-                self._commit(partial(words.remove_labels, rows=rows, labels=labels))
+            for rows in in_chunks(found):
+                self._commit(partial(words.remove_labels, rows=rows, labels=labels), durable=False)
             after = last or None
 
     def _rewrite_copy(self, row: ErasureRow, model: ErasureModelRow, erasable: ErasableModel) -> bool:
@@ -341,8 +341,9 @@ class ErasureWork:
         items: list[str] = self.store.read(lambda connection: jobs.load_items(connection, row.id, model, kind, count))
         return items
 
-    def _commit(self, work: Callable[[Connection], Any]) -> Any:
-        return self.store.submit(work).result()
+    def _commit(self, work: Callable[[Connection], Any], durable: bool = True) -> Any:
+        """durable: False for a piece of a step; the commit that ends the step makes it durable too."""
+        return self.store.submit(work, durable).result()
 
     def _save(self, row: ErasureRow, model: ErasureModelRow, step: str, **counts: Any) -> None:
         """Save the next step of a model, with what this one has found, in one transaction."""
@@ -353,6 +354,10 @@ class ErasureWork:
             jobs.save_step(connection, row.id, model.model, step)
 
         self._commit(save)
+
+
+def in_chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
 
 
 def last_offset(model: ErasureModelRow) -> int:

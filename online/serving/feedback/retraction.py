@@ -19,7 +19,7 @@ from online.store.events import (
     load_feedback_id,
     read_events,
 )
-from online.store.feedback import FeedbackRow, load_feedback, mark_all_retracted, mark_retracted
+from online.store.feedback import FeedbackRow, list_unretracted, load_feedback, mark_all_retracted, mark_retracted
 from online.store.replies import delete_reply, find_reply, is_reply_used, list_taught_replies, set_reply_active
 
 
@@ -28,31 +28,31 @@ def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequenc
 
     Feedback that is retracted, or does not exist, is passed over. 0: there was nothing to retract.
     """
-    model, last = spec.name, 0
-    rows = [row for row in load_feedback(connection, model, ids).values() if row.retracted_offset is None]
+    model = spec.name
     hold_features(connection, spec)
-    events = load_events(connection, model, [row.offset for row in rows])
-    concern_replies = find_feedback_on_replies(connection, spec, rows, events)
-    for row in rows:
-        if row.id in concern_replies:
-            last = max(last, record_retraction(connection, spec, row.id).offset)
-    alone = sorted((row for row in rows if row.id not in concern_replies), key=lambda row: row.offset)
-    retractions = [build_retraction(events[row.offset], row.offset) for row in alone]
-    offsets = append_events(connection, model, retractions, feedback_id=[row.id for row in alone])
-    mark_all_retracted(connection, model, [(row.id, offset) for row, offset in zip(alone, offsets, strict=True)])
-    return max([last, *offsets])
+    standing = list_unretracted(connection, model, ids)
+    events = load_events(connection, model, [offset for offset, _ in standing])
+    concern_replies = find_feedback_on_replies(connection, spec, standing, events)
+    last = [record_retraction(connection, spec, id).offset for _, id in standing if id in concern_replies]
+    alone = [(offset, id) for offset, id in standing if id not in concern_replies]
+    retractions = [build_retraction(events[offset], offset) for offset, _ in alone]
+    offsets = append_events(connection, model, retractions, feedback_id=[id for _, id in alone])
+    mark_all_retracted(connection, model, [(id, offset) for (_, id), offset in zip(alone, offsets, strict=True)])
+    return max([*last, *offsets], default=0)
 
 
 def find_feedback_on_replies(
-    connection: Connection, spec: ModelSettings, rows: Sequence[FeedbackRow], events: Mapping[int, Event]
+    connection: Connection, spec: ModelSettings, feedback: Sequence[tuple[int, str]], events: Mapping[int, Event]
 ) -> set[str]:
-    """Return the ids of the feedback whose retraction may take a reply back, or retire it again."""
+    """Return the ids of the feedback whose retraction may take a reply back, or retire it again.
+
+    feedback: pairs of an offset and an id.
+    """
     if not spec_of(spec.kind).has_repertoire:
         return set()
-    ids = [row.id for row in rows]
-    taught = list_taught_replies(connection, spec.name, {events[row.offset].label for row in rows})
-    restored = list_feedback_with_events(connection, spec.name, ids, "restore")
-    return restored | {row.id for row in rows if events[row.offset].label in taught}
+    taught = list_taught_replies(connection, spec.name, {events[offset].label for offset, _ in feedback})
+    restored = list_feedback_with_events(connection, spec.name, [id for _, id in feedback], "restore")
+    return restored | {id for offset, id in feedback if events[offset].label in taught}
 
 
 def hold_features(connection: Connection, spec: ModelSettings) -> None:

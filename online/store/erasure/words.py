@@ -21,10 +21,10 @@ from online.store.shadow_answers import SHADOW_ANSWERS
 NOTHING = {"user": None, "input": NO_TEXT, "features": b"", "choice": None, "candidates": "[]"}  # of a prediction
 
 
-def list_feedback(connection: Connection, model: str, user: str, count: int) -> list[str]:
-    """Return the ids of some of the feedback that a user gave, in order."""
-    of_user = (FEEDBACK.c.model == model, FEEDBACK.c.user == user)
-    return list(connection.scalars(select(FEEDBACK.c.id).where(*of_user).order_by(FEEDBACK.c.offset).limit(count)))
+def list_feedback(connection: Connection, model: str, user: str) -> list[str]:
+    """Return the ids of the feedback that a user gave, in order."""
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(FEEDBACK.c.model == model, FEEDBACK.c.user == user)
+    return [id for _, id in sorted(map(tuple, connection.execute(query)))]  # sorted here: SQLite would read every row
 
 
 def list_predictions(connection: Connection, model: str, user: str, after: str, count: int) -> list[str]:

@@ -74,8 +74,8 @@ def teach_as_bert(service: Service) -> dict[str, int]:
         items = [{"id": f"t{n}", "input": f"question {n}", "label": "odd" if n % 2 else "even"} for n in range(6)]
         heads["txt"] = txt.feedback(items)[-1]["offset"]
     with service.client("num", bert) as num:
-        items = [{"id": f"n{n}", "input": [n / 4, 1 - n / 8], "label": str(3 * n)} for n in range(9)]
-        heads["num"] = num.feedback(items)[-1]["offset"]
+        numbers = [{"id": f"n{n}", "input": [n / 4, 1 - n / 8], "label": str(3 * n)} for n in range(9)]
+        heads["num"] = num.feedback(numbers)[-1]["offset"]
     for model, offset in heads.items():
         service.wait_learned(model, offset)
     return heads
@@ -136,13 +136,13 @@ def read_hashes(service: Service) -> dict[str, str]:
 def read_what_others_have(service: Service) -> dict[str, Any]:
     """The conversation, feedback and replies of the other user, as they see them."""
     with service.client("chat", "bert") as chat:
-        answer = chat.predict(["Do you sell stamps?"], record=False)["predictions"][0]
+        reply = chat.predict(["Do you sell stamps?"], record=False)["predictions"][0]["reply"]
         replies = [each["text"] for each in chat.replies()]
         status = {id: chat.feedback_status(id)["status"] for id in ("b1", "b2")}
     talk = service.http.get("/v1/models/chat/conversations/berts", headers={"X-User": "bert"}).json()
     turns = [(turn["question"], turn["feedback"]) for turn in talk["said"]]
     theirs = [text for text in replies if text != WORDS["reply"]]
-    return {"answer": answer["reply"]["text"], "replies": theirs, "status": status, "turns": turns}
+    return {"answer": reply and reply["text"], "replies": theirs, "status": status, "turns": turns}
 
 
 def upload_log(service: Service) -> str:

@@ -14,8 +14,8 @@ from tests.learning.scene import text_features
 from tests.serving.erasure.scene import ErasureScene, open_workspace, state_without_user, teach, vector
 from tests.serving.erasure.searching import find_in_folder
 
-EXACT: Options = {"input": "vector", "size": 3, "scale": 4.0}
-FITTED: Options = {"input": "vector", "size": 3}
+EXACT: dict[str, Any] = {"input": "vector", "size": 3, "scale": 4.0}
+FITTED: dict[str, Any] = {"input": "vector", "size": 3}
 
 
 def side(n: int) -> str:
