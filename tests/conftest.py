@@ -205,6 +205,11 @@ def redis_url() -> str:
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
     """A database for one test, dropped afterwards."""
+    yield from create_database()
+
+
+def create_database() -> Iterator[str]:
+    """Create a database on Postgres; yield its URL, then drop it."""
     import uuid
 
     from sqlalchemy import create_engine, text

@@ -76,7 +76,7 @@ SERVING_LAYERS = [
     {"predictor", "stream_relay"},
     {"feedback"},
     {"repertoire", "jobs"},
-    {"model_runtime"},
+    {"model_runtime", "erasure"},
     {"runtime"},
     {"building"},
 ]

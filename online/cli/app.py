@@ -11,6 +11,7 @@ import typer
 from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
 from online.cli.access import keys
+from online.cli.access.erase import erase
 from online.errors import OnlineError
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ app.command()(versions.label)
 app.command()(versions.freeze)
 app.command()(versions.thaw)
 app.command()(adapt.adapt)
+app.command()(erase)
 app.command()(config.config)
 app.command()(openapi.openapi)
 app.command("work", hidden=True)(serve.run_worker)

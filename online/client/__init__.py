@@ -16,6 +16,7 @@ from online.client.synchronous import Client
 from online.client.types import (
     ClassInfo,
     ErasureResult,
+    ErasureStatus,
     FeedbackDetails,
     FeedbackStatus,
     ModelStatus,
@@ -35,6 +36,7 @@ __all__ = [
     "Client",
     "ClientError",
     "ErasureResult",
+    "ErasureStatus",
     "FeedbackDetails",
     "FeedbackStatus",
     "ModelStatus",

@@ -44,6 +44,7 @@ class AsyncClient(BaseClient["httpx.AsyncClient"]):
     feedback_status = run_async(Operations.feedback_status)
     retract = run_async(Operations.retract)
     erase = run_async(Operations.erase)
+    erasure = run_async(Operations.erasure)
     wait_until_learned = run_async(Operations.wait_until_learned)
     status = run_async(Operations.status)
     versions = run_async(Operations.versions)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from online.client.types import (
     ClassInfo,
     ErasureResult,
+    ErasureStatus,
     FeedbackDetails,
     FeedbackStatus,
     Json,
@@ -142,6 +143,11 @@ class Operations:
         result: ErasureResult = yield from self._call("DELETE", f"/users/{quote(user, safe='')}")
         return result
 
+    def erasure(self, id: str) -> Operation[ErasureStatus]:
+        """How far an erasure is; its signed statement once it is done."""
+        status: ErasureStatus = yield from self._call("GET", f"/v1/erasures/{quote(id, safe='')}", of_model=False)
+        return status
+
     def wait_until_learned(self, offset: int, timeout_s: float = 10.0) -> Operation[ModelStatus]:
         """Wait for a version that has learned `offset`, and return its status. Raises TimeoutError."""
         end = time.monotonic() + timeout_s
@@ -210,14 +216,15 @@ class Operations:
         body: Json | None = None,
         is_repeatable: bool = True,
         timeout_s: float | None = None,
+        of_model: bool = True,
     ) -> Operation[Any]:
         """Send a request until it is answered, and return the JSON of the answer.
 
-        is_repeatable: sending it twice does no harm, so it is sent again even if the first may have
+        of_model: the path begins after that of the model. is_repeatable: sending it twice does no harm, so it is sent again even if the first may have
         arrived.
         """
         for attempt in range(self.retries + 1):
-            response = yield HttpRequest(method, self.root + path, body, timeout_s)
+            response = yield HttpRequest(method, self.root + path if of_model else path, body, timeout_s)
             if response.failure is None and response.status not in RETRYABLE_STATUSES:
                 break
             if attempt == self.retries or (response.failure is not None and response.sent and not is_repeatable):

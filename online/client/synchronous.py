@@ -46,6 +46,7 @@ class Client(BaseClient["httpx.Client"]):
     feedback_status = run_blocking(Operations.feedback_status)
     retract = run_blocking(Operations.retract)
     erase = run_blocking(Operations.erase)
+    erasure = run_blocking(Operations.erasure)
     wait_until_learned = run_blocking(Operations.wait_until_learned)
     status = run_blocking(Operations.status)
     versions = run_blocking(Operations.versions)

@@ -69,14 +69,27 @@ class FeedbackStatus(Receipt):
 
 
 class ErasureResult(TypedDict):
-    """How many feedback items and predictions of a user were erased.
+    """How many feedback items and predictions of a user were erased at once.
 
-    offset: of the last retraction.
+    id: of the erasure, which goes on. offset: of the last retraction.
     """
 
+    id: str
     feedback: int
     predictions: int
     offset: int
+
+
+class ErasureStatus(TypedDict):
+    """How far an erasure is. statement: signed; None until it is done."""
+
+    id: str
+    state: str
+    created_at: str
+    ended_at: str | None
+    step: str
+    models: dict[str, str]
+    statement: Json | None
 
 
 class ModelStatus(TypedDict):

@@ -22,6 +22,7 @@ from online.errors import EncoderMoved, Unavailable
 from online.learning.drift import Alarm
 from online.learning.gate import GoldenQuestion, UnsoundSnapshot
 from online.learning.publisher import Publisher
+from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
 from online.rollback_guard import Guard
@@ -33,6 +34,7 @@ from online.snapshots.manifest import Manifest
 from online.store import Store
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder
+from online.store.erasure.relearnings import add_relearning
 from online.store.events import head_of
 from online.store.refusals import load_refusals, mark_refused
 from online.stream.contract import Stream
@@ -108,6 +110,8 @@ class Learner:
         self.counts = FeedbackCounts(counts_right=not spec_of(kind).predicts_numbers)
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
+        self.relearning: Relearning | None = None
+        self.covers_until = 0  # events `relearn` up to here ask for nothing: what was learned is free of void events
 
     def run(self, stop: threading.Event) -> None:
         """Resume, then read, learn and publish until `stop` is set; leave the last state durable.
@@ -140,7 +144,7 @@ class Learner:
         self.resume()
         live_until = self.snapshots.live_until(self.recipe)
         if live_until < 0 and can_tune_encoder(self.kind, self.options):
-            self.silent_until = self.store.read(lambda connection: head_of(connection, self.snapshots.model))
+            self.silent_until = self._head()
         if self.training.learned_until > live_until and not self.is_silent:
             self.publish(durable=True)
 
@@ -156,6 +160,7 @@ class Learner:
             self.counts.load({})
         version = restored.manifest.version if restored else None
         until = self.training.learned_until
+        self.covers_until = until if restored else self._head()
         self.publisher.resume(version, until)
         log_event(log, "resumed", model=self.snapshots.model, version=version, learned_until=until)
 
@@ -177,6 +182,8 @@ class Learner:
         entries = self._read(self.batch, self._find_wait_ms())
         if entries:
             self.learn(entries)
+        if self.relearning is not None:
+            self._relearn(self.relearning)
         if self.is_silent or (self.guard is not None and self.snapshots.frozen() is not None):
             return
         due = self.publisher.find_due(self.training.learned_until)
@@ -190,21 +197,24 @@ class Learner:
 
     def _find_wait_ms(self) -> float:
         """The longest wait for the next entry: until a publication is due, if one is pending."""
+        if self.relearning is not None and self.relearning.find_room(self.training.learned_until):
+            return 0.0
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
         return self.publisher.wait_ms if is_pending else IDLE_MS
 
-    def _read(self, count: int, block_ms: float = 0) -> list[Entry]:
-        """Read the next entries.
+    def _read(self, count: int, block_ms: float = 0, after: int | None = None) -> list[Entry]:
+        """Read the next entries. after: an offset; None: what is learned.
 
         Raises Unavailable if an offset is missing: the stream lost entries, which return once it is
         rebuilt from the store. Raises EncoderMoved if another encoder is in use; a stream gives the
         features of one encoder only, so it has no further entries then.
         """
-        entries = self.stream.read(self.training.learned_until, count, block_ms)
+        after = self.training.learned_until if after is None else after
+        entries = self.stream.read(after, count, block_ms)
         if not entries:
             encoder = self.options.get("encoder", "")
             self.store.read(lambda connection: check_encoder(connection, self.snapshots.model, encoder))
-        for expected, entry in enumerate(entries, self.training.learned_until + 1):
+        for expected, entry in enumerate(entries, after + 1):
             if entry.offset != expected:
                 raise Unavailable(f"the stream continues with offset {entry.offset}, expected {expected}")
         return entries
@@ -222,15 +232,20 @@ class Learner:
             self._isolate(entries[-1].offset)
         for entry in entries:
             self.counts.add(entry.event)
+        covers_until = self.covers_until if self.relearning is None else self.relearning.covers_until
+        if (offset := asks_to_relearn(entries, covers_until)) is not None:
+            self._begin_relearning(offset)
 
-    def publish(self, durable: bool) -> Manifest | None:
+    def publish(self, durable: bool, replaces: bool = False) -> Manifest | None:
         """Publish the current state; None if nothing was published. See `Publisher.publish`.
 
-        If the state cannot serve, the entries that broke it are refused and learning resumes.
+        If the state cannot serve, the entries that broke it are refused and learning resumes. Nothing durable is
+        published while the log is learned anew.
         """
         until = self.training.learned_until
+        durable = durable and self.relearning is None
         try:
-            return self.publisher.publish(self.training, self._collect_metrics(), durable)
+            return self.publisher.publish(self.training, self._collect_metrics(), durable, replaces)
         except UnsoundSnapshot:
             self._isolate(until, gated=True)
             return None
@@ -242,6 +257,40 @@ class Learner:
             "drift_alarms": self.training.monitor.alarm_count,
         }
         return {**metrics, "right": self.counts.right} if self.counts.counts_right else dict(metrics)
+
+    # learning anew, after an erasure
+
+    def _begin_relearning(self, offset: int) -> None:
+        log_event(log, "learning anew", model=self.snapshots.model, offset=offset)
+        training, counts = self._create_training(), FeedbackCounts(self.counts.counts_right)
+        training.on_drift = lambda alarms: None  # they were reported when their events arrived
+        self.relearning = Relearning(training, offset, self._head(), lambda entry: counts.add(entry.event))
+        self.relearned_counts = counts
+
+    def _relearn(self, relearning: Relearning) -> None:
+        """Learn one page anew. Once that has caught up, it replaces what was learned before."""
+        until = self.training.learned_until
+        if count := relearning.find_room(until):
+            entries = self._read(count, after=relearning.training.learned_until)
+            try:
+                relearning.learn(entries)
+            except Exception:  # some of the entries may be learned: begin again
+                self._begin_relearning(relearning.offset)
+                raise
+        if relearning.training.learned_until == until >= self.snapshots.live_until(self.recipe):
+            self._replace_training(relearning)
+
+    def _replace_training(self, relearning: Relearning) -> None:
+        before, self.training = self.training, relearning.training
+        self.training.on_drift = self._record_drift
+        self.counts, self.relearning, self.covers_until = self.relearned_counts, None, relearning.covers_until
+        hashes = before.model.fingerprint(), self.training.model.fingerprint()
+        until, model = self.training.learned_until, self.snapshots.model
+        self.store.submit(
+            lambda connection: add_relearning(connection, model, relearning.offset, until, hashes)
+        ).result()
+        log_event(log, "learned anew", model=model, learned_until=until, is_same=hashes[0] == hashes[1])
+        self.publish(durable=True, replaces=True)
 
     # entries that break the model
 
@@ -281,6 +330,9 @@ class Learner:
         return None
 
     # the training state and what it reports
+
+    def _head(self) -> int:
+        return int(self.store.read(lambda connection: head_of(connection, self.snapshots.model)))
 
     def _create_training(self) -> TrainingState:
         refused = self.store.read(lambda connection: load_refusals(connection, self.snapshots.model, self.recipe))

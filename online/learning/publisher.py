@@ -88,8 +88,13 @@ class Publisher:
         rest_s = REST_RATIO * self.durable_cost_s if self.durable_cost_s > SLOW_S else 0.0
         return self.clock() - self.durable_at >= max(self.durable_every_s, rest_s)
 
-    def publish(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest | None:
+    def publish(
+        self, training: TrainingState, metrics: Mapping[str, float], durable: bool, replaces: bool = False
+    ) -> Manifest | None:
         """Write the current state as a version, which goes live if it has learned more than the live one.
+
+        replaces: it goes live whatever the live version has learned, and is not compared with it: that one holds what
+        an erased user taught.
 
         Return None if there is nothing to write, or if the proposed snapshot is worse than the live
         version. Raises UnsoundSnapshot if it cannot serve at all.
@@ -100,15 +105,15 @@ class Publisher:
         if not durable and until <= self.snapshots.live_until(self.recipe):
             return None
         state = training.state(serving_only=not durable)
-        if not self._passes_gate(training, state):
+        if not self._passes_gate(training, state, compares=not replaces):
             return None
-        written = self._write(training, state, metrics, durable)
+        written = self._write(training, state, metrics, durable, replaces)
         self.comparison.mark_published(written.version)
         self.rejected_since = None
         self.durable_cost_s = self.clock() - started_at if durable else self.durable_cost_s
         return written
 
-    def _passes_gate(self, training: TrainingState, state: State) -> bool:
+    def _passes_gate(self, training: TrainingState, state: State, compares: bool) -> bool:
         """Raises UnsoundSnapshot."""
         until = training.learned_until
         try:
@@ -117,13 +122,15 @@ class Publisher:
             self._record_rejection(until, str(error))
             raise
         refusal = self.comparison.refusal(proposed, training.held_out)
-        if refusal is None:
+        if refusal is None or not compares:
             return True
         self._record_rejection(until, refusal)
         self.published_at = self.clock() + REJECTED_REST_S - self.publish_every_s
         return False
 
-    def _write(self, training: TrainingState, state: State, metrics: Mapping[str, float], durable: bool) -> Manifest:
+    def _write(
+        self, training: TrainingState, state: State, metrics: Mapping[str, float], durable: bool, replaces: bool
+    ) -> Manifest:
         manifest = Manifest(
             model=self.snapshots.model,
             version=self.snapshots.next_version(),
@@ -138,7 +145,7 @@ class Publisher:
             metrics={**metrics, **training.model.facts()},
             determinism_domain=determinism_domain(self.device),
         )
-        written = self.snapshots.publish(state, manifest)
+        written = self.snapshots.publish(state, manifest, replaces)
         self._log_published(written)
         self.parent, self.published_at = written.version, self.clock()
         if durable:

@@ -20,10 +20,10 @@ from online.settings import Drift
 
 
 def build_example(entry: Entry) -> Example:
-    """Return the entry as an example. Raises BadExample for a retraction, which teaches nothing."""
+    """Return the entry as an example. Raises BadExample for a retraction or a void event, which teach nothing."""
     event = entry.event
-    if event.kind == "retraction":
-        raise BadExample("a retraction of a retraction cannot be learned")
+    if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
+        raise BadExample(f"a {event.kind} of a retraction cannot be learned")
     return Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)
 
 
@@ -57,13 +57,18 @@ class TrainingState:
     def apply(self, entries: Sequence[Entry]) -> None:
         """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
         pending: list[Entry] = []
+        retractions: list[Entry] = []
         for entry in entries:
+            if entry.event.teaches_nothing:
+                continue
             if entry.event.kind == "retraction":
                 self._learn(pending)
                 pending = []
-                self._retract(entry)
+                retractions.append(entry)
                 self.held_out.observe(entry)
                 continue
+            self._retract(retractions)
+            retractions = []
             if entry.offset not in self.refused:
                 pending.append(entry)
                 self.held_out.observe(entry)
@@ -73,6 +78,7 @@ class TrainingState:
                 self.on_drift(alarms)
                 self._act_on(alarms)
         self._learn(pending)
+        self._retract(retractions)
         self.learned_until = entries[-1].offset
 
     def refuse(self, offset: int, reason: str) -> None:
@@ -102,14 +108,16 @@ class TrainingState:
             for entry in entries:
                 self._learn([entry])
 
-    def _retract(self, entry: Entry) -> None:
-        target = entry.event.target
-        if target is None or target.offset in self.refused:
-            return
-        if self.model.subtracts:
+    def _retract(self, retractions: Sequence[Entry]) -> None:
+        """Un-learn what consecutive retractions take back. A model that cannot subtract learns again once for all."""
+        for entry in retractions:
+            target = entry.event.target
+            if target is None or target.offset in self.refused:
+                continue
+            if not self.model.subtracts:
+                self._relearn(retractions[-1].offset)
+                return
             self.model.unlearn([build_example(Entry(target.offset, target.event))])
-        else:
-            self._relearn(entry.offset)
 
     def _relearn(self, until: int) -> None:
         """Learn everything again except what was retracted: exact for a model that cannot subtract."""
@@ -121,7 +129,9 @@ class TrainingState:
         self.model = create(self.kind, self.options, self.device)
         alarms = deque(self.monitor.alarms)
         for entry in self.history(until):
-            if entry.event.kind == "retraction" or entry.offset in retracted or entry.offset in self.refused:
+            if entry.event.kind == "retraction" or entry.event.teaches_nothing:
+                continue
+            if entry.offset in retracted or entry.offset in self.refused:
                 continue
             while alarms and alarms[0].offset < entry.offset:
                 self._act_on([alarms.popleft()])

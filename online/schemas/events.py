@@ -1,11 +1,12 @@
 """Events of the stream: what a learner reads, in order. Entries give each event its offset."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
-EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction"]
+BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
+EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction", "void", "relearn"]
 
 
 def is_positive(reward: float) -> bool:
@@ -21,6 +22,9 @@ class Event:
     answered; of `retire` and `restore`, the class or reply that is meant. text: of a new reply, or
     of an example question. choice: what the prediction had chosen, for prequential scores. target:
     of a retraction, the whole event that it retracts.
+
+    Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
+    relearn: events before it were made void, so what was learned from them is learned anew.
     """
 
     id: str
@@ -40,12 +44,16 @@ class Event:
         """
         return self.kind in ("label", "reward", "correction") and not self.text
 
+    @property
+    def teaches_nothing(self) -> bool:
+        """Whether every learner passes over the event."""
+        return self.kind in ("void", "relearn")
+
     def body(self) -> str:
         """Everything except the features, as JSON."""
-        fields = asdict(self)
-        del fields["features"]
+        fields = {name: getattr(self, name) for name in BODY}
         if self.target is not None:
-            fields["target"]["event"] = self.target.event.body()
+            fields["target"] = {"offset": self.target.offset, "event": self.target.event.body()}
         return json.dumps(fields, separators=(",", ":"))
 
     @classmethod

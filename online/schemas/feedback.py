@@ -57,11 +57,40 @@ class FeedbackOutcome(Receipt):
     freshness_ms: float | None = None
 
 
-class ErasureAnswer(Wire):
-    """How much was erased: the numbers of feedbacks and predictions of the user."""
+STEPS = "retract, unlearn, void, copy, relearn, snapshots, done"
 
+
+class ErasureAnswer(Wire):
+    """An erasure from one model that has begun: how much was retracted and blanked at once."""
+
+    id: str = Field(description="`GET /v1/erasures/{id}` tells how far it is, and gives the statement in the end.")
     feedback: int
     predictions: int
     offset: int = Field(
-        description="Of the last retraction: a version that has learned it keeps nothing of the user. 0: there was nothing."
+        description="Of the last retraction: no answer of a version that has learned it depends on the user. "
+        "0: there was nothing."
+    )
+
+
+class ErasureStarted(Wire):
+    """An erasure from several models that has begun."""
+
+    id: str = Field(description="`GET /v1/erasures/{id}` tells how far it is, and gives the statement in the end.")
+    feedback: int
+    predictions: int
+    offsets: dict[str, int] = Field(description="Of each model, the offset of the last retraction; 0: there was none.")
+
+
+class ErasureStatus(Wire):
+    """How far an erasure is."""
+
+    id: str
+    state: Literal["running", "done"]
+    created_at: str
+    ended_at: str | None = None
+    step: str = Field(description="Of the whole: models, files, database, done.")
+    models: dict[str, str] = Field(description=f"The step of each model: {STEPS}.")
+    statement: dict[str, Any] | None = Field(
+        None,
+        description="Signed: what was removed from where, and each model's state before and after. Null until done.",
     )

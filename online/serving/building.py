@@ -5,7 +5,7 @@ settings -> workspace -> for each model: live, transactions, predictor, feedback
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,11 +15,14 @@ from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.encoder_sources import EncoderCache, ModelSource
+from online.serving.erasure.erasures import Erasures
+from online.serving.erasure.files import JobFiles
+from online.serving.erasure.work import ErasableModel, ErasureWork
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
-from online.serving.jobs.batch_queue import BatchQueue
+from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
 from online.serving.live import LiveModel
@@ -58,6 +61,8 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
         workspace.store.make_room()
     builder = ModelBuilder(settings, workspace, metrics, is_primary)
     models = {spec.name: builder.build(spec) for spec in settings.models}
+    reports, replays = ReportJobs(settings, workspace), ReplayJobs(settings, workspace)
+    jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
     return Runtime(
         settings=settings,
         workspace=workspace,
@@ -65,13 +70,37 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
         models=models,
         supervisor=build_supervisor(settings, models, metrics) if with_learner else None,
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
-        reports=ReportJobs(settings, workspace),
-        replays=ReplayJobs(settings, workspace),
-        jobs=BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics),
+        reports=reports,
+        replays=replays,
+        jobs=jobs,
         feedback_slots=FeedbackSlots(),
+        erasures=build_erasures(workspace, models, reports, replays, jobs),
         workers=Workers(settings, metrics.remove_worker),
         is_primary=is_primary,
     )
+
+
+def build_erasures(
+    workspace: Workspace,
+    models: Mapping[str, ModelRuntime],
+    reports: ReportJobs,
+    replays: ReplayJobs,
+    jobs: BatchQueue,
+) -> Erasures:
+    erasable = {
+        name: ErasableModel(model.spec, model.snapshots, model.relay, model.curve.forget)
+        for name, model in models.items()
+    }
+    job_files = JobFiles(
+        partial(resolve_path, workspace.settings), lambda id: id in jobs.running or id in replays.running
+    )
+    work = ErasureWork(workspace, erasable, job_files, lambda model: model in reports.making)
+
+    def wake_learners() -> None:
+        for model in models.values():
+            model.transactions.wake_learner()
+
+    return Erasures(work, wake_learners)
 
 
 def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metrics: Metrics) -> Supervisor:

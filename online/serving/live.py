@@ -195,7 +195,7 @@ class LiveModel:
         """Load the other versions that can be requested, and drop those that no longer can."""
         try:
             self._note_operator_changes(self.snapshots.labels(), self.snapshots.frozen())
-            wanted = self._wanted_versions()
+            wanted = self._wanted_versions() & {*self.snapshots.versions(), self.current.version}
             missing = wanted - self.available.keys() - self.damaged.keys() - self.loader.foreign
             self.loading = frozenset(missing)
             found = await self._load_others(missing) if missing else {}

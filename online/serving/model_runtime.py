@@ -10,11 +10,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import Unavailable
-from online.schemas.feedback import ErasureAnswer
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.event_feed import EventFeed
-from online.serving.feedback.erasure import erase_user
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
@@ -117,9 +115,6 @@ class ModelRuntime:
     async def commit(self, work: Callable[[Connection], Any]) -> Any:
         """Run `work` in a durable transaction, then wake the learner."""
         return await self.transactions.commit(work)
-
-    async def erase_user(self, user: str) -> ErasureAnswer:
-        return await erase_user(self.transactions, user)
 
     async def end_quarantine(self, outcome: Outcome) -> QuarantineRow:
         """Raises NotFound if no feedback of the model is in quarantine."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from online.errors import NotFound
 from online.schemas.models import LearnerState
+from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.jobs.batch_queue import BatchQueue
 from online.serving.jobs.replay_jobs import ReplayJobs
@@ -46,6 +47,7 @@ class Runtime:
     replays: ReplayJobs
     jobs: BatchQueue
     feedback_slots: FeedbackSlots
+    erasures: Erasures
     workers: Workers
     is_primary: bool
     background: list[Background] = field(default_factory=list)
@@ -102,7 +104,7 @@ class Runtime:
             await self.supervisor.start()
         if self.encoder_tuner is not None:
             self.encoder_tuner.start()
-        for work in self.background:
+        for work in (self.erasures.run, *self.background):
             self.run_until_stop(work())
 
     def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:

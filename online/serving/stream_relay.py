@@ -27,12 +27,18 @@ class StreamRelay:
 
     def __init__(self, live: LiveModel, copy: Copy, open_copy: Callable[[str], Copy | None]) -> None:
         self.live, self.copy, self.open_copy = live, copy, open_copy
+        self.rebuilds = 0  # how often the copy was written anew at a request
+        self._rebuild_is_due = False
         self._wakeup = asyncio.Event()
         self._outage = OutageLog(log, "relay failed", model=live.snapshots.model)
 
     def wake(self) -> None:
         """Relay now: something was committed."""
         self._wakeup.set()
+
+    def request_rebuild(self) -> None:
+        """Let the copy be deleted and written anew when it is relayed next: events in the store have changed."""
+        self._rebuild_is_due = True
 
     async def run(self) -> None:
         """Relay until cancelled."""
@@ -50,9 +56,17 @@ class StreamRelay:
 
     async def _relay(self, copy: Copy) -> Copy | None:
         """The copy to continue with: after a change of encoder, a new one in place of the old."""
+        rebuilds, self._rebuild_is_due = self._rebuild_is_due, False
         try:
+            if rebuilds:
+                await asyncio.to_thread(copy[1].clear_all)
             await asyncio.to_thread(relay, *copy)
+            self.rebuilds += rebuilds
+        except Unavailable:
+            self._rebuild_is_due = self._rebuild_is_due or rebuilds
+            raise
         except EncoderMoved:
+            self._rebuild_is_due = self._rebuild_is_due or rebuilds
             await self.live.refresh_encoder_config()
             source, target = copy
             await asyncio.to_thread(target.clear)

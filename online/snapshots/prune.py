@@ -3,6 +3,8 @@
 import shutil
 
 from online.errors import CorruptSnapshot
+from online.io.atomic import sync_folder
+from online.snapshots.folder import LiveVersion
 from online.snapshots.labels import VersionLabels
 
 
@@ -26,6 +28,30 @@ class SnapshotPruner(VersionLabels):
         for path in self.folder.glob(".*.gone"):  # including those that a killed process left
             shutil.rmtree(path, ignore_errors=True)
         return removed
+
+    def remove_before(self, version: int) -> tuple[list[int], list[str]]:
+        """Remove every version before this one, whatever its labels; return their numbers and those labels.
+
+        If an older version is live, this one becomes live.
+        """
+        with self._locked():
+            live = self.live()
+            if live is None or live.version < version:
+                self._set_live(LiveVersion(version), durable=True)
+            elif live.previous < version:
+                self._set_live(LiveVersion(live.version, live.held_until), durable=True)
+            labels = [name for name, target in self.labels().items() if target.version < version]
+            for name in labels:
+                (self.folder / "labels" / name).unlink(missing_ok=True)
+            removed = [each for each in self.versions() if each < version]
+            for each in removed:
+                (self.folder / str(each)).rename(self.folder / f".{each}.gone")
+        for path in [*self.folder.glob(".*.gone"), *self.folder.glob(".*.part")]:
+            if int(path.name[1:].partition(".")[0]) < version:
+                shutil.rmtree(path, ignore_errors=True)
+        sync_folder(self.folder)
+        self.wakeup.notify()
+        return removed, sorted(labels)
 
     def _versions_in_use(self) -> set[int]:
         """The live version, the one before it, and those with a label."""

@@ -28,8 +28,8 @@ class SnapshotPublisher(RollBack):
         super().__init__(folder, model, wakeup, retain)
         self._written: dict[str, tuple[int, int, SnapshotFile]] = {}  # part -> (revision, version, file) last written
 
-    def publish(self, state: State, manifest: Manifest) -> Manifest:
-        """Write a version, and make it live if it has learned more than the live one.
+    def publish(self, state: State, manifest: Manifest, replaces: bool = False) -> Manifest:
+        """Write a version, and make it live if it has learned more than the live one, or replaces it.
 
         While the model is frozen the version is written but does not go live.
         Raises Unavailable if the disk refuses a write; then nothing has changed.
@@ -38,7 +38,8 @@ class SnapshotPublisher(RollBack):
         try:
             published = self._write_version(aside, state, manifest)
             with self._locked():
-                if manifest.learned_until > self.live_until(manifest.recipe) and self.frozen() is None:
+                is_next = replaces or manifest.learned_until > self.live_until(manifest.recipe)
+                if is_next and self.frozen() is None:
                     self._set_live(LiveVersion(manifest.version, previous=self._live_version()), manifest.durable)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)

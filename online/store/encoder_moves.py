@@ -93,11 +93,11 @@ def begin_move(connection: Connection, model: str, encoder: str, since: int) -> 
 
 
 def finish_move(connection: Connection, model: str) -> None:
-    """Replace the features by those in the temporary tables."""
-    moved = (EVENTS.c.model == model, EVENTS.c.offset == MOVED_EVENTS.c.offset)
+    """Replace the features by those in the temporary tables, except where they were erased in the meantime."""
+    moved = (EVENTS.c.model == model, EVENTS.c.offset == MOVED_EVENTS.c.offset, EVENTS.c.kind != "void")
     connection.execute(update(EVENTS).where(*moved).values(features=MOVED_EVENTS.c.features))
-    same = PREDICTIONS.c.id == MOVED_PREDICTIONS.c.id
-    connection.execute(update(PREDICTIONS).where(same).values(features=MOVED_PREDICTIONS.c.features))
+    same = (PREDICTIONS.c.id == MOVED_PREDICTIONS.c.id, PREDICTIONS.c.input != NO_TEXT)
+    connection.execute(update(PREDICTIONS).where(*same).values(features=MOVED_PREDICTIONS.c.features))
 
 
 def save_encoder(connection: Connection, model: str, values: Mapping[str, Any]) -> None:

@@ -54,18 +54,19 @@ def append_events(
     events: Sequence[Event],
     new: bool = False,
     source: EventSource = "feedback",
-    feedback_id: str | None = None,
+    feedback_id: str | Sequence[str | None] | None = None,
 ) -> list[int]:
     """Append events of one source; return the offset of each.
 
     new: the caller knows that no event is in the log yet. feedback_id: of the feedback that all of
-    the events belong to.
+    the events belong to, or that each of them belongs to.
     """
     lock_log(connection, model)
     known = {} if new else find_offsets(connection, model, [event.id for event in events])
     last = head_of(connection, model)
     rows = []
-    for event in events:
+    owners = [feedback_id] * len(events) if feedback_id is None or isinstance(feedback_id, str) else feedback_id
+    for event, owner in zip(events, owners, strict=True):
         if event.id not in known:
             last += 1
             known[event.id] = last
@@ -79,7 +80,7 @@ def append_events(
                     "body": event.body(),
                     "kind": event.kind,
                     "source": source,
-                    "feedback_id": None if event.id == feedback_id else feedback_id,
+                    "feedback_id": None if event.id == owner else owner,
                     "target_offset": None if event.target is None else event.target.offset,
                 }
             )
@@ -104,6 +105,19 @@ def find_events_of_feedback(connection: Connection, model: str, feedback_id: str
     """Return the offsets of the events of a kind that a feedback brought along."""
     of_feedback = (EVENTS.c.model == model, EVENTS.c.feedback_id == feedback_id, EVENTS.c.kind == kind)
     return list(connection.scalars(select(EVENTS.c.offset).where(*of_feedback).order_by(EVENTS.c.offset)))
+
+
+def load_events(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, Event]:
+    """Offset -> event, for the offsets that exist."""
+    query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features)
+    rows = connection.execute(query.where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets)))
+    return {offset: Event.parse(body, features) for offset, body, features in rows}
+
+
+def list_feedback_with_events(connection: Connection, model: str, ids: Sequence[str], kind: str) -> set[str]:
+    """Return those of the feedback ids that brought along an event of a kind."""
+    of_kind = (EVENTS.c.model == model, EVENTS.c.feedback_id.in_(ids), EVENTS.c.kind == kind)
+    return set(connection.scalars(select(EVENTS.c.feedback_id).where(*of_kind)))
 
 
 def load_feedback_id(connection: Connection, model: str, offset: int) -> str | None:

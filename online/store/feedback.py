@@ -9,7 +9,7 @@ accepted --learned by a version--> learned
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Index, func, insert, select, update
+from sqlalchemy import Connection, Index, bindparam, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where
@@ -112,14 +112,25 @@ def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> 
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
 
 
+def mark_all_retracted(connection: Connection, model: str, retracted: Sequence[tuple[str, int]]) -> None:
+    """retracted: pairs of a feedback id and the offset of its retraction."""
+    by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id == bindparam("by_id"))
+    values: dict[str, Any] = {"status": "retracted", "version": None, "learned_at": None}
+    values["retracted_offset"] = bindparam("at")
+    rows = [{"by_id": id, "at": offset} for id, offset in retracted]
+    if rows:
+        connection.execute(update(FEEDBACK).where(*by_id).values(**values), rows)
+
+
+def list_unretracted(connection: Connection, model: str, ids: Sequence[str]) -> list[tuple[int, str]]:
+    """Return (offset, id) of those of the feedback that is not retracted, in order."""
+    standing = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids), FEEDBACK.c.retracted_offset.is_(None))
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(*standing).order_by(FEEDBACK.c.offset)
+    return [(offset, id) for offset, id in connection.execute(query)]
+
+
 def list_unretracted_between(connection: Connection, model: str, since: int, until: int) -> list[str]:
     """Return the ids of the feedback with offsets in [since, until] that is not retracted, in order."""
     span = (FEEDBACK.c.offset >= since, FEEDBACK.c.offset <= until, FEEDBACK.c.retracted_offset.is_(None))
     query = select(FEEDBACK.c.id).where(FEEDBACK.c.model == model, *span)
     return list(connection.scalars(query.order_by(FEEDBACK.c.offset)))
-
-
-def list_unretracted_of_user(connection: Connection, model: str, user: str) -> list[str]:
-    """Return the ids of a user's feedback that is not retracted, in order."""
-    of_user = (FEEDBACK.c.model == model, FEEDBACK.c.user == user, FEEDBACK.c.retracted_offset.is_(None))
-    return list(connection.scalars(select(FEEDBACK.c.id).where(*of_user).order_by(FEEDBACK.c.offset)))

@@ -11,7 +11,7 @@ from online.schemas.events import Event
 from online.store.conversations import TURNS
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
-from online.store.predictions import PREDICTIONS
+from online.store.predictions import PREDICTIONS, is_kept
 
 
 class TallyRow(SQLModel, table=True):
@@ -44,7 +44,7 @@ def load_log_rows(connection: Connection, model: str, after: int, count: int) ->
 def select_prediction_order(model: str, head: int) -> Any:
     """Return the query for the predictions of a log that ends at `head`, in the order of the log.
 
-    Rows are (id, learned_until, feedback_count); feedback_count counts the feedback on the
+    Those of an erased user are left out. Rows are (id, learned_until, feedback_count); feedback_count counts the feedback on the
     prediction up to `head`.
     """
     about = (FEEDBACK.c.model == model, FEEDBACK.c.offset <= head, FEEDBACK.c.prediction_id.is_not(None))
@@ -53,7 +53,7 @@ def select_prediction_order(model: str, head: int) -> Any:
     joined = PREDICTIONS.outerjoin(counted, counted.c.prediction_id == PREDICTIONS.c.id)
     feedback_count = func.coalesce(counted.c.feedback_count, 0).label("feedback_count")
     query = select(PREDICTIONS.c.id, PREDICTIONS.c.learned_until, feedback_count).select_from(joined)
-    in_log = (PREDICTIONS.c.model == model, PREDICTIONS.c.learned_until <= head)
+    in_log = (PREDICTIONS.c.model == model, PREDICTIONS.c.learned_until <= head, is_kept())
     return query.where(*in_log).order_by(PREDICTIONS.c.learned_until, PREDICTIONS.c.id)
 
 

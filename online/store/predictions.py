@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, Table, insert, or_, select
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import NO_TEXT
@@ -58,11 +58,17 @@ def insert_statement(table: Table, rows: int) -> str:
 
 
 def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:
-    """Id -> prediction, for the ids that exist."""
+    """Id -> prediction, for the ids that exist and were not erased."""
     if not ids:
         return {}
-    found = connection.execute(select(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model))
+    by_id = (PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model, is_kept())
+    found = connection.execute(select(PREDICTIONS).where(*by_id))
     return {row["id"]: PredictionRow(**row) for row in found.mappings()}
+
+
+def is_kept() -> Any:
+    """The condition that a prediction was not erased: of an erased one there are no words and no features."""
+    return or_(PREDICTIONS.c.features != b"", PREDICTIONS.c.input != NO_TEXT)
 
 
 def load_unanswered(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The repertoire of a ranker: its replies, their wording and their example questions."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, literal_column, select, update
@@ -72,6 +73,13 @@ def parse_row(row: Any) -> ReplyRow | None:
 
 def set_reply_active(connection: Connection, model: str, id: str, active: bool) -> None:
     connection.execute(update(REPLIES).where(REPLIES.c.model == model, REPLIES.c.id == id).values(active=active))
+
+
+def list_taught_replies(connection: Connection, model: str, replies: Collection[str]) -> set[str]:
+    """Return those of the replies that feedback brought."""
+    events = REPLIES.join(EVENTS, (EVENTS.c.model == REPLIES.c.model) & (EVENTS.c.offset == REPLIES.c.offset))
+    brought = (REPLIES.c.model == model, REPLIES.c.id.in_(replies), EVENTS.c.feedback_id.is_not(None))
+    return set(connection.scalars(select(REPLIES.c.id).select_from(events).where(*brought)))
 
 
 def is_reply_used(connection: Connection, model: str, reply: str, except_feedback: str) -> bool:

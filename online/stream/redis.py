@@ -54,6 +54,17 @@ class RedisStream:
     def clear(self) -> None:
         self._call(self.redis.delete, self.key, self.ids)
 
+    def clear_all(self) -> None:
+        """Delete the copy, and copies of the same model that were left behind by other encoders."""
+        self.clear()
+        store = ":".join(self.key.split(":")[:2])  # online:<store>[:<encoder>]:stream:<model>
+        for part in ("stream", "ids"):
+            if keys := self._call(self._find_keys, f"{store}:*{part}:{self.model}"):
+                self._call(self.redis.delete, *keys)
+
+    def _find_keys(self, pattern: str) -> list[bytes]:
+        return list(self.redis.scan_iter(match=pattern, count=1_000))
+
     def close(self) -> None:
         self.redis.close()
 

@@ -1,6 +1,5 @@
 """A log of a driven service, which several tests replay."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,41 +14,36 @@ Driven = dict[str, tuple[Path, dict[str, Any]]]
 
 @pytest.fixture(scope="session")
 def driven(tmp_path_factory: pytest.TempPathFactory) -> Driven:
-    """Return model -> (its exported log, the newest version's manifest with the server's counts as `curve`)."""
+    """Return model -> (its exported log, the newest version's manifest with the server's counts as `curve`).
+
+    Under "MODEL, erased" is the same after two users were erased.
+    """
     folder = tmp_path_factory.mktemp("parity")
-    path = folder / "online.toml"
     text = config(folder, MODELS)
-    path.write_text(text)
-    models, live, curves = ("chat", "vec", "rv"), dict[str, Any](), dict[str, Any]()
+    (folder / "online.toml").write_text(text)
+    exported = Driven()
     service = Service(folder / "state", text)
     try:
-        for seed, name in enumerate(models):
+        for seed, (name, compression) in enumerate({"chat": "", "vec": ".gz", "rv": ".zst"}.items()):
             with service.client(name) as client:
                 drive = Drive(client, seed)
                 drive.run()
-                until(lambda: client.status()["learned_until"] >= drive.head, 60, "everything to be learned")  # noqa: B023
-            curves[name] = service.http.get(f"/v1/models/{name}/curve").json()
+                exported[name] = export_log(service, folder, name, drive.head, f"{name}.jsonl{compression}")
+                drive.erase()
+                erased = f"{name}, erased"
+                exported[erased] = export_log(service, folder, name, drive.head, f"{name}-erased.jsonl{compression}")
     finally:
         service.stop()
-    exported = Driven()
-    for name, compression in zip(models, ("", ".gz", ".zst"), strict=True):
-        listed = run_online(
-            "versions", "--config", str(path), "--state", str(folder / "state"), "--model", name, "--json"
-        )
-        live[name] = {**json.loads(listed.stdout)["versions"][0], "curve": curves[name]}
-        log = folder / f"{name}.jsonl{compression}"
-        export = run_online(
-            "log",
-            "export",
-            "--config",
-            str(path),
-            "--state",
-            str(folder / "state"),
-            "--model",
-            name,
-            "--output",
-            str(log),
-        )
-        assert export.returncode == 0, export.stderr
-        exported[name] = log, live[name]
     return exported
+
+
+def export_log(service: Service, folder: Path, name: str, head: int, file: str) -> tuple[Path, dict[str, Any]]:
+    """Export a model's log beside the service, once everything is learned."""
+    service.wait_learned(name, head)
+    curve = service.http.get(f"/v1/models/{name}/curve").json()
+    until(lambda: service.versions(name)[0]["learned_until"] >= head, 60, "the newest version")
+    live = {**service.versions(name)[0], "curve": curve}
+    flags = ("--config", str(folder / "online.toml"), "--state", str(folder / "state"), "--model", name)
+    exported = run_online("log", "export", *flags, "--output", str(folder / file))
+    assert exported.returncode == 0, exported.stderr
+    return folder / file, live

@@ -5,6 +5,7 @@ from typing import Any
 
 from online.client import Client, PredictResponse
 from tests.conftest import REPERTOIRE
+from tests.support import until
 
 MODELS = """
 [[models]]
@@ -26,7 +27,7 @@ QUESTIONS = [(question, str(reply["id"])) for reply in REPERTOIRE for question i
 
 
 class Drive:
-    """Users of one model: thumbs, labels and corrections, some late, some retracted; two users are erased at the end."""
+    """Users of one model: thumbs, labels and corrections, some late, some retracted; two users can be erased at the end."""
 
     def __init__(self, client: Client, seed: int) -> None:
         self.client, self.rng = client, random.Random(seed)
@@ -41,10 +42,14 @@ class Drive:
             self.turn(turn)
         for _, feedback in self.late:
             self.send(feedback)
+
+    def erase(self) -> None:
+        """Erase two of the users, and wait until nothing is left of them."""
         for user in ("user 1", "user 2"):
             erased = self.client.erase(user)
             assert erased["feedback"] > 0 and erased["predictions"] > 0
-            self.head = max(self.head, erased["offset"])
+            until(lambda: self.client.erasure(erased["id"])["state"] == "done", 120, "the end of the erasure")  # noqa: B023
+        self.head = self.client.status()["head"]
 
     def turn(self, turn: int) -> None:
         instance, expected = self.instance()

@@ -71,6 +71,8 @@ class Scene:
         model = create(self.kind, self.options)
         for entry in self.stream.read(0, 10_000):
             event = entry.event
-            if event.kind != "retraction" and event.id not in ids:
+            if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
+                continue
+            if event.id not in ids:
                 model.learn([Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)])
         return model.fingerprint()

@@ -110,6 +110,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Erase User Everywhere
+         * @description Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left.
+         */
+        delete: operations["erase_user_everywhere_v1_users__user__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/users/{user}": {
         parameters: {
             query?: never;
@@ -122,9 +142,29 @@ export interface paths {
         post?: never;
         /**
          * Erase User
-         * @description Erase a user: all their feedback is un-learned exactly, their name and their texts are deleted.
+         * @description Erase a user from one model: all that they taught it is un-learned exactly, and nothing of them is left in it.
          */
         delete: operations["erase_user_v1_models__model__users__user__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/erasures/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Erasure
+         * @description How far an erasure is and, once it is done, its signed statement. `online erase --verify` checks one.
+         */
+        get: operations["get_erasure_v1_erasures__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1544,18 +1584,81 @@ export interface components {
         };
         /**
          * ErasureAnswer
-         * @description How much was erased: the numbers of feedbacks and predictions of the user.
+         * @description An erasure from one model that has begun: how much was retracted and blanked at once.
          */
         ErasureAnswer: {
+            /**
+             * Id
+             * @description `GET /v1/erasures/{id}` tells how far it is, and gives the statement in the end.
+             */
+            id: string;
             /** Feedback */
             feedback: number;
             /** Predictions */
             predictions: number;
             /**
              * Offset
-             * @description Of the last retraction: a version that has learned it keeps nothing of the user. 0: there was nothing.
+             * @description Of the last retraction: no answer of a version that has learned it depends on the user. 0: there was nothing.
              */
             offset: number;
+        };
+        /**
+         * ErasureStarted
+         * @description An erasure from several models that has begun.
+         */
+        ErasureStarted: {
+            /**
+             * Id
+             * @description `GET /v1/erasures/{id}` tells how far it is, and gives the statement in the end.
+             */
+            id: string;
+            /** Feedback */
+            feedback: number;
+            /** Predictions */
+            predictions: number;
+            /**
+             * Offsets
+             * @description Of each model, the offset of the last retraction; 0: there was none.
+             */
+            offsets: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * ErasureStatus
+         * @description How far an erasure is.
+         */
+        ErasureStatus: {
+            /** Id */
+            id: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "running" | "done";
+            /** Created At */
+            created_at: string;
+            /** Ended At */
+            ended_at?: string | null;
+            /**
+             * Step
+             * @description Of the whole: models, files, database, done.
+             */
+            step: string;
+            /**
+             * Models
+             * @description The step of each model: retract, unlearn, void, copy, relearn, snapshots, done.
+             */
+            models: {
+                [key: string]: string;
+            };
+            /**
+             * Statement
+             * @description Signed: what was removed from where, and each model's state before and after. Null until done.
+             */
+            statement?: {
+                [key: string]: unknown;
+            } | null;
         };
         /** ErrorAnswer */
         ErrorAnswer: {
@@ -2030,7 +2133,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "retraction";
+            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "retraction" | "void" | "relearn";
             /**
              * Label
              * @description The class or reply that the event names.
@@ -3325,6 +3428,73 @@ export interface operations {
             };
         };
     };
+    erase_user_everywhere_v1_users__user__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureStarted"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     erase_user_v1_models__model__users__user__delete: {
         parameters: {
             query?: never;
@@ -3344,6 +3514,73 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErasureAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_erasure_v1_erasures__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErasureStatus"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

@@ -118,7 +118,7 @@ ROUTES: dict[Route, Access] = {
         "GET /v1/replays/{id}/report",
         "DELETE /v1/replays/{id}",
     ),
-    **table("erase", f"DELETE {MODEL}/users/{{user}}"),
+    **table("erase", "DELETE /v1/users/{user}", f"DELETE {MODEL}/users/{{user}}", "GET /v1/erasures/{id}"),
     **table("keys", "GET /v1/keys", "POST /v1/keys", "DELETE /v1/keys/{id}", "POST /v1/keys/{id}:rotate"),
 }
 

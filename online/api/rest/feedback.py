@@ -6,7 +6,15 @@ from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
-from online.schemas.feedback import ErasureAnswer, FeedbackAnswer, FeedbackOutcome, FeedbackRequest, Receipt
+from online.schemas.feedback import (
+    ErasureAnswer,
+    ErasureStarted,
+    ErasureStatus,
+    FeedbackAnswer,
+    FeedbackOutcome,
+    FeedbackRequest,
+    Receipt,
+)
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -39,7 +47,21 @@ async def retract_feedback(model: ModelDep, caller: CallerDep, id: str) -> Respo
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
+@router.delete("/v1/users/{user}", status_code=202, response_model=ErasureStarted)
+async def erase_user_everywhere(runtime: RuntimeDep, user: str) -> Response:
+    """Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left."""
+    return json_response((await runtime.erasures.begin(user, list(runtime.models))).model_dump(), 202)
+
+
 @router.delete("/v1/models/{model}/users/{user}", status_code=202, response_model=ErasureAnswer)
-async def erase_user(model: ModelDep, user: str) -> Response:
-    """Erase a user: all their feedback is un-learned exactly, their name and their texts are deleted."""
-    return json_response((await model.erase_user(user)).model_dump(), 202, live_headers(model))
+async def erase_user(runtime: RuntimeDep, model: ModelDep, user: str) -> Response:
+    """Erase a user from one model: all that they taught it is un-learned exactly, and nothing of them is left in it."""
+    begun = await runtime.erasures.begin(user, [model.spec.name])
+    answer = ErasureAnswer(**begun.model_dump(exclude={"offsets"}), offset=begun.offsets[model.spec.name])
+    return json_response(answer.model_dump(), 202, live_headers(model))
+
+
+@router.get("/v1/erasures/{id}", response_model=ErasureStatus)
+async def get_erasure(runtime: RuntimeDep, id: str) -> Response:
+    """How far an erasure is and, once it is done, its signed statement. `online erase --verify` checks one."""
+    return json_response((await runtime.erasures.load(id)).model_dump())

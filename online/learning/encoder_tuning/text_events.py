@@ -41,7 +41,8 @@ def read_standing_events(store: Store, model: str, recipe: str) -> list[TextEven
     refused = store.read(lambda connection: load_refusals(connection, model, recipe))
     events = read_text_events(store, model)
     excluded = {each.event.target.offset for each in events if each.event.target is not None} | refused.keys()
-    return [each for each in events if each.event.kind != "retraction" and each.entry.offset not in excluded]
+    standing = [each for each in events if each.event.kind != "retraction" and not each.event.teaches_nothing]
+    return [each for each in standing if each.entry.offset not in excluded]
 
 
 def read_text_events(store: Store, model: str) -> list[TextEvent]:

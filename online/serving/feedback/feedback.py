@@ -197,7 +197,7 @@ class Feedback:
         if item.prediction_id is not None:
             holder = item.user if item.user is not None else caller
             for row in load_standing(connection, self.name, item.prediction_id, holder):
-                record_retraction(connection, self.transactions, row.id)
+                record_retraction(connection, self.spec, row.id)
         events = build_events(connection, self.spec, place, item, features, prediction)
         # the feedback is new, so the ids of its events are
         offsets = append_events(connection, self.name, events, new=True, feedback_id=item.id)
@@ -238,7 +238,7 @@ class Feedback:
             return withdraw(connection, held, caller.id)
         if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")
-        return record_retraction(connection, self.transactions, id)
+        return record_retraction(connection, self.spec, id)
 
 
 async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:

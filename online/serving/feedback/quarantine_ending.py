@@ -35,7 +35,7 @@ def record_end(
     until = head_of(connection, model)
     standing = list_unretracted_between(connection, model, row.since, until) if outcome == "dropped" else []
     for id in standing[:MAX_RETRACTIONS]:
-        record_retraction(connection, transactions, id)
+        record_retraction(connection, transactions.spec, id)
     if len(standing) > MAX_RETRACTIONS:
         return None
     row.until, row.outcome, row.ended_at = until, outcome, now()

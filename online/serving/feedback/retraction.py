@@ -1,35 +1,78 @@
 """Retraction: the events that make the learner un-learn feedback, and the replies it brought."""
 
+from collections.abc import Mapping, Sequence
+
 from sqlalchemy import Connection
 
 from online.errors import NotFound
-from online.models import spec_of
+from online.models import can_tune_encoder, spec_of
 from online.schemas.events import Event
 from online.schemas.feedback import Receipt
-from online.serving.transactions import Transactions
+from online.settings import ModelSettings
+from online.store.encoder_moves import hold_encoder
 from online.store.events import (
     append_events,
     build_retraction,
     find_events_of_feedback,
+    list_feedback_with_events,
+    load_events,
     load_feedback_id,
     read_events,
 )
-from online.store.feedback import FeedbackRow, load_feedback, mark_retracted
-from online.store.replies import delete_reply, find_reply, is_reply_used, set_reply_active
+from online.store.feedback import FeedbackRow, list_unretracted, load_feedback, mark_all_retracted, mark_retracted
+from online.store.replies import delete_reply, find_reply, is_reply_used, list_taught_replies, set_reply_active
 
 
-def record_retraction(connection: Connection, transactions: Transactions, id: str) -> Receipt:
+def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequence[str]) -> int:
+    """Retract feedback in this transaction, with few queries however many; return the offset of the last retraction.
+
+    Feedback that is retracted, or does not exist, is passed over. 0: there was nothing to retract.
+    """
+    model = spec.name
+    hold_features(connection, spec)
+    standing = list_unretracted(connection, model, ids)
+    events = load_events(connection, model, [offset for offset, _ in standing])
+    concern_replies = find_feedback_on_replies(connection, spec, standing, events)
+    last = [record_retraction(connection, spec, id).offset for _, id in standing if id in concern_replies]
+    alone = [(offset, id) for offset, id in standing if id not in concern_replies]
+    retractions = [build_retraction(events[offset], offset) for offset, _ in alone]
+    offsets = append_events(connection, model, retractions, feedback_id=[id for _, id in alone])
+    mark_all_retracted(connection, model, [(id, offset) for (_, id), offset in zip(alone, offsets, strict=True)])
+    return max([*last, *offsets], default=0)
+
+
+def find_feedback_on_replies(
+    connection: Connection, spec: ModelSettings, feedback: Sequence[tuple[int, str]], events: Mapping[int, Event]
+) -> set[str]:
+    """Return the ids of the feedback whose retraction may take a reply back, or retire it again.
+
+    feedback: pairs of an offset and an id.
+    """
+    if not spec_of(spec.kind).has_repertoire:
+        return set()
+    taught = list_taught_replies(connection, spec.name, {events[offset].label for offset, _ in feedback})
+    restored = list_feedback_with_events(connection, spec.name, [id for _, id in feedback], "restore")
+    return restored | {id for offset, id in feedback if events[offset].label in taught}
+
+
+def hold_features(connection: Connection, spec: ModelSettings) -> None:
+    """Keep the encoder of the features that a retraction copies until the transaction ends."""
+    if can_tune_encoder(spec.kind, spec.options):
+        hold_encoder(connection, spec.name)
+
+
+def record_retraction(connection: Connection, spec: ModelSettings, id: str) -> Receipt:
     """Retract one feedback in this transaction. A retracted one gives its receipt again.
 
     Raises NotFound.
     """
-    model = transactions.name
-    transactions.hold_encoder(connection)
+    model = spec.name
+    hold_features(connection, spec)
     row = load_feedback(connection, model, [id]).get(id)
     if row is None:
         raise NotFound(f"{model} has no feedback {id!r}")
     if row.retracted_offset is None:
-        offsets = [row.offset, *retract_reply(connection, transactions, row)]
+        offsets = [row.offset, *retract_reply(connection, spec, row)]
         events = [build_retraction(event_at(connection, model, offset), offset) for offset in offsets]
         row.retracted_offset = append_events(connection, model, events, feedback_id=id)[-1]
         mark_retracted(connection, model, id, row.retracted_offset)
@@ -40,27 +83,27 @@ def event_at(connection: Connection, model: str, offset: int) -> Event:
     return read_events(connection, model, offset - 1, 1)[0].event
 
 
-def retract_reply(connection: Connection, transactions: Transactions, row: FeedbackRow) -> list[int]:
+def retract_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow) -> list[int]:
     """Offsets of further events to take back with a feedback.
 
     These are the event by which it restored a retired reply, and the event by which a feedback
     brought a reply that nothing else uses.
     """
-    model = transactions.name
+    model = spec.name
     reply = event_at(connection, model, row.offset).label
     restored = find_events_of_feedback(connection, model, row.id, "restore")
     if restored:
         set_reply_active(connection, model, reply, False)
-    return [*restored, *drop_unused_reply(connection, transactions, row, reply)]
+    return [*restored, *drop_unused_reply(connection, spec, row, reply)]
 
 
-def drop_unused_reply(connection: Connection, transactions: Transactions, row: FeedbackRow, reply: str) -> list[int]:
+def drop_unused_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow, reply: str) -> list[int]:
     """The offset of the reply's event if the reply is dropped, else nothing.
 
     A reply is dropped when feedback brought it, that feedback is retracted, and no other uses it.
     """
-    model = transactions.name
-    known = find_reply(connection, model, reply) if spec_of(transactions.spec.kind).has_repertoire else None
+    model = spec.name
+    known = find_reply(connection, model, reply) if spec_of(spec.kind).has_repertoire else None
     if known is None:
         return []
     source_id = load_feedback_id(connection, model, known.offset)

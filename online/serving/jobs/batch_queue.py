@@ -150,26 +150,8 @@ class BatchQueue:
         return job
 
     def _build_spec(self, model: str, request: BatchPredictRequest) -> JobSpec:
-        input, output = self._resolve_path(request.input), self._resolve_path(request.output)
+        input, output = resolve_path(self.settings, request.input), resolve_path(self.settings, request.output)
         return JobSpec(input, output, model, str(request.version), request.key, request.format, request.shards)
-
-    def _resolve_path(self, path: str) -> Path:
-        """An absolute path; a relative one is in the first folder.
-
-        Raises Forbidden for a path outside all of them.
-        """
-        folders = self.settings.job_folders
-        if not folders:
-            raise Forbidden(
-                "batch prediction jobs are disabled: set job_folders to the folders whose files they may read and write"
-            )
-        if "\0" in path:
-            raise BadInput("a path cannot contain a NUL character")
-        roots = [folder.resolve() for folder in folders]
-        resolved = (roots[0] / path).resolve()
-        if any(resolved.is_relative_to(root) and resolved != root for root in roots):
-            return resolved
-        raise Forbidden(f"{path[:200]!r} is not in any of job_folders")
 
     # running a job
 
@@ -325,6 +307,25 @@ class BatchQueue:
         self._thread.shutdown()
         if self._lock is not None:
             os.close(self._lock)
+
+
+def resolve_path(settings: Settings, path: str) -> Path:
+    """The absolute path of a file of a job; a relative one is in the first folder.
+
+    Raises Forbidden for a path outside all of them.
+    """
+    folders = settings.job_folders
+    if not folders:
+        raise Forbidden(
+            "batch prediction jobs are disabled: set job_folders to the folders whose files they may read and write"
+        )
+    if "\0" in path:
+        raise BadInput("a path cannot contain a NUL character")
+    roots = [folder.resolve() for folder in folders]
+    resolved = (roots[0] / path).resolve()
+    if any(resolved.is_relative_to(root) and resolved != root for root in roots):
+        return resolved
+    raise Forbidden(f"{path[:200]!r} is not in any of job_folders")
 
 
 def is_file(path: Path) -> bool:

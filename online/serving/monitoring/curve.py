@@ -290,6 +290,11 @@ class CurveKeeper:
         except Unavailable as error:
             log_event(log, "counts not saved", logging.WARNING, model=self.model, reason=str(error))
 
+    def forget(self) -> None:
+        """Drop the counts, which are counted again from the log. For a thread: it may wait for a page."""
+        with self.lock:
+            self.counts, self.saved_until = None, 0
+
     async def stop(self) -> None:
         self.stopping = True
         if self.running is not None and not self.running.done():

@@ -7,7 +7,7 @@ held --accept--> it becomes feedback, and is learned
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Index, func, insert, select, update
+from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where, now
@@ -68,6 +68,12 @@ def count_undecided(connection: Connection, model: str, user: str | None = None)
     """The number of items that wait for a decision. user: only of this user."""
     query = select(func.count()).select_from(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
     return connection.scalar(query if user is None else query.where(HELD.c.user == user)) or 0
+
+
+def delete_held_of(connection: Connection, model: str, user: str) -> int:
+    """Delete the items of a user; return how many."""
+    of_user = (HELD.c.model == model, (HELD.c.user == user) | (HELD.c.caller == user))
+    return int(connection.execute(delete(HELD).where(*of_user)).rowcount)
 
 
 def decide(connection: Connection, model: str, id: str, decision: Decision, by: str) -> None:

@@ -29,6 +29,10 @@ def hour_of(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H")
 
 
+def delete_quotas_of(connection: Connection, holder: str) -> None:
+    connection.execute(delete(QUOTAS).where(QUOTAS.c.holder == holder))
+
+
 def use_quota(connection: Connection, holder: str, kind: QuotaKind, count: int, at: datetime) -> int:
     """Add to what a holder has used within the hour of `at`; return the sum."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite

@@ -26,6 +26,7 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
     def prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # the listener below begins each transaction
         connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten, not only unlinked
         connection.execute(f"PRAGMA synchronous={synchronous}")
         connection.execute(f"PRAGMA wal_autocheckpoint={2 * FULL}")  # the checkpoint thread comes first
 

@@ -23,9 +23,11 @@ from online.store.callers.quotas import QUOTAS
 from online.store.classes import CLASSES
 from online.store.conversations import CONVERSATIONS, TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
-from online.store.database.meta import META
+from online.store.database.meta import META, SECURE_DELETE, save_value
 from online.store.drift_alarms import DRIFT_ALARMS
 from online.store.encoder_moves import ENCODERS
+from online.store.erasure.jobs import ERASURE_ITEMS, ERASURE_MODELS, ERASURES
+from online.store.erasure.relearnings import RELEARNINGS
 from online.store.events import EVENTS
 from online.store.external_messages import EXTERNAL_FEEDBACK, MESSAGES
 from online.store.feedback import FEEDBACK
@@ -65,6 +67,10 @@ TABLES = [
     API_KEYS,
     QUOTAS,
     HELD,
+    ERASURES,
+    ERASURE_MODELS,
+    ERASURE_ITEMS,
+    RELEARNINGS,
 ]
 
 
@@ -134,6 +140,7 @@ def create_schema(connection: Connection) -> None:
     SQLModel.metadata.create_all(connection, tables=TABLES)
     connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES (:head)"), {"head": HEAD})
+    save_value(connection, SECURE_DELETE, "1")  # every connection that has ever written overwrites what it deletes
 
 
 def check_columns(connection: Connection, url: str) -> None:

@@ -1,0 +1,94 @@
+"""Erase a user from the state folder of a stopped service: the steps of the service, and the learning, in one process."""
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from online.errors import Conflict, SetupError
+from online.learning.process import configure_device, create_learner
+from online.serving.erasure.files import JobFiles
+from online.serving.erasure.work import ErasableModel, ErasureWork
+from online.serving.jobs.batch_files import lock_folder
+from online.serving.jobs.batch_queue import resolve_path
+from online.workspace import Workspace
+
+AT_WORK = "a service or a learner is at work on it; use DELETE /v1/users/{user} of the service, or stop it first"
+
+
+@contextmanager
+def lock_state(workspace: Workspace) -> Iterator[None]:
+    """Keep learners and services away from the state folder. Raises SetupError where one is at work."""
+
+    refusal = SetupError(f"the state folder {workspace.settings.state} is in use: {AT_WORK}")
+    try:
+        learner = workspace.lock_learner(wait=False)
+    except SetupError:
+        raise refusal from None
+    with learner:
+        workspace.jobs.mkdir(parents=True, exist_ok=True)
+        try:
+            jobs = lock_folder(workspace.jobs)  # held by a service, also by one without a learner
+        except Conflict:
+            raise refusal from None
+        try:
+            yield
+        finally:
+            os.close(jobs)
+
+
+def erase_now(workspace: Workspace, user: str) -> dict[str, Any]:
+    """Erase a user, and end what was interrupted before; return the statement."""
+
+    settings = workspace.settings
+    models = {
+        spec.name: ErasableModel(
+            spec, workspace.snapshots(spec.name), copy_in_redis(workspace, spec.name), lambda: None
+        )
+        for spec in settings.models
+    }
+    job_files = JobFiles(lambda path: resolve_path(settings, path), lambda id: False)
+    work = ErasureWork(workspace, models, job_files, lambda model: False)
+    id = secrets.token_hex(16)
+    work.begin(id, user, list(models))
+    while unfinished := work.list_unfinished():
+        moved = [work.advance(each) for each in unfinished]
+        if not any(moved):
+            learn_everything(workspace)
+    return dict(json.loads(work.load(id)[0].statement or "{}"))
+
+
+class CopyToClear:
+    """The copy of a log in Redis, which a service writes anew at its next start."""
+
+    def __init__(self, clear: Callable[[], None]) -> None:
+        self._clear, self.rebuilds = clear, 0
+
+    def request_rebuild(self) -> None:
+        self._clear()
+        self.rebuilds += 1
+
+
+def copy_in_redis(workspace: Workspace, model: str) -> CopyToClear | None:
+    copy = workspace.redis_stream(model, "")
+    return None if copy is None else CopyToClear(copy.clear_all)
+
+
+def learn_everything(workspace: Workspace) -> None:
+    """Learn every model's log to its end, as a learner does. Raises SetupError for a model that is frozen."""
+
+    for model in workspace.settings.models:
+        if workspace.snapshots(model.name).frozen() is not None:
+            raise SetupError(
+                f"{model.name} is frozen, so what the user taught it cannot be un-learned now: `online thaw` it, and "
+                "start the service or this command again; the erasure goes on then"
+            )
+        options = workspace.options(model)
+        with closing(workspace.sql_stream(model.name, options.get("encoder", ""))) as stream:
+            learner = create_learner(workspace, model, options, stream, configure_device(workspace.settings))
+            learner.start()
+            while learner.training.learned_until < stream.head() or learner.relearning is not None:
+                learner.step()
+            learner.save()

@@ -1,0 +1,54 @@
+"""Leave nothing of deleted rows in the files of a database.
+
+SQLite: `secure_delete` overwrites what is deleted, in every connection, so that only the write-ahead log holds it until
+it is copied and emptied. A database that an older release wrote may hold more, and is written anew once.
+Postgres: VACUUM lets the space of dead rows be used again; its own log and its backups keep them until they are recycled.
+"""
+
+import sqlite3
+from contextlib import closing
+from typing import Any
+
+from sqlalchemy import Connection, select, text
+from sqlalchemy.engine import make_url
+
+from online.store.database.engine import create_engine_for, is_sqlite
+from online.store.database.meta import META, SECURE_DELETE, save_value
+from online.store.database.store import Store
+
+WAIT_S = 0.05  # the longest that writers wait while a reader still uses the beginning of the log
+TABLES = ("prediction", "feedback", "event", "conversation", "turn", "outside_message", "shadow", "refusal", "drift")
+
+
+def scrub(store: Store) -> dict[str, Any] | None:
+    """Leave nothing of deleted rows; return what was done, or None if a reader is in the way: try again later."""
+    return scrub_sqlite(store) if is_sqlite(store.url) else vacuum_postgres(store)
+
+
+def scrub_sqlite(store: Store) -> dict[str, Any] | None:
+    done = {"kind": "sqlite", "secure_delete": True, "rewritten": False}
+    if not store.read(is_clean):
+        with store.separate_connection() as connection:
+            connection.connection.cursor().execute("VACUUM")
+        store.submit(lambda connection: save_value(connection, SECURE_DELETE, "1")).result()
+        done["rewritten"] = True
+    path = str(make_url(store.url).database)
+    with closing(sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)) as raw:
+        is_busy, frames, _ = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return None if is_busy or frames > 0 else {**done, "write_ahead_log": "emptied"}
+
+
+def is_clean(connection: Connection) -> bool:
+    return connection.scalar(select(META.c.value).where(META.c.key == SECURE_DELETE)) is not None
+
+
+def vacuum_postgres(store: Store) -> dict[str, Any]:
+    engine = create_engine_for(store.url, "FULL", "IMMEDIATE").execution_options(isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SET statement_timeout = 0"))
+            for table in TABLES:
+                connection.execute(text(f"VACUUM {table}"))
+    finally:
+        engine.dispose()
+    return {"kind": engine.dialect.name, "vacuumed": list(TABLES)}

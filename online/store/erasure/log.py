@@ -1,0 +1,101 @@
+"""Make the events of erased feedback void: the place in the log stays, nothing else of them does.
+
+    feedback --its events that are retracted, and those retractions--> kind `void`, no features, no words, no label
+
+An event that is not retracted, a reply that others use, stays as it is. So does the retraction of somebody else's
+reply, without which that reply would come back.
+"""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection, bindparam, delete, or_, select, update
+
+from online.schemas.events import Event
+from online.store.classes import CLASSES
+from online.store.drift_alarms import DRIFT_ALARMS
+from online.store.events import EVENTS, append_events, derive_event_id
+from online.store.log_rows import TALLIES
+from online.store.refusals import REFUSALS
+from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
+
+
+def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> tuple[int, list[str]]:
+    """Make the retracted events of feedback void; return how many, and the labels that they named."""
+    rows = find_retracted_events(connection, model, feedback)
+    offsets = list(rows)
+    retractions = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset.in_(offsets))
+    every = [*offsets, *connection.scalars(retractions)]
+    if not every:
+        return 0, []
+    connection.execute(
+        update(EVENTS)
+        .where(EVENTS.c.model == model, EVENTS.c.offset == bindparam("at"))
+        .values(
+            id=bindparam("new_id"),
+            body=bindparam("new_body"),
+            label="",
+            features=b"",
+            kind="void",
+            source="feedback",
+            feedback_id=None,
+            target_offset=None,
+        ),
+        [{"at": offset, "new_id": event.id, "new_body": event.body()} for offset, event in map(build_void, every)],
+    )
+    connection.execute(delete(REFUSALS).where(REFUSALS.c.model == model, REFUSALS.c.offset.in_(every)))
+    return len(every), sorted({label for label in rows.values() if label})
+
+
+def build_void(offset: int) -> tuple[int, Event]:
+    return offset, Event(derive_event_id("void", str(offset)), "void")
+
+
+def find_retracted_events(connection: Connection, model: str, feedback: Sequence[str]) -> dict[int, str]:
+    """Offset -> label, of the events that feedback brought along and a retraction has taken back."""
+    retraction = EVENTS.alias()
+    is_retracted = select(retraction.c.offset).where(
+        retraction.c.model == EVENTS.c.model, retraction.c.target_offset == EVENTS.c.offset
+    )
+    of_feedback = or_(EVENTS.c.id.in_(feedback), EVENTS.c.feedback_id.in_(feedback))
+    query = select(EVENTS.c.offset, EVENTS.c.label).where(
+        EVENTS.c.model == model, of_feedback, EVENTS.c.target_offset.is_(None), is_retracted.exists()
+    )
+    return dict(connection.execute(query.order_by(EVENTS.c.offset)).all())
+
+
+def list_kept_replies(connection: Connection, model: str, feedback: Sequence[str]) -> list[str]:
+    """Return the ids of replies that feedback brought and that others use: they stay."""
+    brought = (EVENTS.c.feedback_id.in_(feedback), EVENTS.c.kind == "reply")
+    return list(connection.scalars(select(EVENTS.c.label).where(EVENTS.c.model == model, *brought)))
+
+
+def rename_feedback_of_events(connection: Connection, model: str, id: str, new: str) -> None:
+    """Let the events that stay belong to the new id of their feedback."""
+    of_feedback = (EVENTS.c.model == model, EVENTS.c.feedback_id == id)
+    connection.execute(update(EVENTS).where(*of_feedback).values(feedback_id=new))
+
+
+def find_unnamed_labels(connection: Connection, model: str, labels: Collection[str]) -> list[str]:
+    """Return those of the labels that no event names any more."""
+    named = select(EVENTS.c.label).where(EVENTS.c.model == model, EVENTS.c.label.in_(labels)).distinct()
+    return sorted(set(labels) - set(connection.scalars(named)))
+
+
+def forget_labels(connection: Connection, model: str, labels: Sequence[str], words: Sequence[str]) -> None:
+    """Delete what the tables that are derived from the log say about labels. words: the labels and the user's name."""
+    connection.execute(delete(CLASSES).where(CLASSES.c.model == model, CLASSES.c.id.in_(labels)))
+    connection.execute(delete(DRIFT_ALARMS).where(DRIFT_ALARMS.c.model == model, DRIFT_ALARMS.c.label.in_(labels)))
+    for word in words:
+        naming = REJECTED_SNAPSHOTS.c.reason.contains(word, autoescape=True)
+        connection.execute(delete(REJECTED_SNAPSHOTS).where(REJECTED_SNAPSHOTS.c.model == model, naming))
+
+
+def forget_counts(connection: Connection, model: str) -> None:
+    """Delete the counts of the learning curve, which name every class: they are counted again from the log."""
+    connection.execute(delete(TALLIES).where(TALLIES.c.model == model))
+
+
+def ask_to_relearn(connection: Connection, model: str, erasure: str) -> int:
+    """Append the event that lets learners learn the log anew; return its offset. A repetition changes nothing."""
+    event = Event(derive_event_id(erasure, "relearn"), "relearn")
+    return append_events(connection, model, [event], source="operator")[0]

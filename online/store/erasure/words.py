@@ -1,0 +1,105 @@
+"""Find and blank the words, the name, the features and the answers of one user.
+
+feedback of the user, feedback about their questions   --> blanked; the log's part: see `log`
+their predictions                                      --> no words, no features, no answer
+conversations, messages of other pages, shadow answers --> deleted
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, case, delete, select, update
+
+from online.store.conversations import CONVERSATIONS, TURNS
+from online.store.database.values import ERASED, NO_TEXT
+from online.store.external_messages import delete_messages
+from online.store.feedback import FEEDBACK
+from online.store.predictions import PREDICTIONS
+from online.store.shadow_answers import SHADOW_ANSWERS
+
+NOTHING = {"user": None, "input": NO_TEXT, "features": b"", "choice": None, "candidates": "[]"}  # of a prediction
+
+
+def list_feedback(connection: Connection, model: str, user: str) -> list[str]:
+    """Return the ids of the feedback that a user gave, in order."""
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(FEEDBACK.c.model == model, FEEDBACK.c.user == user)
+    return [id for _, id in sorted(map(tuple, connection.execute(query)))]  # sorted here: SQLite would read every row
+
+
+def list_predictions(connection: Connection, model: str, user: str, after: str, count: int) -> list[str]:
+    """Return the ids of predictions that a user asked for, after an id, in order. It reads all predictions."""
+    of_user = (PREDICTIONS.c.model == model, PREDICTIONS.c.user == user, PREDICTIONS.c.id > after)
+    return list(connection.scalars(select(PREDICTIONS.c.id).where(*of_user).order_by(PREDICTIONS.c.id).limit(count)))
+
+
+def list_feedback_about(connection: Connection, model: str, predictions: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return (id, user) of the feedback about predictions that still has words, whoever gave it.
+
+    Its features are those of the questions.
+    """
+    about = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.content != ERASED)
+    query = select(FEEDBACK.c.id, FEEDBACK.c.user).where(*about).order_by(FEEDBACK.c.offset)
+    return [(id, user) for id, user in connection.execute(query)]
+
+
+def blank_feedback(connection: Connection, model: str, ids: Sequence[str]) -> None:
+    """Blank feedback of the user. Its row stays, so that it cannot be given once more."""
+    no_input = case((FEEDBACK.c.input.is_not(None), NO_TEXT), else_=None)
+    values = {"user": None, "input": no_input, "content": ERASED, "refusal": None, "caller": None}
+    own = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
+    connection.execute(update(FEEDBACK).where(*own).values(**values))
+    about = select(FEEDBACK.c.prediction_id).where(*own).scalar_subquery()
+    deleted = (PREDICTIONS.c.id.in_(about), PREDICTIONS.c.input == NO_TEXT)  # of conversations that they deleted
+    connection.execute(update(PREDICTIONS).where(*deleted).values(**NOTHING))
+
+
+def rename_feedback(connection: Connection, model: str, id: str, new: str) -> None:
+    """Replace an id that names the user, and the slot that does so."""
+    by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id == id)
+    connection.execute(update(FEEDBACK).where(*by_id).values(id=new, slot=None, slot_turn=None))
+
+
+def blank_predictions(connection: Connection, model: str, ids: Sequence[str]) -> None:
+    """Blank predictions of the user and what belongs to them. Their rows stay: a caller may still hold their ids."""
+    delete_messages(connection, ids)
+    connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
+    turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
+    connection.execute(update(TURNS).where(*turns).values(conversation=None, exclude="[]"))
+    connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)).values(**NOTHING))
+
+
+def delete_conversations(connection: Connection, model: str, user: str) -> int:
+    """Delete a user's conversations; return how many."""
+    owned = (CONVERSATIONS.c.model == model) & (CONVERSATIONS.c.user == user)
+    ids = select(CONVERSATIONS.c.id).where(owned).scalar_subquery()
+    turns = (TURNS.c.model == model) & TURNS.c.conversation.in_(ids)
+    connection.execute(update(TURNS).where(turns).values(conversation=None))
+    return int(connection.execute(delete(CONVERSATIONS).where(owned)).rowcount)
+
+
+def load_answers_with(
+    connection: Connection, model: str, labels: Collection[str], after: str, count: int
+) -> tuple[list[dict[str, Any]], str]:
+    """Return, of the next `count` predictions after an id, those that list one of these labels, and the last id.
+
+    The id is "" after the last page.
+    """
+    page = select(PREDICTIONS.c.id, PREDICTIONS.c.choice, PREDICTIONS.c.candidates).where(
+        PREDICTIONS.c.model == model, PREDICTIONS.c.id > after
+    )
+    rows = connection.execute(page.order_by(PREDICTIONS.c.id).limit(count)).mappings().all()
+    found = [dict(row) for row in rows if names_label(row, labels)]
+    return found, (rows[-1]["id"] if len(rows) == count else "")
+
+
+def names_label(row: Any, labels: Collection[str]) -> bool:
+    return row["choice"] in labels or any(id in labels for id, _ in json.loads(row["candidates"]))
+
+
+def remove_labels(connection: Connection, rows: Sequence[dict[str, Any]], labels: Collection[str]) -> None:
+    """Leave labels out of recorded answers. An answer that was one of them becomes an abstention."""
+    for row in rows:
+        left = [[id, score] for id, score in json.loads(row["candidates"]) if id not in labels]
+        values = {"candidates": json.dumps(left), "choice": None if row["choice"] in labels else row["choice"]}
+        connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id == row["id"]).values(**values))
