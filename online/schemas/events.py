@@ -1,5 +1,6 @@
 """Events of the stream: what a learner reads, in order. Entries give each event its offset."""
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -65,7 +66,22 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event at its place in the stream."""
+    """An event at its place in the stream.
+
+    digest: of the log up to this entry, from `chain_digest`; "" in a log without digests, such as an exported one.
+    """
 
     offset: int
     event: Event
+    digest: str = ""
+
+
+def chain_digest(previous: str, offset: int, event: Event) -> str:
+    """Return the digest of a log that ends with this event, from the digest of the log before it.
+
+    Equal digests mean the same events in the same order. Texts and features are left out: both are blanked when a
+    user is erased, and features change with the encoder. A digest is computed once, when the event is appended.
+    """
+    target = None if event.target is None else event.target.offset
+    fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target]
+    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()

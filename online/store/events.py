@@ -2,15 +2,23 @@
 
 Offsets count from 1 within a model and have no gaps. Appending an event whose id is in the log
 already changes nothing.
+
+    "instance/model" --sha256--> digest 0 --event 1--> digest 1 --event 2--> digest 2 ...
+
+Each row has the digest of the log up to it. It is computed once, and is the identity of the log: a log
+that was replaced by another, or that went back in time and went on, has another digest at the same offset.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Index, UniqueConstraint, func, insert, select, text
 from sqlmodel import Field, SQLModel
 
-from online.schemas.events import Entry, Event, Target
+from online.errors import LogReplaced
+from online.schemas.events import Entry, Event, Target, chain_digest
+from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where
 
 EventSource = Literal["feedback", "repertoire", "operator"]
@@ -22,7 +30,7 @@ class EventRow(SQLModel, table=True):
     label: the class or reply that the event is about. source: feedback; a change of the repertoire; or
     an operator who retired or restored a reply or a class. feedback_id: the feedback that brought the
     event along, for a reply, a restore or a retraction; None for the feedback's own event, which has
-    the feedback's id. target_offset: the event that a retraction takes back.
+    the feedback's id. target_offset: the event that a retraction takes back. digest: of the log up to here.
     """
 
     __tablename__ = "event"
@@ -43,6 +51,7 @@ class EventRow(SQLModel, table=True):
     source: str = Field(sa_column_kwargs={"server_default": "feedback"})
     feedback_id: str | None = None
     target_offset: int | None = None
+    digest: str = Field(sa_column_kwargs={"server_default": ""})
 
 
 EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
@@ -64,12 +73,13 @@ def append_events(
     if connection.dialect.name == "postgresql":  # commits in the order of offsets: one appender a model at a time
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:model))"), {"model": f"online/{model}"})
     known = {} if new else find_offsets(connection, model, [event.id for event in events])
-    last = head_of(connection, model)
+    last, digest = load_end(connection, model)
     rows = []
     for event in events:
         if event.id not in known:
             last += 1
             known[event.id] = last
+            digest = chain_digest(digest, last, event)
             rows.append(
                 {
                     "model": model,
@@ -82,6 +92,7 @@ def append_events(
                     "source": source,
                     "feedback_id": None if event.id == feedback_id else feedback_id,
                     "target_offset": None if event.target is None else event.target.offset,
+                    "digest": digest,
                 }
             )
     if rows:
@@ -109,11 +120,48 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
 
 def read_events(connection: Connection, model: str, after: int, count: int) -> list[Entry]:
     """Return up to `count` events after an offset, in order."""
-    page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features).where(
+    page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, EVENTS.c.digest).where(
         EVENTS.c.model == model, EVENTS.c.offset > after
     )
     rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count))
-    return [Entry(offset, Event.parse(body, features)) for offset, body, features in rows]
+    return [Entry(offset, Event.parse(body, features), digest) for offset, body, features, digest in rows]
+
+
+def load_end(connection: Connection, model: str) -> tuple[int, str]:
+    """Return the last offset and the digest there; for an empty log 0 and a digest that differs between stores."""
+    newest = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model)
+    found = connection.execute(newest.order_by(EVENTS.c.offset.desc()).limit(1)).one_or_none()
+    if found is not None:
+        return found.offset, found.digest
+    return 0, hashlib.sha256(f"{load_instance(connection)}/{model}".encode()).hexdigest()
+
+
+def load_digests(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, str]:
+    """Offset -> the digest of the log up to there, for those that are in the log."""
+    query = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
+    return dict(connection.execute(query).all())
+
+
+def check_log(connection: Connection, model: str, offset: int, digest: str) -> None:
+    """Raises LogReplaced unless the log up to an offset is the one with this digest."""
+    difference = find_difference(connection, model, offset, digest)
+    if difference is not None:
+        raise LogReplaced(difference)
+
+
+def find_difference(connection: Connection, model: str, offset: int, digest: str) -> str | None:
+    """Say in what the log up to an offset is not the one with this digest; None if it is.
+
+    Any log that is long enough has the digest "".
+    """
+    if not offset:
+        return None
+    found = load_digests(connection, model, [offset]).get(offset)
+    if found is None and (head := head_of(connection, model)) < offset:
+        return f"the log of {model} ends at offset {head}, but was learned until {offset}"
+    if found is not None and digest and found != digest:
+        return f"the log of {model} until offset {offset} is not the one that was learned"
+    return None
 
 
 def head_of(connection: Connection, model: str) -> int:

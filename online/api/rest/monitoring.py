@@ -75,7 +75,7 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
 
 @router.get("/v1/models/{model}/events")
 async def stream_events(model: ModelDep, runtime: RuntimeDep) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted."""
+    """Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, set_aside, labelled, adapted, counted."""
     model.feed.check_capacity()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_headers(model)}
     return StreamingResponse(follow_events(model, runtime), media_type="text/event-stream", headers=headers)

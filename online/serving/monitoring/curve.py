@@ -273,7 +273,10 @@ class CurveKeeper:
 
     def _load(self) -> Counts:
         kept = self.store.read(lambda connection: load_counts(connection, self.model, FORMAT))
+        head = self.store.read(lambda connection: head_of(connection, self.model))
         counts = Counts(self.numbers) if kept is None else Counts.from_json(self.numbers, kept)
+        if counts.until > head:  # of another log
+            counts = Counts(self.numbers)
         self.saved_until = counts.until
         return counts
 
@@ -289,6 +292,10 @@ class CurveKeeper:
             self.saved_until = until
         except Unavailable as error:
             log_event(log, "counts not saved", logging.WARNING, model=self.model, reason=str(error))
+
+    def forget(self) -> None:
+        """Count again from what is saved: the log was replaced."""
+        self.counts = None
 
     async def stop(self) -> None:
         self.stopping = True
