@@ -129,7 +129,10 @@ class Learner:
                     self._read(1)  # nothing is learned; a log that was replaced is noticed
                     self.save()
                     stop.wait(IDLE_MS / 1000)
-            except (EncoderMoved, LogReplaced):
+            except EncoderMoved:
+                raise
+            except LogReplaced:
+                self.log_identity.set_aside_foreign()  # at once: until then they answer
                 raise
             except Unavailable as error:
                 log_event(log, "learning paused", logging.WARNING, model=self.snapshots.model, reason=str(error))

@@ -83,7 +83,9 @@ def find_foreign(manifests: Sequence[Manifest], head: int, digests: dict[int, st
 def describe(newest: Manifest, head: int) -> str:
     """Say why a version is not of the log, in a sentence."""
     if newest.learned_until > head:
-        difference = f"the log ends at offset {head}, but version {newest.version} had learned until {newest.learned_until}"
+        difference = (
+            f"the log ends at offset {head}, but version {newest.version} had learned until {newest.learned_until}"
+        )
     else:
         difference = f"the log has other events than version {newest.version} had learned, at or before offset {newest.learned_until}"
     return f"{difference}: the database is older than the snapshots, or another one"

@@ -86,8 +86,11 @@ class SetAsideVersions(VersionLabels):
             self.wakeup.notify()
 
     def forget_set_aside(self) -> None:
-        """Delete the versions that were set aside, and the notice."""
+        """Delete the versions that were set aside, and the notice. An empty folder keeps the highest number in use."""
+        numbers = self._numbers(self._aside)
         shutil.rmtree(self._aside, ignore_errors=True)
+        if numbers:
+            (self._aside / str(numbers[-1])).mkdir(parents=True)
         self.wakeup.notify()
 
     def _write_notice(self, notice: SetAside) -> None:

@@ -1,9 +1,9 @@
 """The stream of a learner that reads the copy in Redis: what does not verify there is read from the store.
 
-    RedisStream --entries that this service wrote, in their place--> learner
-         | a foreign, broken or missing entry, or another type
-         v
-    SqlStream, which is the truth
+RedisStream --entries that this service wrote, in their place--> learner
+     | a foreign, broken or missing entry, or another type
+     v
+SqlStream, which is the truth
 """
 
 import logging

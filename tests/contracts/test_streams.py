@@ -172,7 +172,10 @@ def forge(copy: RedisStream) -> dict[str, bytes | str]:
     forger = RedisStream(copy.url, copy.model, secret=b"a guess")
     forger.key = copy.key
     values = (b"", b"", event("bogus").body().encode(), b"")
-    return {**dict(zip(("previous", "digest", "body", "features"), values, strict=True)), "mac": forger._sign(31, values)}
+    return {
+        **dict(zip(("previous", "digest", "body", "features"), values, strict=True)),
+        "mac": forger._sign(31, values),
+    }
 
 
 def move_an_entry(copy: RedisStream) -> None:
