@@ -2,9 +2,10 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
+TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction"]
 
@@ -43,11 +44,18 @@ class Event:
 
     def body(self) -> str:
         """Everything except the features, as JSON."""
-        fields = asdict(self)
-        del fields["features"]
-        if self.target is not None:
-            fields["target"]["event"] = self.target.event.body()
-        return json.dumps(fields, separators=(",", ":"))
+        target = self.target and {"offset": self.target.offset, "event": self.target.event.body()}
+        return TO_JSON(
+            {
+                "id": self.id,
+                "kind": self.kind,
+                "label": self.label,
+                "text": self.text,
+                "reward": self.reward,
+                "choice": self.choice,
+                "target": target,
+            }
+        )
 
     @classmethod
     def parse(cls, body: str, features: bytes) -> "Event":
@@ -84,4 +92,4 @@ def chain_digest(previous: str, offset: int, event: Event) -> str:
     """
     target = None if event.target is None else event.target.offset
     fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target]
-    return hashlib.sha256(json.dumps(fields, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(TO_JSON(fields).encode()).hexdigest()

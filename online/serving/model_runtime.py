@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.errors import Unavailable
+from online.errors import LogReplaced, Unavailable
 from online.schemas.feedback import ErasureAnswer
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
@@ -29,7 +29,7 @@ from online.serving.versions import ServedVersion
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.store.encoder_moves import encoder_of, load_adaptation
-from online.store.events import find_difference, head_of
+from online.store.events import check_log, head_of
 from online.store.quarantine import Outcome, QuarantineRow
 from online.stream.sql import SqlStream
 from online.telemetry import Metrics, log_event
@@ -111,8 +111,11 @@ class ModelRuntime:
     def _compare_log(self, connection: Connection, served: ServedVersion) -> tuple[int, str | None]:
         """The last offset, and in what the log is not the one that a version has learned."""
         digest, name = served.loaded.manifest.log_digest if served.loaded else "", self.spec.name
-        difference = find_difference(connection, name, served.learned_until, digest)
-        return head_of(connection, name), difference
+        try:
+            check_log(connection, name, served.learned_until, digest)
+        except LogReplaced as error:
+            return head_of(connection, name), str(error)
+        return head_of(connection, name), None
 
     @property
     def freshness_ms(self) -> deque[float]:

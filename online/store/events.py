@@ -118,13 +118,21 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
     return connection.scalar(select(EVENTS.c.feedback_id).where(*at))
 
 
-def read_events(connection: Connection, model: str, after: int, count: int) -> list[Entry]:
-    """Return up to `count` events after an offset, in order."""
+def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Entry]:
+    """Return up to `count` events after an offset, in order.
+
+    digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
+    """
     page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, EVENTS.c.digest).where(
-        EVENTS.c.model == model, EVENTS.c.offset > after
+        EVENTS.c.model == model, EVENTS.c.offset >= after
     )
-    rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count))
-    return [Entry(offset, Event.parse(body, features), digest) for offset, body, features, digest in rows]
+    rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count + 1)).all()
+    if rows and rows[0].offset == after:
+        check_digest(model, after, digest, rows[0].digest)
+    elif not rows:
+        check_log(connection, model, after, digest)
+    events = rows[1:] if rows and rows[0].offset == after else rows[:count]
+    return [Entry(offset, Event.parse(body, features), found) for offset, body, features, found in events]
 
 
 def load_end(connection: Connection, model: str) -> tuple[int, str]:
@@ -143,25 +151,20 @@ def load_digests(connection: Connection, model: str, offsets: Sequence[int]) -> 
 
 
 def check_log(connection: Connection, model: str, offset: int, digest: str) -> None:
-    """Raises LogReplaced unless the log up to an offset is the one with this digest."""
-    difference = find_difference(connection, model, offset, digest)
-    if difference is not None:
-        raise LogReplaced(difference)
-
-
-def find_difference(connection: Connection, model: str, offset: int, digest: str) -> str | None:
-    """Say in what the log up to an offset is not the one with this digest; None if it is.
-
-    Any log that is long enough has the digest "".
-    """
+    """Raises LogReplaced unless the log up to an offset is the one with this digest; "": any that is long enough."""
     if not offset:
-        return None
-    found = load_digests(connection, model, [offset]).get(offset)
-    if found is None and (head := head_of(connection, model)) < offset:
-        return f"the log of {model} ends at offset {head}, but was learned until {offset}"
-    if found is not None and digest and found != digest:
-        return f"the log of {model} until offset {offset} is not the one that was learned"
-    return None
+        return
+    at = (EVENTS.c.model == model, EVENTS.c.offset == offset)
+    found = connection.scalar(select(EVENTS.c.digest).where(*at))
+    if found is not None:
+        check_digest(model, offset, digest, found)
+    elif (head := head_of(connection, model)) < offset:
+        raise LogReplaced(f"the log of {model} ends at offset {head}, but was learned until {offset}")
+
+
+def check_digest(model: str, offset: int, digest: str, found: str) -> None:
+    if digest and found != digest:
+        raise LogReplaced(f"the log of {model} until offset {offset} is not the one that was learned")
 
 
 def head_of(connection: Connection, model: str) -> int:

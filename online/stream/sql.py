@@ -57,8 +57,7 @@ class SqlStream:
     def _read(self, after: int, count: int, digest: str) -> list[Entry]:
         def checked(connection: Connection) -> list[Entry]:
             self.check(connection)
-            check_log(connection, self.model, after, digest)
-            return read_events(connection, self.model, after, count)
+            return read_events(connection, self.model, after, count, digest)
 
         return self._query(checked)
 

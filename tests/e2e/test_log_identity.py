@@ -8,7 +8,7 @@ from redis import Redis
 
 from tests.conftest import Start
 from tests.e2e.test_survival import VECTOR, WAIT_MS, expected_state, items
-from tests.support import PostgresBackup, Service, until
+from tests.support import PostgresBackup, Service, run_online, until
 
 
 def give(service: Service, feedback: list[dict[str, Any]]) -> int:
@@ -59,6 +59,9 @@ def test_a_failover_to_a_stale_replica_is_noticed_said_and_learned(
         assert "stable" not in str(service.http.get("/v1/models/vec/versions").json()["labels"])
         assert "snapshots set aside" in service.output
         assert service.stop() == 0
+    state = ("--state", str(service.state), "--config", str(service.state.parent / "state.toml"))
+    shown = (run_online("versions", *state, *flags) for flags in ((), ("--forget-set-aside",)))
+    assert ["were set aside" in process.stdout for process in shown] == [True, False]
 
 
 def test_a_service_learns_what_is_in_its_log_whatever_others_write_to_redis(start: Start, redis_url: str) -> None:
@@ -79,3 +82,16 @@ def test_a_service_learns_what_is_in_its_log_whatever_others_write_to_redis(star
     assert "the copy in Redis is written again" in service.output
     assert service.stop() == 0
     redis.delete(key)
+
+
+def test_a_service_without_a_learner_says_that_its_versions_are_of_another_log(start: Start) -> None:
+    service = start(VECTOR)
+    service.wait_learned("vec", give(service, items(5)))
+    service.stop()
+    for path in service.state.glob("online.db*"):
+        path.unlink()
+    service = start(VECTOR, flags=("--no-learner",))
+    ready = service.http.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["models"]["vec"]["reason"] == "the log of vec ends at offset 0, but was learned until 5"
+    assert service.stop() == 0

@@ -1005,7 +1005,7 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted.
+         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, set_aside, labelled, adapted, counted.
          */
         get: operations["stream_events_v1_models__model__events_get"];
         put?: never;
