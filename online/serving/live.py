@@ -159,11 +159,10 @@ class LiveModel:
     async def refresh(self) -> None:
         """Swap in the version that LIVE names, if another one is served."""
         async with self._refreshing:
-            versions = self.snapshots.versions()
-            had_versions = not self.current.version and bool(versions)
+            had_versions = not self.current.version and bool(self.snapshots.versions())
             try:
                 live = self.snapshots.live()
-                if live is None and self.current.version not in (0, *versions):  # it was set aside
+                if live is None and self.current.version not in (0, *self.snapshots.versions()):  # it was set aside
                     self._swap(self._create_unlearned())
                 if live is not None and live.version == self.current.version:
                     return

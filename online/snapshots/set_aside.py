@@ -49,7 +49,7 @@ class SetAsideVersions(VersionLabels):
         """The newest notice; None if nothing is set aside, or an operator has removed the folder."""
         try:
             return SetAside.parse((self._aside / "notice.json").read_bytes())
-        except (FileNotFoundError, ValueError, TypeError, KeyError):
+        except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
     def set_aside(self, notice: SetAside, live: int | None) -> SetAside:
@@ -58,13 +58,12 @@ class SetAsideVersions(VersionLabels):
         live: the version that becomes live if the live one is among them; None: none does. A process that is
         killed meanwhile leaves versions that are found again. Only the newest `retain` are kept.
         """
-        foreign = set(notice.versions)
         with self._locked():
+            foreign = {*notice.versions, *self._numbers(self._aside)}
             labels = tuple(sorted(name for name, each in self.labels().items() if each.version in foreign))
             notice = replace(notice, labels=labels)
             self._aside.mkdir(exist_ok=True)
-            earlier = self._numbers(self._aside)
-            self._write_notice(replace(notice, versions=tuple(sorted({*earlier, *notice.versions}))))
+            self._write_notice(replace(notice, versions=tuple(sorted(foreign))))
             self._replace_live(foreign, live, notice.head)
             for name in labels:
                 (self.folder / "labels" / name).unlink(missing_ok=True)
