@@ -115,6 +115,14 @@ class EncoderMoved(Unavailable):
     """The encoder has changed since the features were computed: compute them again."""
 
 
+class BrokenCopy(Unavailable):
+    """The copy of the log in Redis lacks entries, or holds what this service did not write."""
+
+
+class LogReplaced(Unavailable):
+    """The log is not the one that was learned: it went back in time, or it is another log."""
+
+
 class CorruptSnapshot(OnlineError):
     """The files of a snapshot do not match its manifest. It never becomes live."""
 

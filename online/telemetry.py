@@ -171,6 +171,11 @@ class Metrics:
         self.job_rows = self._counter(
             "online_job_rows_total", "Rows processed by batch prediction jobs", "model", "outcome"
         )
+        self.stream_repairs = self._counter(
+            "online_stream_repairs_total",
+            "Times that the copy of the log in Redis lacked entries or held foreign ones, and was written again",
+            "model",
+        )
         self.live_version = self._gauge("online_live_version", "Number of the live version", "liveall", "model")
         self.trusted_version = self._gauge(
             "online_trusted_version",

@@ -4,7 +4,7 @@
 <state>/snapshots/<model>/         versions and LIVE
 <state>/bells/{events,snapshots}-<model>/   wake-ups between processes
 <state>/encoders/                  tuned text encoders, each named by its sha256
-<state>/secret                     signs snapshots and links
+<state>/secret                     signs snapshots, links and the entries in Redis
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
 <state>/reports/<model>/           reports on its log: <last offset>.html
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
@@ -14,6 +14,7 @@
 """
 
 import fcntl
+import hmac
 import os
 import re
 import secrets
@@ -35,6 +36,7 @@ from online.store.events import head_of
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
 from online.stream.sql import SqlStream
+from online.stream.verified import VerifiedStream
 
 
 class Workspace:
@@ -164,13 +166,18 @@ class Workspace:
         """The copy in Redis, if one is configured. Each encoder has a copy of its own."""
         url, name = self.settings.stream, f"{self.store.instance}{encoder and ':'}{encoder[:16]}"
         try:
-            return RedisStream(url, model, f"online:{name}") if url else None
+            return RedisStream(url, model, f"online:{name}", self.derive_key("stream entries")) if url else None
         except ValueError as error:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 
     def stream(self, model: str, encoder: str) -> Stream:
         """The stream that the learner reads, with features of this encoder only."""
-        return self.redis_stream(model, encoder) or self.sql_stream(model, encoder)
+        copy, source = self.redis_stream(model, encoder), self.sql_stream(model, encoder)
+        return VerifiedStream(copy, source) if copy is not None else source
+
+    def derive_key(self, purpose: str) -> bytes:
+        """A key from the secret, for one purpose only."""
+        return hmac.digest(self.secret.encode(), purpose.encode(), "sha256")
 
     def lock_learner(self, wait: bool) -> IO[str]:
         """Lock out other learners while the file is open. If another holds the lock, wait, or raise SetupError."""

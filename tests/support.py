@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import create_engine, text
 
 from online.client import Client
 from tests.preload import ForkedProcess, launcher
@@ -114,6 +115,40 @@ class Service:
     def versions(self, model: str) -> list[dict[str, Any]]:
         versions: list[dict[str, Any]] = self.http.get(f"/v1/models/{model}/versions").json()["versions"]
         return versions
+
+
+class PostgresBackup:
+    """A copy of a database that takes over while services are connected, as a stale replica does."""
+
+    def __init__(self, url: str) -> None:
+        base, _, self.name = url.rpartition("/")
+        self._admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+
+    def __enter__(self) -> "PostgresBackup":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(f"DROP DATABASE IF EXISTS {self.name}_kept WITH (FORCE)")
+        self._admin.dispose()
+
+    def keep(self) -> None:
+        """Copy the database. Its connections are ended for that."""
+        self._without_connections(f"CREATE DATABASE {self.name}_kept TEMPLATE {self.name}")
+
+    def bring_back(self) -> None:
+        """Let the copy take over."""
+        rename = f"ALTER DATABASE {self.name}_kept RENAME TO {self.name}"
+        self._without_connections(f"DROP DATABASE {self.name} WITH (FORCE)", rename)
+
+    def _without_connections(self, *statements: str) -> None:
+        end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'"
+        allow = f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS"
+        self._run(f"{allow} false", end, *statements, f"{allow} true")
+
+    def _run(self, *statements: str) -> None:
+        with self._admin.connect() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
 
 
 def run_online(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -2,7 +2,7 @@
 
 import { ApiError, type Api, type OperatorApi } from '../src/lib/api';
 import { Conversation } from '../src/lib/chat/conversation.svelte';
-import type { ServerEvent } from '../src/lib/ui/events';
+import type { ServerEvent, SetAside } from '../src/lib/ui/events';
 import { LiveStatus } from '../src/lib/ui/live_status.svelte';
 import type {
   StoredConversation,
@@ -219,6 +219,10 @@ export class FakeApi implements Api {
 
   freeze(frozen: Frozen | null) {
     this.onEvent({ type: 'frozen', frozen });
+  }
+
+  setAside(set_aside: SetAside | null) {
+    this.onEvent({ type: 'set_aside', set_aside });
   }
 
   disconnect() {

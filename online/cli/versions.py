@@ -15,18 +15,28 @@ if TYPE_CHECKING:
 
 
 def list_versions(
-    model: ModelOption = None, state: StateOption = None, config: ConfigOption = None, as_json: JsonOption = False
+    model: ModelOption = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    forget: Annotated[
+        bool, typer.Option("--forget-set-aside", help="First delete the versions that were learned from another log.")
+    ] = False,
 ) -> None:
     """List the kept versions of a model, newest first. The live one has an asterisk.
 
     \b
-    Example:
+    Examples:
       online versions --model chat
+      online versions --model chat --forget-set-aside
     """
     snapshots = open_snapshots(load_settings(config, state=state), model)
-    versions, frozen = describe_versions(snapshots), snapshots.frozen()
+    if forget:
+        snapshots.forget_set_aside()
+    versions, frozen, aside = describe_versions(snapshots), snapshots.frozen(), snapshots.find_set_aside()
     if as_json:
-        typer.echo(json.dumps({"versions": versions, "frozen": frozen and asdict(frozen)}))
+        content = {"versions": versions, "frozen": frozen and asdict(frozen), "set_aside": aside and asdict(aside)}
+        typer.echo(json.dumps(content))
         return
     for version in versions:
         typer.echo(format_version(version))
@@ -34,6 +44,8 @@ def list_versions(
         typer.echo(
             f"frozen since {frozen.since[:19]}: nothing is learned until `online thaw`. {frozen.reason}".rstrip()
         )
+    if aside is not None:
+        typer.echo(f"{len(aside.versions)} versions were set aside at {aside.at[:19]}: {aside.reason}")
 
 
 def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:

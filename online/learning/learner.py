@@ -8,6 +8,9 @@
 The offset is part of the snapshot. After a crash, learning resumes from the newest durable snapshot
 and reads on from its offset. No acknowledgement is kept anywhere else, so that nothing is learned
 twice and nothing is skipped.
+
+Each read names the digest of the log until that offset. Where the log is another one, a new learner starts: it
+sets aside the snapshots of the other log and learns the one that there is.
 """
 
 import logging
@@ -18,9 +21,10 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from online.errors import EncoderMoved, Unavailable
+from online.errors import EncoderMoved, LogReplaced, Unavailable
 from online.learning.drift import Alarm
 from online.learning.gate import GoldenQuestion, UnsoundSnapshot
+from online.learning.log_identity import LogIdentity
 from online.learning.publisher import Publisher
 from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
@@ -106,6 +110,7 @@ class Learner:
             clock,
             golden_questions,
         )
+        self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = Guard(snapshots, store, self.recipe) if guarded else None
         self.counts = FeedbackCounts(counts_right=not spec_of(kind).predicts_numbers)
         self.silent_until = 0  # nothing is published before this offset is learned
@@ -116,7 +121,8 @@ class Learner:
     def run(self, stop: threading.Event) -> None:
         """Resume, then read, learn and publish until `stop` is set; leave the last state durable.
 
-        Raises EncoderMoved if the log's features are from now on those of another encoder.
+        Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
+        log is not the one that was learned.
         """
         self.start()
         while not stop.is_set():
@@ -124,9 +130,13 @@ class Learner:
                 if self.snapshots.frozen() is None:
                     self.step()
                 else:
+                    self._read(1)  # nothing is learned; a log that was replaced is noticed
                     self.save()
                     stop.wait(IDLE_MS / 1000)
             except EncoderMoved:
+                raise
+            except LogReplaced:
+                self.log_identity.set_aside_foreign()  # at once: until then they answer
                 raise
             except Unavailable as error:
                 log_event(log, "learning paused", logging.WARNING, model=self.snapshots.model, reason=str(error))
@@ -139,21 +149,23 @@ class Learner:
         While a version with another encoder may still answer, nothing is published that has learned
         less than the whole log.
         """
+        self.resume()
         if self.guard is not None:
             self.guard.finish()
-        self.resume()
         live_until = self.snapshots.live_until(self.recipe)
         if live_until < 0 and can_tune_encoder(self.kind, self.options):
             self.silent_until = self._head()
         if self.training.learned_until > live_until and not self.is_silent:
             self.publish(durable=True)
+        self.snapshots.mark_learned_again(live_until)
 
     @property
     def is_silent(self) -> bool:
         return self.training.learned_until < self.silent_until
 
     def resume(self) -> None:
-        """Continue from the newest durable snapshot that can be restored, or from nothing."""
+        """Continue from the newest durable snapshot of this log that can be restored, or from nothing."""
+        self.log_identity.set_aside_foreign()
         self.training = self._create_training()
         restored = next(filter(self._restore, self.snapshots.durable(self.recipe)), None)
         if restored is None:
@@ -174,6 +186,9 @@ class Learner:
             self.training = self._create_training()
             return False
         self.training.learned_until = loaded.manifest.learned_until
+        self.training.log_digest = loaded.manifest.log_digest or self.log_identity.load_digest(
+            self.training.learned_until
+        )
         self.counts.load(dict(loaded.manifest.metrics))
         return True
 
@@ -202,15 +217,17 @@ class Learner:
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
         return self.publisher.wait_ms if is_pending else IDLE_MS
 
-    def _read(self, count: int, block_ms: float = 0, after: int | None = None) -> list[Entry]:
-        """Read the next entries. after: an offset; None: what is learned.
+    def _read(self, count: int, block_ms: float = 0, training: TrainingState | None = None) -> list[Entry]:
+        """Read the next entries for a state; by default for what is learned.
 
         Raises Unavailable if an offset is missing: the stream lost entries, which return once it is
         rebuilt from the store. Raises EncoderMoved if another encoder is in use; a stream gives the
-        features of one encoder only, so it has no further entries then.
+        features of one encoder only, so it has no further entries then. Raises LogReplaced if the log until here is
+        not the one that was learned.
         """
-        after = self.training.learned_until if after is None else after
-        entries = self.stream.read(after, count, block_ms)
+        training = training or self.training
+        after = training.learned_until
+        entries = self.stream.read(after, count, block_ms, training.log_digest)
         if not entries:
             encoder = self.options.get("encoder", "")
             self.store.read(lambda connection: check_encoder(connection, self.snapshots.model, encoder))
@@ -245,10 +262,13 @@ class Learner:
         until = self.training.learned_until
         durable = durable and self.relearning is None
         try:
-            return self.publisher.publish(self.training, self._collect_metrics(), durable, replaces)
+            written = self.publisher.publish(self.training, self._collect_metrics(), durable, replaces)
         except UnsoundSnapshot:
             self._isolate(until, gated=True)
             return None
+        if written is not None:
+            self.snapshots.mark_learned_again(until)
+        return written
 
     def _collect_metrics(self) -> dict[str, float]:
         metrics = {
@@ -271,7 +291,7 @@ class Learner:
         """Learn one page anew. Once that has caught up, it replaces what was learned before."""
         until = self.training.learned_until
         if count := relearning.find_room(until):
-            entries = self._read(count, after=relearning.training.learned_until)
+            entries = self._read(count, training=relearning.training)
             try:
                 relearning.learn(entries)
             except Exception:  # some of the entries may be learned: begin again
@@ -348,10 +368,10 @@ class Learner:
         )
 
     def _read_history(self, until: int) -> Iterator[Entry]:
-        after = 0
-        while after < until and (entries := self.stream.read(after, HISTORY_PAGE)):
+        after, digest = 0, ""
+        while after < until and (entries := self.stream.read(after, HISTORY_PAGE, digest=digest)):
             yield from (entry for entry in entries if entry.offset <= until)
-            after = entries[-1].offset
+            after, digest = entries[-1].offset, entries[-1].digest
 
     def _record_refusal(self, offset: int, reason: str) -> None:
         log_event(log, "event refused", logging.WARNING, model=self.snapshots.model, offset=offset, reason=reason)

@@ -9,7 +9,7 @@ from typing import IO
 
 import torch
 
-from online.errors import EncoderMoved, SetupError
+from online.errors import EncoderMoved, LogReplaced, SetupError
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
 from online.models import Options, input_options
@@ -69,7 +69,7 @@ def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: t
     """Run one model's learner, and start it again from durable state if it fails.
 
     A failure never affects the other models. After a change of the encoder a new learner starts,
-    because no model learns features of two encoders. A learner that does not fit into the memory of
+    because no model learns features of two encoders; so it does after a change of the log. A learner that does not fit into the memory of
     the accelerator starts again on the CPU.
     """
     pause = FIRST_PAUSE_S
@@ -80,6 +80,9 @@ def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: t
                 create_learner(workspace, model, options, stream, device).run(stop)
         except EncoderMoved:
             log_event(log, "started again", model=model.name, reason="the encoder changed")
+        except LogReplaced as error:
+            log_event(log, "started again", logging.ERROR, model=model.name, reason=str(error))
+            stop.wait(FIRST_PAUSE_S)
         except Exception as error:  # any error concerns this model only
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
                 log_event(log, "continuing on cpu", logging.WARNING, model=model.name, device=device, reason=str(error))

@@ -144,6 +144,7 @@ class Publisher:
             durable=durable,
             metrics={**metrics, **training.model.facts()},
             determinism_domain=determinism_domain(self.device),
+            log_digest=training.log_digest,
         )
         written = self.snapshots.publish(state, manifest, replaces)
         self._log_published(written)

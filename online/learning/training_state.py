@@ -34,7 +34,7 @@ class TrainingState:
     history: gives every entry up to an offset, for models that cannot subtract an example.
     refused: offsets that are excluded from learning, with the reasons.
     drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
-    entry that raised it.
+    entry that raised it. log_digest: of the log until learned_until; "" if it is not known.
     """
 
     kind: str
@@ -46,6 +46,7 @@ class TrainingState:
     drift: Drift = "watch"
     on_drift: Callable[[Sequence[Alarm]], None] = lambda alarms: None
     learned_until: int = 0
+    log_digest: str = ""
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
     held_out: HeldOut = field(init=False, default_factory=HeldOut)
@@ -79,7 +80,7 @@ class TrainingState:
                 self._act_on(alarms)
         self._learn(pending)
         self._retract(retractions)
-        self.learned_until = entries[-1].offset
+        self.learned_until, self.log_digest = entries[-1].offset, entries[-1].digest
 
     def refuse(self, offset: int, reason: str) -> None:
         """Exclude an entry from learning and from the comparison of versions."""

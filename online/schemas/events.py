@@ -1,9 +1,11 @@
 """Events of the stream: what a learner reads, in order. Entries give each event its offset."""
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Literal
 
+TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
 EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction", "void", "relearn"]
@@ -54,7 +56,7 @@ class Event:
         fields = {name: getattr(self, name) for name in BODY}
         if self.target is not None:
             fields["target"] = {"offset": self.target.offset, "event": self.target.event.body()}
-        return json.dumps(fields, separators=(",", ":"))
+        return TO_JSON(fields)
 
     @classmethod
     def parse(cls, body: str, features: bytes) -> "Event":
@@ -73,7 +75,22 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An event at its place in the stream."""
+    """An event at its place in the stream.
+
+    digest: of the log up to this entry, from `chain_digest`; "" in a log without digests, such as an exported one.
+    """
 
     offset: int
     event: Event
+    digest: str = ""
+
+
+def chain_digest(previous: str, offset: int, event: Event) -> str:
+    """Return the digest of a log that ends with this event, from the digest of the log before it.
+
+    Equal digests mean the same events in the same order. Texts and features are left out: both are blanked when a
+    user is erased, and features change with the encoder. A digest is computed once, when the event is appended.
+    """
+    target = None if event.target is None else event.target.offset
+    fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target]
+    return hashlib.sha256(TO_JSON(fields).encode()).hexdigest()

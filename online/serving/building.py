@@ -136,7 +136,13 @@ class ModelBuilder:
         """Raises SetupError if the model cannot be created as configured."""
         settings, workspace, metrics = self.settings, self.workspace, self.metrics
         snapshots, stream, feed = workspace.snapshots(spec.name), workspace.sql_stream(spec.name), EventFeed()
-        live = self._build_live(spec, snapshots, feed, lambda before, served: outcomes.record_swap(before, served))
+        live = self._build_live(
+            spec,
+            snapshots,
+            feed,
+            lambda before, served: outcomes.record_swap(before, served),
+            lambda: runtime.forget_log(),
+        )
         relay = self._build_relay(spec, live)
 
         def wake_learner() -> None:
@@ -147,7 +153,7 @@ class ModelBuilder:
         transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id)
         feedback = Feedback(settings, transactions, metrics, self.clock)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
-        return ModelRuntime(
+        runtime = ModelRuntime(
             spec=spec,
             live=live,
             snapshots=snapshots,
@@ -163,6 +169,7 @@ class ModelBuilder:
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),
         )
+        return runtime
 
     def _build_live(
         self,
@@ -170,11 +177,19 @@ class ModelBuilder:
         snapshots: Snapshots,
         feed: EventFeed,
         on_swap: Callable[[ServedVersion, ServedVersion], None],
+        on_set_aside: Callable[[], None],
     ) -> LiveModel:
         try:
             source = ModelSource(self.workspace, spec, self.encoders)
             return LiveModel(
-                spec.kind, source, snapshots, on_swap, feed.notify, spec.versions, self.settings.max_waiting
+                spec.kind,
+                source,
+                snapshots,
+                on_swap,
+                feed.notify,
+                spec.versions,
+                self.settings.max_waiting,
+                on_set_aside,
             )
         except (ValueError, FileNotFoundError) as error:
             raise SetupError(f"model {spec.name!r}: {error}") from None
@@ -201,7 +216,8 @@ class ModelBuilder:
             return None if target is None else (workspace.sql_stream(spec.name, encoder), target)
 
         copy = open_copy(live.encoder_config.encoder_name) if self.is_primary else None
-        return None if copy is None else StreamRelay(live, copy, open_copy)
+        count_repair = self.metrics.stream_repairs.labels(spec.name).inc
+        return None if copy is None else StreamRelay(live, copy, open_copy, count_repair)
 
     def _read_starter_replies(self, spec: ModelSettings) -> list[NewReply]:
         return read_repertoire(self.settings.repertoire or starter()) if spec_of(spec.kind).has_repertoire else []

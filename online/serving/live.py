@@ -5,6 +5,7 @@ LIVE changes --wakeup--> load and verify in a thread --> self.current = new --> 
 A request takes `current` once and keeps it to its end. A version that is damaged or cannot predict
 is never swapped in. Other versions can be requested as well: those with a label, the previous one,
 and as many of the newest as the settings keep. They are in `available`, which is replaced as a whole.
+Versions that were learned from another log are set aside by the learner, and then answer no more.
 
 `current` answers with the encoder it was learned with. `encoder_config` is what the next version
 must be created with, and its encoder computes the features that are recorded. The two differ between a
@@ -38,6 +39,7 @@ from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion,
 from online.snapshots import Snapshots
 from online.snapshots.labels import CANARY, LATEST, LIVE, PREVIOUS, LabelTarget
 from online.snapshots.roll_back import Freeze
+from online.snapshots.set_aside import SetAside
 from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.live")
@@ -66,21 +68,24 @@ class LiveModel:
         notify: Callable[..., None],
         keep: Keep = 2,
         max_waiting: int = 2_048,
+        on_set_aside: Callable[[], None] = lambda: None,
     ) -> None:
         """Raises what `source` raises, and ValueError for options the kind does not have.
 
         on_swap: called with (before, after). notify: called with (event, **data) for changes by an
         operator. keep: versions that can be requested in addition to labelled ones: a number of the
         newest, all, or these. max_waiting: requests that may wait for an offset to be learned.
+        on_set_aside: called when versions were set aside because the log is another one.
         """
         self.kind, self.source, self.snapshots = kind, source, snapshots
         self.on_swap, self.notify, self.keep, self.max_waiting = on_swap, notify, keep, max_waiting
+        self.on_set_aside = on_set_aside
         self.loader = VersionLoader(kind, source, snapshots)
-        config = self.loader.config
-        self.current = ServedVersion(create(kind, config.options), config.encoder, 0, 0, "")
+        self.current = self._create_unlearned()
         self.available: Mapping[int, ServedVersion] = {}
         self.labels: Mapping[str, LabelTarget] = {}
         self.frozen: Freeze | None = None
+        self.set_aside: SetAside | None = None
         self.loading: frozenset[int] = frozenset()
         self.unservable = False
         self.warm_up: deque[bytes] = deque(maxlen=MAX_WARM_UP)
@@ -91,6 +96,11 @@ class LiveModel:
         self._outage = OutageLog(log, "live version unavailable", model=snapshots.model)
         self._others_outage = OutageLog(log, "versions not loaded", model=snapshots.model)
         self._listener = snapshots.wakeup.listen()
+
+    def _create_unlearned(self) -> ServedVersion:
+        """Version 0: a model that has learned nothing."""
+        config = self.loader.config
+        return ServedVersion(create(self.kind, config.options), config.encoder, 0, 0, "")
 
     @property
     def encoder_config(self) -> EncoderConfig:
@@ -152,6 +162,8 @@ class LiveModel:
             had_versions = not self.current.version and bool(self.snapshots.versions())
             try:
                 live = self.snapshots.live()
+                if live is None and self.current.version not in (0, *self.snapshots.versions()):  # it was set aside
+                    self._swap(self._create_unlearned())
                 if live is not None and live.version == self.current.version:
                     return
                 served = await asyncio.to_thread(self._load_next, live.version if live else None)
@@ -195,6 +207,7 @@ class LiveModel:
         """Load the other versions that can be requested, and drop those that no longer can."""
         try:
             self._note_operator_changes(self.snapshots.labels(), self.snapshots.frozen())
+            self._note_set_aside(self.snapshots.find_set_aside())
             wanted = self._wanted_versions() & {*self.snapshots.versions(), self.current.version}
             missing = wanted - self.available.keys() - self.damaged.keys() - self.loader.foreign
             self.loading = frozenset(missing)
@@ -219,6 +232,16 @@ class LiveModel:
             self.notify("labelled", labels={name: str(each.version) for name, each in labels.items()})
         if frozen != frozen_before:
             self.notify("frozen", frozen=None if frozen is None else asdict(frozen))
+
+    def _note_set_aside(self, notice: SetAside | None) -> None:
+        before, self.set_aside = self.set_aside, notice
+        if notice == before:
+            return
+        if notice is not None and (before is None or notice.at != before.at):
+            served = self.available.items()
+            self.available = {number: each for number, each in served if number not in notice.versions}
+            self.on_set_aside()
+        self.notify("set_aside", set_aside=None if notice is None else describe_set_aside(notice))
 
     def _wanted_versions(self) -> set[int]:
         """The versions that can be requested."""
@@ -303,6 +326,12 @@ class LiveModel:
             ) from None
         finally:
             self._waiting = [entry for entry in self._waiting if entry[1] is not future]
+
+
+def describe_set_aside(notice: SetAside) -> dict[str, object]:
+    """Return the notice as the status of a model shows it."""
+    versions = [str(version) for version in notice.versions]
+    return {**asdict(notice), "versions": versions, "labels": list(notice.labels)}
 
 
 def draw_percent(model: str, route: str | None) -> float:

@@ -5,27 +5,29 @@ import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
-from online.errors import Unavailable
+from online.errors import LogReplaced, Unavailable
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
-from online.serving.live import LiveModel
+from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
 from online.serving.stream_relay import StreamRelay
 from online.serving.transactions import Transactions
+from online.serving.versions import ServedVersion
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.store.encoder_moves import encoder_of, load_adaptation
-from online.store.events import head_of
+from online.store.events import check_log, head_of
 from online.store.quarantine import Outcome, QuarantineRow
 from online.stream.sql import SqlStream
 from online.telemetry import Metrics, log_event
@@ -83,6 +85,9 @@ class ModelRuntime:
         """
         if self.live.unservable:
             return "it has versions, and none of them can be loaded"
+        notice = self.live.set_aside
+        if notice is not None and not notice.learned_again and self.live.frozen is None:
+            return f"it learns its log again: {notice.reason}"
         return None if self.has_learned_starter else "its first repertoire is not learned yet"
 
     @property
@@ -93,13 +98,22 @@ class ModelRuntime:
         return self._starter_was_learned
 
     async def check_readiness(self) -> ModelReadiness:
-        """Also ask the store: without it no prediction can be recorded."""
+        """Also ask the store: without it no prediction can be recorded, and its log must be the one that was learned."""
         try:
-            head = await self.read(lambda connection: head_of(connection, self.spec.name))
+            head, difference = await self.read(partial(self._compare_log, served=self.live.current))
             await self.transactions.write(lambda connection: None)
         except Unavailable as error:
             return ModelReadiness("predictions cannot be recorded", None, str(error))
-        return ModelReadiness(self.unready_reason, head)
+        return ModelReadiness(difference or self.unready_reason, head)
+
+    def _compare_log(self, connection: Connection, served: ServedVersion) -> tuple[int, str | None]:
+        """The last offset, and in what the log is not the one that a version has learned."""
+        digest, name = served.loaded.manifest.log_digest if served.loaded else "", self.spec.name
+        try:
+            check_log(connection, name, served.learned_until, digest)
+        except LogReplaced as error:
+            return head_of(connection, name), str(error)
+        return head_of(connection, name), None
 
     @property
     def freshness_ms(self) -> deque[float]:
@@ -137,7 +151,13 @@ class ModelRuntime:
             "learned_until": served.learned_until,
             "learner": learner.model_dump(exclude_none=True),
             "frozen": None if self.live.frozen is None else asdict(self.live.frozen),
+            "set_aside": None if self.live.set_aside is None else describe_set_aside(self.live.set_aside),
         }
+
+    def forget_log(self) -> None:
+        """Drop what is in memory about a log that is no longer there."""
+        self.feedback.acknowledged.clear()
+        asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page
 
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs beside the requests until the service stops; some of it in the first worker only."""

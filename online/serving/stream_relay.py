@@ -13,7 +13,7 @@ from online.serving.live import LiveModel
 from online.stream.redis import RedisStream
 from online.stream.relay import relay
 from online.stream.sql import SqlStream
-from online.telemetry import OutageLog
+from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.serving")
 
@@ -23,10 +23,13 @@ Copy = tuple[SqlStream, RedisStream]  # source and target; both hold features of
 
 
 class StreamRelay:
-    """Relays one model's stream. open_copy: opens source and target for the encoder of that name."""
+    """Relays one model's stream."""
 
-    def __init__(self, live: LiveModel, copy: Copy, open_copy: Callable[[str], Copy | None]) -> None:
-        self.live, self.copy, self.open_copy = live, copy, open_copy
+    def __init__(
+        self, live: LiveModel, copy: Copy, open_copy: Callable[[str], Copy | None], count_repair: Callable[[], None]
+    ) -> None:
+        """open_copy: opens source and target for the encoder of that name. count_repair: called at each repair."""
+        self.live, self.copy, self.open_copy, self.count_repair = live, copy, open_copy, count_repair
         self.rebuilds = 0  # how often the copy was written anew at a request
         self._rebuild_is_due = False
         self._wakeup = asyncio.Event()
@@ -60,7 +63,7 @@ class StreamRelay:
         try:
             if rebuilds:
                 await asyncio.to_thread(copy[1].clear_all)
-            await asyncio.to_thread(relay, *copy)
+            await asyncio.to_thread(relay, *copy, on_broken=self._note_repair)
             self.rebuilds += rebuilds
         except Unavailable:
             self._rebuild_is_due = self._rebuild_is_due or rebuilds
@@ -75,6 +78,11 @@ class StreamRelay:
             self._wakeup.set()
             return self.open_copy(self.live.encoder_config.encoder_name)
         return copy
+
+    def _note_repair(self, reason: str) -> None:
+        self.count_repair()
+        model = self.live.snapshots.model
+        log_event(log, "the copy in Redis is written again", logging.WARNING, model=model, reason=reason)
 
     def close(self) -> None:
         self.copy[0].close()

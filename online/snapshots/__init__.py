@@ -6,6 +6,7 @@
 
     snapshots/<model>/labels/stable -> 7            a version label; a labelled version is never pruned
     snapshots/<model>/labels/canary -> 9,percent=5  with the share of the traffic that it answers
+    snapshots/<model>/set-aside/                    versions that were learned from another log than the present one
     snapshots/<model>/FROZEN                        while this file exists nothing is learned; events wait in the log
 
 Publishing is a rename; durability is an fsync. Volatile versions hold what serving needs. Durable
@@ -14,9 +15,10 @@ versions hold the whole state, and learning resumes from the newest of them.
 
 from online.snapshots.prune import SnapshotPruner
 from online.snapshots.publish import SnapshotPublisher
+from online.snapshots.set_aside import SetAsideVersions
 
 
-class Snapshots(SnapshotPublisher, SnapshotPruner):
+class Snapshots(SnapshotPublisher, SnapshotPruner, SetAsideVersions):
     """The snapshots of one model.
 
     One process publishes; any number of processes read, roll back, set labels and freeze.

@@ -74,10 +74,23 @@ class SnapshotFolder:
 
     def versions(self) -> list[int]:
         """Every complete version, oldest first."""
-        return sorted(int(entry.name) for entry in self.folder.iterdir() if entry.name.isdigit())
+        return self._numbers(self.folder)
 
     def next_version(self) -> int:
-        return 1 + max([*self.versions(), self._live_version()])
+        return 1 + max([*self.versions(), *self._numbers(self._aside), self._live_version()])
+
+    @property
+    def _aside(self) -> Path:
+        """Where versions are that were learned from another log."""
+        return self.folder / "set-aside"
+
+    @staticmethod
+    def _numbers(folder: Path) -> list[int]:
+        """The versions in a folder, oldest first."""
+        try:
+            return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+        except FileNotFoundError:
+            return []
 
     def manifest(self, version: int) -> Manifest:
         """Raises NotFound or CorruptSnapshot."""

@@ -24,7 +24,8 @@ class Manifest:
 
     state_sha256: digest of what was learned; weights_sha256: of the files that a server loads.
     recipe: digest of the model's kind and options. determinism_domain: where the same log gives the
-    same bits; empty for exact statistics, which give them everywhere.
+    same bits; empty for exact statistics, which give them everywhere. log_digest: of the log at
+    learned_until; empty in snapshots of earlier releases, and of an empty log.
     """
 
     model: str
@@ -41,6 +42,7 @@ class Manifest:
     files: Mapping[str, SnapshotFile] = field(default_factory=dict)
     format: int = FORMAT
     determinism_domain: str = ""
+    log_digest: str = ""
 
     @classmethod
     def parse(cls, data: bytes) -> "Manifest":

@@ -2,15 +2,23 @@
 
 Offsets count from 1 within a model and have no gaps. Appending an event whose id is in the log
 already changes nothing.
+
+    "instance/model" --sha256--> digest 0 --event 1--> digest 1 --event 2--> digest 2 ...
+
+Each row has the digest of the log up to it. It is computed once, and is the identity of the log: a log
+that was replaced by another, or that went back in time and went on, has another digest at the same offset.
 """
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Index, UniqueConstraint, func, insert, select, text
 from sqlmodel import Field, SQLModel
 
-from online.schemas.events import Entry, Event, Target
+from online.errors import LogReplaced
+from online.schemas.events import Entry, Event, Target, chain_digest
+from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where
 
 EventSource = Literal["feedback", "repertoire", "operator"]
@@ -22,7 +30,7 @@ class EventRow(SQLModel, table=True):
     label: the class or reply that the event is about. source: feedback; a change of the repertoire; or
     an operator who retired or restored a reply or a class. feedback_id: the feedback that brought the
     event along, for a reply, a restore or a retraction; None for the feedback's own event, which has
-    the feedback's id. target_offset: the event that a retraction takes back.
+    the feedback's id. target_offset: the event that a retraction takes back. digest: of the log up to here.
     """
 
     __tablename__ = "event"
@@ -43,6 +51,7 @@ class EventRow(SQLModel, table=True):
     source: str = Field(sa_column_kwargs={"server_default": "feedback"})
     feedback_id: str | None = None
     target_offset: int | None = None
+    digest: str = Field(sa_column_kwargs={"server_default": ""})
 
 
 EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
@@ -63,13 +72,14 @@ def append_events(
     """
     lock_log(connection, model)
     known = {} if new else find_offsets(connection, model, [event.id for event in events])
-    last = head_of(connection, model)
+    last, digest = load_end(connection, model)
     rows = []
     owners = [feedback_id] * len(events) if feedback_id is None or isinstance(feedback_id, str) else feedback_id
     for event, owner in zip(events, owners, strict=True):
         if event.id not in known:
             last += 1
             known[event.id] = last
+            digest = chain_digest(digest, last, event)
             rows.append(
                 {
                     "model": model,
@@ -82,6 +92,7 @@ def append_events(
                     "source": source,
                     "feedback_id": None if event.id == owner else owner,
                     "target_offset": None if event.target is None else event.target.offset,
+                    "digest": digest,
                 }
             )
     if rows:
@@ -126,13 +137,53 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
     return connection.scalar(select(EVENTS.c.feedback_id).where(*at))
 
 
-def read_events(connection: Connection, model: str, after: int, count: int) -> list[Entry]:
-    """Return up to `count` events after an offset, in order."""
-    page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features).where(
-        EVENTS.c.model == model, EVENTS.c.offset > after
+def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Entry]:
+    """Return up to `count` events after an offset, in order.
+
+    digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
+    """
+    page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, EVENTS.c.digest).where(
+        EVENTS.c.model == model, EVENTS.c.offset >= after
     )
-    rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count))
-    return [Entry(offset, Event.parse(body, features)) for offset, body, features in rows]
+    rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count + 1)).all()
+    if rows and rows[0].offset == after:
+        check_digest(model, after, digest, rows[0].digest)
+    elif not rows:
+        check_log(connection, model, after, digest)
+    events = rows[1:] if rows and rows[0].offset == after else rows[:count]
+    return [Entry(offset, Event.parse(body, features), found) for offset, body, features, found in events]
+
+
+def load_end(connection: Connection, model: str) -> tuple[int, str]:
+    """Return the last offset and the digest there; for an empty log 0 and a digest that differs between stores."""
+    newest = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model)
+    found = connection.execute(newest.order_by(EVENTS.c.offset.desc()).limit(1)).one_or_none()
+    if found is not None:
+        return found.offset, found.digest
+    return 0, hashlib.sha256(f"{load_instance(connection)}/{model}".encode()).hexdigest()
+
+
+def load_digests(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, str]:
+    """Offset -> the digest of the log up to there, for those that are in the log."""
+    query = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets))
+    return dict(connection.execute(query).all())
+
+
+def check_log(connection: Connection, model: str, offset: int, digest: str) -> None:
+    """Raises LogReplaced unless the log up to an offset is the one with this digest; "": any that is long enough."""
+    if not offset:
+        return
+    at = (EVENTS.c.model == model, EVENTS.c.offset == offset)
+    found = connection.scalar(select(EVENTS.c.digest).where(*at))
+    if found is not None:
+        check_digest(model, offset, digest, found)
+    elif (head := head_of(connection, model)) < offset:
+        raise LogReplaced(f"the log of {model} ends at offset {head}, but was learned until {offset}")
+
+
+def check_digest(model: str, offset: int, digest: str, found: str) -> None:
+    if digest and found != digest:
+        raise LogReplaced(f"the log of {model} until offset {offset} is not the one that was learned")
 
 
 def head_of(connection: Connection, model: str) -> int:

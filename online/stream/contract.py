@@ -17,8 +17,12 @@ class Stream(Protocol):
     def append(self, event: Event) -> int:
         """Append an event and return its offset; if its id is known, the offset that it has."""
 
-    def read(self, after: int, count: int, block_ms: float = 0) -> list[Entry]:
-        """Return up to `count` entries after an offset, in order; wait up to `block_ms` for the first."""
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+        """Return up to `count` entries after an offset, in order; wait up to `block_ms` for the first.
+
+        digest: of the log up to `after`, as the reader knows it; "" if it does not. Raises LogReplaced if the
+        entries follow another log.
+        """
 
     def head(self) -> int:
         """Return the last offset; 0 while the stream is empty."""

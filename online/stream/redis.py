@@ -1,55 +1,142 @@
-"""The stream in Redis Streams: a copy of the SQL stream under the same offsets."""
+"""The stream in Redis Streams: a copy of the SQL stream under the same offsets.
 
+    entry N-1: digest  <---- entry N: previous, digest, body, features, mac = HMAC(key, all of it and its place)
+
+Anybody who reaches Redis can write to it, so nothing there is trusted: an entry counts only if its mac shows that
+this service wrote it at this place, and if it follows the entry before it.
+"""
+
+import hmac
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
-from online.errors import Unavailable
-from online.schemas.events import Entry, Event
+from online.errors import BrokenCopy, LogReplaced, Unavailable
+from online.schemas.events import Entry, Event, chain_digest
 
-APPEND = """
-local known = redis.call('HGET', KEYS[2], ARGV[1])
-if known and tonumber(ARGV[4]) == 0 then return tonumber(known) end
+# Adds an entry after the last one and returns its offset. Where an entry is there already: its offset if it is the same
+# one, or -1. Otherwise the last offset, which is not the one before. ARGV[2] = '1': return the offset of a known id.
+ADD = """
+local known = redis.call('HGET', KEYS[2], ARGV[3])
+if known and ARGV[2] == '1' then return tonumber(known) end
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 local head = last[1] and tonumber(string.match(last[1][1], '^%d+')) or 0
-local offset = tonumber(ARGV[4])
-if offset == 0 then offset = head + 1 elseif offset <= head then return offset end
-redis.call('XADD', KEYS[1], string.format('%d-1', offset), 'body', ARGV[2], 'features', ARGV[3])
-redis.call('HSET', KEYS[2], ARGV[1], offset)
+local offset = tonumber(ARGV[1])
+local name = string.format('%d-1', offset)
+if offset <= head then
+  local found = redis.call('XRANGE', KEYS[1], name, name)
+  local fields = found[1] and found[1][2] or {}
+  for at = 1, #fields, 2 do
+    if fields[at] == 'mac' and fields[at + 1] == ARGV[8] then return offset end
+  end
+  return -1
+end
+if offset > head + 1 then return head end
+redis.call('XADD', KEYS[1], name, 'previous', ARGV[4], 'digest', ARGV[5], 'body', ARGV[6], 'features', ARGV[7], 'mac', ARGV[8])
+redis.call('HSET', KEYS[2], ARGV[3], offset)
 return offset
 """
+SIGNED = (b"previous", b"digest", b"body", b"features")
 
 
 class RedisStream:
     """The stream of one model in Redis. Entry ids are offsets, so that a rebuilt copy is the same stream."""
 
-    def __init__(self, url: str, model: str, namespace: str = "online") -> None:
-        self.url, self.model = url, model
+    def __init__(self, url: str, model: str, namespace: str = "online", secret: bytes = b"") -> None:
+        """secret: signs the entries. Those that were signed with another one do not count."""
+        self.url, self.model, self.secret = url, model, secret
         self.redis: Any = Redis.from_url(url, socket_connect_timeout=2, health_check_interval=30)
         self.key, self.ids = f"{namespace}:stream:{model}", f"{namespace}:ids:{model}"
-        self._append = self.redis.register_script(APPEND)
+        self._add = self.redis.register_script(ADD)
 
-    def append(self, event: Event, offset: int = 0) -> int:
-        """offset: that the entry must have; 0 appends after the last. An entry that exists stays as it is."""
-        arguments = [event.id, event.body(), event.features, offset]
-        return int(self._call(self._append, keys=[self.key, self.ids], args=arguments))
+    def append(self, event: Event) -> int:
+        while True:
+            last = self.last()
+            offset, previous = (last.offset + 1, last.digest) if last else (1, "")
+            added = self._write(Entry(offset, event, chain_digest(previous, offset, event)), previous, unique=True)
+            if 0 < added <= offset:  # otherwise another process appended at the same time
+                return added
 
-    def read(self, after: int, count: int, block_ms: float = 0) -> list[Entry]:
+    def copy(self, entry: Entry, previous: str) -> None:
+        """Add an entry of the log at its offset; one that exists stays as it is.
+
+        previous: the digest of the entry before. Raises BrokenCopy if something else is at the offset, and
+        Unavailable if the entries before it are missing.
+        """
+        added = self._write(entry, previous, unique=False)
+        if added == -1:
+            raise BrokenCopy(f"another entry is at offset {entry.offset} of {self.key}")
+        if added != entry.offset:
+            raise Unavailable(f"{self.key} ends at offset {added}, so it cannot continue with {entry.offset}")
+
+    def _write(self, entry: Entry, previous: str, unique: bool) -> int:
+        values = (previous.encode(), entry.digest.encode(), entry.event.body().encode(), entry.event.features)
+        arguments = [entry.offset, int(unique), entry.event.id, *values, self._sign(entry.offset, values)]
+        return int(self._call(self._add, keys=[self.key, self.ids], args=arguments))
+
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+        """Return entries up to the first that does not count. Raises BrokenCopy if that is the first of all."""
         block = {"block": max(1, int(block_ms))} if block_ms > 0 else {}
         found = self._call(self.redis.xread, {self.key: f"{after}-1"}, count=count, **block)
-        entries = (
+        rows = (
             found[0][1] if isinstance(found, list) and found else found.get(self.key.encode(), [[]])[0] if found else []
         )
-        return [parse_entry(name, fields) for name, fields in entries]
+        entries: list[Entry] = []
+        for name, fields in rows:
+            try:
+                entry, previous = self._parse(name, fields)
+                self._check_place(entry, previous, after, digest)
+            except (BrokenCopy, LogReplaced):
+                if entries:
+                    break
+                raise
+            entries.append(entry)
+            after, digest = entry.offset, entry.digest
+        return entries
+
+    def _check_place(self, entry: Entry, previous: str, after: int, digest: str) -> None:
+        if entry.offset != after + 1:
+            raise BrokenCopy(f"{self.key} continues with offset {entry.offset}, expected {after + 1}")
+        if digest and previous != digest:
+            raise LogReplaced(f"the entry at offset {entry.offset} of {self.key} follows another log")
+
+    def _parse(self, name: bytes, fields: dict[bytes, bytes] | None) -> tuple[Entry, str]:
+        """Return the entry, and the digest of the one before it. Raises BrokenCopy."""
+        offset, fields = parse_offset(name), fields or {}
+        values = tuple(fields.get(field, b"") for field in SIGNED)
+        mac = self._sign(offset, values).encode()
+        if name != b"%d-1" % offset or not hmac.compare_digest(mac, fields.get(b"mac", b"")):
+            raise BrokenCopy(f"this service did not write the entry {name.decode()} of {self.key}")
+        previous, digest, body, features = values
+        return Entry(offset, Event.parse(body.decode(), features), digest.decode()), previous.decode()
+
+    def _sign(self, offset: int, values: tuple[bytes, ...]) -> str:
+        """The place is signed too: a copy of the entry under another key or offset does not count."""
+        mac = hmac.new(self.secret, digestmod="sha256")
+        for value in (self.key.encode(), str(offset).encode(), *values):
+            mac.update(len(value).to_bytes(8))
+            mac.update(value)
+        return mac.hexdigest()
 
     def head(self) -> int:
         last = self._call(self.redis.xrevrange, self.key, count=1)
         return parse_offset(last[0][0]) if last else 0
 
-    def is_complete(self) -> bool:
-        """Whether no entry is missing: offsets have no gaps, so a complete stream is as long as its last offset."""
-        return bool(self._call(self.redis.xlen, self.key) == self.head())
+    def last(self) -> Entry | None:
+        """Return the last entry; None while the stream is empty.
+
+        Raises BrokenCopy if it does not count, or if entries are missing: offsets have no gaps, so a complete stream
+        is as long as its last offset.
+        """
+        both = self.redis.pipeline(transaction=True).xrevrange(self.key, count=1).xlen(self.key)
+        rows, length = self._call(both.execute)
+        if not rows:
+            return None
+        entry, _ = self._parse(*rows[0])
+        if length != entry.offset:
+            raise BrokenCopy(f"{self.key} has {length} entries instead of {entry.offset}")
+        return entry
 
     def clear(self) -> None:
         self._call(self.redis.delete, self.key, self.ids)
@@ -72,13 +159,11 @@ class RedisStream:
         try:
             return call(*args, **kwargs)
         except RedisError as error:
+            if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
+                raise BrokenCopy(f"{self.key} is not a stream, or {self.ids} is not a hash") from error
             address = self.url.partition("?")[0].rpartition("@")[2].removeprefix("redis://")
             raise Unavailable(f"Redis at {address} does not answer: {error}") from error
 
 
 def parse_offset(name: bytes) -> int:
     return int(name.partition(b"-")[0])
-
-
-def parse_entry(name: bytes, fields: dict[bytes, bytes]) -> Entry:
-    return Entry(parse_offset(name), Event.parse(fields[b"body"].decode(), fields[b"features"]))

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from online.errors import Unavailable
 from online.io.wakeup import Wakeup
 from online.schemas.events import Entry, Event
-from online.store.events import append_events, head_of, read_events
+from online.store.events import append_events, check_log, head_of, read_events
 
 T = TypeVar("T")
 
@@ -43,25 +43,30 @@ class SqlStream:
         self.wakeup.notify()
         return offset
 
-    def read(self, after: int, count: int, block_ms: float = 0) -> list[Entry]:
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+        """Raises LogReplaced also if there is no entry, and if the log is shorter than `after`."""
         until = time.monotonic() + block_ms / 1000
         while True:
             self._listener.clear()  # before the read: a wake-up for an entry that the read misses stays in the pipe
-            entries = self._read(after, count)
+            entries = self._read(after, count, digest)
             left = until - time.monotonic()
             if entries or left <= 0:
                 return entries
             self._listener.wait(min(left, POLL_S))
 
-    def _read(self, after: int, count: int) -> list[Entry]:
+    def _read(self, after: int, count: int, digest: str) -> list[Entry]:
         def checked(connection: Connection) -> list[Entry]:
             self.check(connection)
-            return read_events(connection, self.model, after, count)
+            return read_events(connection, self.model, after, count, digest)
 
         return self._query(checked)
 
     def head(self) -> int:
         return self._query(lambda connection: head_of(connection, self.model))
+
+    def check_log(self, offset: int, digest: str) -> None:
+        """Raises LogReplaced unless the log up to an offset is the one with this digest."""
+        self._query(lambda connection: check_log(connection, self.model, offset, digest))
 
     def _query(self, query: Callable[[Connection], T]) -> T:
         try:

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from online.errors import BrokenCopy, LogReplaced
 from online.io.wakeup import Wakeup
-from online.schemas.events import Entry, Event, Target
+from online.schemas.events import Entry, Event, Target, chain_digest
 from online.store import Store
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
 from online.stream.relay import relay
 from online.stream.sql import SqlStream
+from online.stream.verified import VerifiedStream
 
 OpenStream = Callable[[str], Stream]
 
@@ -79,7 +81,28 @@ def test_an_event_is_read_as_it_was_appended(open_stream: OpenStream) -> None:
     retraction = Event("x#retraction", "retraction", b"\x80\x00\x7f", target=Target(1, correction))
     stream.append(correction)
     stream.append(retraction)
-    assert stream.read(0, 10) == [Entry(1, correction), Entry(2, retraction)]
+    assert [(entry.offset, entry.event) for entry in stream.read(0, 10)] == [(1, correction), (2, retraction)]
+
+
+def test_every_entry_has_the_digest_of_the_log_up_to_it(open_stream: OpenStream) -> None:
+    stream = open_stream("m")
+    for n in range(5):
+        stream.append(event(f"e{n}", choice="no"))
+    first, *others = stream.read(0, 10)
+    digest = first.digest
+    for entry in others:
+        digest = chain_digest(digest, entry.offset, entry.event)
+        assert entry.digest == digest
+
+
+def test_a_reader_of_another_log_gets_no_entries(open_stream: OpenStream) -> None:
+    stream = open_stream("m")
+    for n in range(5):
+        stream.append(event(f"e{n}"))
+    known = stream.read(0, 2)[-1].digest
+    assert [entry.offset for entry in stream.read(2, 10, digest=known)] == [3, 4, 5]
+    with pytest.raises(LogReplaced):
+        stream.read(2, 10, digest=chain_digest(known, 2, event("another")))
 
 
 def test_the_streams_of_two_models_are_independent(open_stream: OpenStream) -> None:
@@ -138,3 +161,116 @@ def test_a_redis_without_its_data_is_filled_with_the_same_stream(tmp_path: Path,
     assert copy.read(0, 100) == sql.read(0, 100)
     copy.redis.delete(copy.key, copy.ids)
     store.close()
+
+
+Attack = Callable[[RedisStream], object]
+GARBAGE = {"body": "{", "features": "?"}
+
+
+def forge(copy: RedisStream) -> dict[str, bytes | str]:
+    """An entry that reads like one of ours, signed with another secret."""
+    forger = RedisStream(copy.url, copy.model, secret=b"a guess")
+    forger.key = copy.key
+    values = (b"", b"", event("bogus").body().encode(), b"")
+    return {
+        **dict(zip(("previous", "digest", "body", "features"), values, strict=True)),
+        "mac": forger._sign(31, values),
+    }
+
+
+def move_an_entry(copy: RedisStream) -> None:
+    """Write an entry of ours once more, at the next offset."""
+    copy.redis.xadd(copy.key, copy.redis.xrange(copy.key, "30-1", "30-1")[0][1], "31-1")
+
+
+def bring_back_an_older_log(copy: RedisStream) -> None:
+    """Write an entry that we wrote at this offset, but in a log that is no longer there."""
+    copy.copy(Entry(31, event("lost"), chain_digest("older", 31, event("lost"))), "older")
+
+
+ATTACKS: dict[str, Attack] = {
+    "bogus": lambda copy: copy.redis.xadd(copy.key, forge(copy), "31-1"),
+    "garbage": lambda copy: copy.redis.xadd(copy.key, GARBAGE, "31-1"),
+    "garbage with the time as its id": lambda copy: copy.redis.xadd(copy.key, GARBAGE),
+    "an entry moved": move_an_entry,
+    "an older log": bring_back_an_older_log,
+    "an entry lost": lambda copy: copy.redis.xdel(copy.key, "10-1"),
+    "a string at the key": lambda copy: copy.redis.set(copy.key, "what?"),
+    "a list at the key": lambda copy: copy.redis.delete(copy.key) and copy.redis.rpush(copy.key, "what?"),
+    "a string at the ids": lambda copy: copy.redis.set(copy.ids, "what?"),
+}
+
+
+@pytest.fixture
+def sql_with_copy(tmp_path: Path, redis_url: str) -> Iterator[tuple[SqlStream, RedisStream]]:
+    """A log of 30 events, and its copy in Redis."""
+    store = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    sql = sql_stream(store, "m", tmp_path)
+    copy = RedisStream(redis_url, "m", f"test-{uuid.uuid4().hex}", b"secret")
+    for n in range(30):
+        sql.append(event(f"e{n}"))
+    assert relay(sql, copy) == 30
+    yield sql, copy
+    copy.clear()
+    store.close()
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_what_others_write_to_redis_is_not_read_and_is_repaired(
+    sql_with_copy: tuple[SqlStream, RedisStream], attack: Attack
+) -> None:
+    sql, copy = sql_with_copy
+    attack(copy)
+    sql.append(event("e30"))
+    stream, entries, log = VerifiedStream(copy, sql), list[Entry](), sql.read(0, 100)
+    while page := stream.read(len(entries), 10, digest=entries[-1].digest if entries else ""):
+        entries += page
+    assert entries == log[: len(entries)] and len(entries) >= 30
+    reasons: list[str] = []
+    relay(sql, copy, on_broken=reasons.append)
+    assert len(reasons) == 1
+    assert copy.read(0, 100) == log
+    relay(sql, copy, on_broken=reasons.append)
+    assert len(reasons) == 1
+
+
+def test_a_learner_says_when_it_reads_the_store_instead_of_redis(
+    sql_with_copy: tuple[SqlStream, RedisStream], caplog: pytest.LogCaptureFixture
+) -> None:
+    sql, copy = sql_with_copy
+    sql.append(event("e30"))
+    copy.redis.xadd(copy.key, GARBAGE, "31-1")
+    stream = VerifiedStream(copy, sql)
+    for _ in range(3):
+        assert [entry.event.id for entry in stream.read(30, 10)] == ["e30"]
+    assert [record.message for record in caplog.records] == ["reading the store, not the copy in Redis"]
+
+
+def test_entries_of_another_encoder_or_secret_do_not_count(sql_with_copy: tuple[SqlStream, RedisStream]) -> None:
+    _, copy = sql_with_copy
+    for key, secret in ((copy.key, b"rotated"), (f"{copy.key}:other", b"secret")):
+        other = RedisStream(copy.url, "m", secret=secret)
+        other.key = key
+        if key != copy.key:
+            copy.redis.copy(copy.key, key)
+        with pytest.raises(BrokenCopy, match="did not write the entry 1-1"):
+            other.read(0, 10)
+    copy.redis.delete(f"{copy.key}:other")
+
+
+def test_a_copy_of_another_log_is_replaced(
+    sql_with_copy: tuple[SqlStream, RedisStream], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same ids were appended to a new database: only the digests differ."""
+    _, copy = sql_with_copy
+    new = Store(f"sqlite:///{tmp_path / 'new.db'}")
+    sql = sql_stream(new, "m", tmp_path)
+    for n in range(31):
+        sql.append(event(f"e{n}"))
+    digest = copy.last()
+    assert digest is not None
+    with pytest.raises(LogReplaced):
+        VerifiedStream(copy, sql).read(30, 10, digest=digest.digest)
+    assert relay(sql, copy) == 31
+    assert copy.read(0, 100) == sql.read(0, 100)
+    new.close()

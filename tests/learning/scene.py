@@ -38,9 +38,12 @@ def retraction(stream: Stream, offset: int) -> Event:
 class Scene:
     """A workspace with one model, and its learner."""
 
-    def __init__(self, folder: Path, kind: str = "classifier", options: Options = VECTOR) -> None:
+    def __init__(
+        self, folder: Path, kind: str = "classifier", options: Options = VECTOR, store: str | None = None
+    ) -> None:
+        """store: its URL; None: a SQLite file in the state folder."""
         spec = ModelSettings.model_validate({"name": "m", "kind": kind, "options": options})
-        self.workspace = Workspace(Settings(state=folder / "state", models=(spec,)))
+        self.workspace = Workspace(Settings(state=folder / "state", models=(spec,), store=store))
         self.kind, self.options = kind, self.workspace.options(spec)
         self.stream, self.snapshots = self.workspace.sql_stream("m"), self.workspace.snapshots("m")
         self.learner = self.start_learner()

@@ -12,6 +12,7 @@ from online.models import Part
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
+from online.snapshots.set_aside import SetAside
 
 
 @pytest.fixture
@@ -177,6 +178,43 @@ def test_a_concurrent_reader_sees_only_complete_versions(snapshots: Snapshots, t
     done.set()
     thread.join()
     assert len(seen) > 3
+
+
+def set_aside(snapshots: Snapshots, *versions: int, live: int | None = None) -> SetAside:
+    return snapshots.set_aside(SetAside("2026-01-01", "another log", versions, 10 * versions[-1], 15), live)
+
+
+def test_versions_that_are_set_aside_are_kept_but_neither_live_nor_labelled(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+        snapshots.set_label(f"v{version}", LabelTarget(version))
+    notice = set_aside(snapshots, 2, 3, live=1)
+    assert (snapshots.versions(), live_version(snapshots), list(snapshots.labels())) == ([1], 1, ["v1"])
+    assert notice.labels == ("v2", "v3") and snapshots.find_set_aside() == notice
+    assert (snapshots.folder / "set-aside" / "3" / "weights.safetensors").exists()
+    assert snapshots.next_version() == 4
+    publish(snapshots, 4)
+    assert live_version(snapshots) == 4
+
+
+def test_setting_aside_is_completed_after_a_kill(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+    (snapshots.folder / "set-aside").mkdir()
+    (snapshots.folder / "3").rename(snapshots.folder / "set-aside" / "3")  # one is moved, and LIVE names it still
+    set_aside(snapshots, 1, 2)
+    notice = snapshots.find_set_aside()
+    assert notice is not None and notice.versions == (1, 2, 3)
+    assert sorted(path.name for path in (snapshots.folder / "set-aside").iterdir() if path.is_dir()) == ["1", "2", "3"]
+    assert (snapshots.versions(), snapshots.live(), snapshots.next_version()) == ([], None, 4)
+
+
+@pytest.mark.parametrize("damage", ["", "5", "[]", "{}", '{"versions": 1, "labels": 2}'])
+def test_a_damaged_notice_is_no_notice(snapshots: Snapshots, damage: str) -> None:
+    publish(snapshots, 1)
+    set_aside(snapshots, 1)
+    (snapshots.folder / "set-aside" / "notice.json").write_text(damage)
+    assert snapshots.find_set_aside() is None
 
 
 def test_live_is_a_link_to_the_version(snapshots: Snapshots) -> None:

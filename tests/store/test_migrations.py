@@ -1,5 +1,6 @@
 """Migrations of the store: every revision up and down with rows in place, and stores that are refused."""
 
+import hashlib
 import json
 import sqlite3
 import subprocess
@@ -16,13 +17,13 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlmodel import SQLModel
 
 from online.errors import SetupError
-from online.schemas.events import Event, Target
+from online.schemas.events import Event, Target, chain_digest
 from online.store import Store
 from online.store.database import schema
 from online.store.database.engine import create_engine_for
 from online.store.database.schema import TABLES, configure_alembic, downgrade, upgrade
 from online.store.encoder_moves import encoder_of, encoder_since, load_adaptation
-from online.store.events import find_events_of_feedback, load_feedback_id
+from online.store.events import append_events, find_events_of_feedback, load_feedback_id, read_events
 from online.store.feedback import load_slot
 from online.store.log_rows import load_counts
 from online.store.migrations import HEAD, REVISIONS
@@ -175,6 +176,19 @@ def test_a_store_of_release_0_1_is_migrated_when_it_is_opened(release_0_1: Engin
         assert (encoder_of(connection, "n"), load_adaptation(connection, "n")) == ("", {"state": "refused"})
         assert connection.scalars(text('SELECT "exclude" FROM turn')).all() == ['["a"]', '["a"]']
     assert store.instance == "abc123"
+    store.close()
+
+
+def test_a_migrated_log_has_the_digests_that_appending_it_computes(release_0_1: Engine) -> None:
+    store = open_store(release_0_1)
+    with store.durable_writer.begin() as connection:
+        append_events(connection, "m", [Event("next", "reward", b"", "a", reward=0.25, choice="b")])
+        digests = [entry.digest for entry in read_events(connection, "m", 0, 100)]
+        events = [entry.event for entry in read_events(connection, "m", 0, 100)]
+    expected = [hashlib.sha256(b"abc123/m").hexdigest()]
+    for offset, event in enumerate(events, start=1):
+        expected.append(chain_digest(expected[-1], offset, event))
+    assert digests == expected[1:]
     store.close()
 
 

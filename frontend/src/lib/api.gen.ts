@@ -1047,7 +1047,7 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, labelled, adapted, counted.
+         * @description Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, set_aside, labelled, adapted, counted.
          *
          *     What became of a feedback is sent to its caller, and to curators.
          */

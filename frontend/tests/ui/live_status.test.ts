@@ -101,3 +101,13 @@ test('feedback to a frozen model says why it is not learned', async () => {
   api.freeze(null);
   expect(live.holdReason).toBe(null);
 });
+
+test('versions that were set aside are known until an operator removes them', async () => {
+  const { api, live } = await openPage();
+  const notice = { at: '2026-11-21T09:00:00Z', reason: 'the log ends at offset 170', labels: [] };
+  const setAside = { ...notice, versions: ['41', '42'], learned_again: false };
+  api.setAside(setAside);
+  expect(live.setAside).toEqual(setAside);
+  api.setAside(null);
+  expect(live.setAside).toBe(null);
+});

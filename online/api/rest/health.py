@@ -10,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
 from online.errors import Unavailable
+from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.runtime import Runtime
 
@@ -44,7 +45,7 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
 
 
 def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, object]:
-    """reason: why the model is not ready. store: the error of the store."""
+    """reason: why the model is not ready. set_aside: versions that were learned from another log. store: its error."""
     served = model.live.current
     health: dict[str, object] = {
         "ready": check.is_ready,
@@ -54,6 +55,8 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
     }
     if check.reason is not None:
         health["reason"] = check.reason
+    if model.live.set_aside is not None:
+        health["set_aside"] = describe_set_aside(model.live.set_aside)
     return health if check.store_error is None else {**health, "store": check.store_error}
 
 

@@ -13,6 +13,7 @@ from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.api.shared_routes import DialectDep, StatusModelDep
 from online.models import input_options, spec_of
 from online.schemas.models import ModelsAnswer
+from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -79,6 +80,7 @@ async def get_status(
         "weights_sha256": served.weights_sha256,
         "freshness_ms": _quantiles(model.freshness_ms),
         **tuning,
+        **({} if model.live.set_aside is None else {"set_aside": describe_set_aside(model.live.set_aside)}),
     }
     return json_response(content, headers=live_headers(model))
 

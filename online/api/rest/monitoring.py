@@ -77,7 +77,7 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
 
 @router.get("/v1/models/{model}/events")
 async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, labelled, adapted, counted.
+    """Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, set_aside, labelled, adapted, counted.
 
     What became of a feedback is sent to its caller, and to curators.
     """

@@ -56,6 +56,8 @@ class OutcomeMarker:
         kind = "rolled_back" if served.version < before.version else "published"
         data = {"version": str(served.version), "learned_until": served.learned_until}
         self.feed.notify(kind, **data, **({"freshness_ms": freshness_ms} if kind == "published" else {}))
+        if served.learned_until < self._marked_until:  # rolled back, or the log went back in time
+            self._marked_until = 0
         if served.learned_until > self._marked_until and self.is_primary:
             self._spans.append((self._marked_until, served.learned_until, served.version, now()))
             self._marked_until = served.learned_until

@@ -273,7 +273,10 @@ class CurveKeeper:
 
     def _load(self) -> Counts:
         kept = self.store.read(lambda connection: load_counts(connection, self.model, FORMAT))
+        head = self.store.read(lambda connection: head_of(connection, self.model))
         counts = Counts(self.numbers) if kept is None else Counts.from_json(self.numbers, kept)
+        if counts.until > head:  # of another log
+            counts = Counts(self.numbers)
         self.saved_until = counts.until
         return counts
 

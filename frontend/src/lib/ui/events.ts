@@ -2,12 +2,23 @@
 
 import type { Frozen, Learner } from '../schema';
 
+/** Versions that had learned another log than the one that there is. */
+export interface SetAside {
+  at: string;
+  reason: string;
+  versions: string[];
+  labels: string[];
+  /** Whether a version has learned the present log. */
+  learned_again: boolean;
+}
+
 interface Status {
   type: 'status';
   version: string;
   learned_until: number;
   learner: Learner;
   frozen?: Frozen | null;
+  set_aside?: SetAside | null;
 }
 
 interface Published {
@@ -49,8 +60,22 @@ interface FrozenNow {
   frozen: Frozen | null;
 }
 
+/** The learner set versions aside, or has learned the present log again. */
+interface SetAsideNow {
+  type: 'set_aside';
+  set_aside: SetAside | null;
+}
+
 export type ServerEvent =
-  Status | Published | RolledBack | Settled | Adapted | Counted | Labelled | FrozenNow;
+  | Status
+  | Published
+  | RolledBack
+  | Settled
+  | Adapted
+  | Counted
+  | Labelled
+  | FrozenNow
+  | SetAsideNow;
 
 /** Events with other names are ignored, so a newer server may add some. */
 export const EVENT_TYPES = [
@@ -64,4 +89,5 @@ export const EVENT_TYPES = [
   'counted',
   'labelled',
   'frozen',
+  'set_aside',
 ] as const;

@@ -6,7 +6,7 @@
 */
 
 import type { ModelApi } from '../api';
-import type { ServerEvent } from './events';
+import type { ServerEvent, SetAside } from './events';
 import type { FeedbackProgress, Frozen, Learner, Receipt, Version } from '../schema';
 
 const POLL_MS = 1000;
@@ -35,6 +35,7 @@ export class LiveStatus {
   streaming = $state(false);
 
   frozen = $state.raw<Frozen | null>(null);
+  setAside = $state.raw<SetAside | null>(null);
   learnerPaused = $derived(
     this.learner?.state === 'stopped' || this.learner?.state === 'restarting',
   );
@@ -114,6 +115,7 @@ export class LiveStatus {
         this.streaming = true;
         this.learner = event.learner;
         this.frozen = event.frozen ?? null;
+        this.setAside = event.set_aside ?? null;
         this.setLive(event.version, event.learned_until);
         void this.listVersions();
         return this.wake(() => true); // events may have been missed before
@@ -128,6 +130,9 @@ export class LiveStatus {
       case 'frozen':
         this.frozen = event.frozen;
         return;
+      case 'set_aside':
+        this.setAside = event.set_aside;
+        return void this.listVersions();
       case 'labelled':
         return void this.listVersions();
       case 'adapted':

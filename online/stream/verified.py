@@ -1,0 +1,48 @@
+"""The stream of a learner that reads the copy in Redis: what does not verify there is read from the store.
+
+RedisStream --entries that this service wrote, in their place--> learner
+     | a foreign, broken or missing entry, or another type
+     v
+SqlStream, which is the truth
+"""
+
+import logging
+
+from online.errors import BrokenCopy, LogReplaced
+from online.schemas.events import Entry, Event
+from online.stream.redis import RedisStream
+from online.stream.sql import SqlStream
+from online.telemetry import OutageLog
+
+log = logging.getLogger("online.stream")
+
+
+class VerifiedStream:
+    """Reads from a copy as far as it can be trusted, and else from its source. For one thread."""
+
+    def __init__(self, copy: RedisStream, source: SqlStream) -> None:
+        self.copy, self.source = copy, source
+        self._outage = OutageLog(log, "reading the store, not the copy in Redis", model=source.model)
+
+    def append(self, event: Event) -> int:
+        return self.source.append(event)
+
+    def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
+        """Raises LogReplaced if the source is not the log that was read."""
+        try:
+            entries = self.copy.read(after, count, block_ms, digest)
+        except (BrokenCopy, LogReplaced) as error:
+            self._outage.record_failure(error)
+            return self.source.read(after, count, block_ms, digest)
+        if entries:
+            self._outage.record_success()
+        else:
+            self.source.check_log(after, digest)
+        return entries
+
+    def head(self) -> int:
+        return self.source.head()
+
+    def close(self) -> None:
+        self.copy.close()
+        self.source.close()
