@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
     {"errors", "schemas", "settings", ""},
     {"models", "telemetry", "io", "prequential"},
-    {"store", "snapshots", "client"},
+    {"store", "snapshots", "client", "signing_keys"},
     {"stream"},  # above the store, which has all the SQL: the SQL stream reads its event table
     {"workspace", "rollback_guard"},
     {"learning"},
