@@ -16,7 +16,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -112,6 +112,19 @@ class SigningKeys:
         self.refresh()
         return [key for key in reversed(self._table[purpose]) if key.is_valid(self._clock())]
 
+    def derive_keys(self, purpose: str, subject: str) -> str:
+        """Keys bound to a subject, such as a model: "ID:HEX ID:HEX", the newest first, the only one to sign.
+
+        In a folder of release 0.1 its own key, which was bound to nothing and has no id, follows while it verifies.
+        """
+        keys = self.valid_keys(purpose)
+        bound = [f"{key.id}:{hmac.digest(bytes.fromhex(key.secret), subject.encode(), 'sha256').hex()}" for key in keys]
+        return " ".join([*bound, *(key.secret for key in keys if key.is_legacy)])
+
+    def has_legacy_key(self, purpose: str) -> bool:
+        """Whether what release 0.1 signed is still valid."""
+        return any(key.is_legacy for key in self.valid_keys(purpose))
+
     def rotate(self, purposes: Sequence[str] = (), grace_days: float | None = None) -> list[RotatedKey]:
         """Add a new key for each purpose (without any: for all of them), which signs from now on.
 
@@ -133,14 +146,15 @@ class SigningKeys:
         return rotated
 
     def refresh(self) -> None:
-        """Read the keys again if the file was replaced. Without the file the keys in memory stay in use."""
+        """Read the keys again if the file was replaced. Without a readable file the keys in memory stay in use."""
         self._looked_at = self._clock()
         try:
             stat = self.path.stat()
         except OSError:
             return
         if (stat.st_mtime_ns, stat.st_ino) != self._stamp:
-            self._load()
+            with suppress(SetupError):  # a service that runs goes on; one that starts reports it
+                self._load()
 
     @property
     def revision(self) -> object:

@@ -170,8 +170,10 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
     langfuse = Langfuse(public, secret, store, feedback, runtime.feedback_slots) if public and secret else None
     app.state.runtime = runtime
     app.state.dialect = tensorflow.DIALECT
-    app.state.signed_urls = SignedUrls(runtime.workspace.secret, settings.public_url)
+    app.state.signed_urls = SignedUrls(runtime.workspace.keys, settings)
     app.state.open_webui, app.state.langfuse = open_webui, langfuse
+    if runtime.is_primary:
+        app.state.signed_urls.warn_if_off()
     if open_webui is not None:
         runtime.background.append(partial(open_webui.run, settings.open_webui_every_s))
 

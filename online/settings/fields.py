@@ -130,8 +130,12 @@ class Settings(BaseSettings):
         1_000, ge=1, description="Most open gRPC calls, streams included; further ones get RESOURCE_EXHAUSTED."
     )
     public_url: str | None = Field(
-        None, pattern=r"^https?://", description="URL by which clients reach the service. Default: as in each request."
+        None,
+        pattern=r"^https?://",
+        description="URL by which clients reach the service. Default: as in each request; "
+        "then, off a loopback address, answers carry no feedback URLs.",
     )
+    feedback_url_days: int = Field(30, ge=1, le=3_650, description="How long a signed feedback URL is valid, in days.")
     allowed_hosts: tuple[str, ...] = Field(
         (),
         description="Host names by which clients reach the service, beside that of public_url, addresses and names without "

@@ -3898,6 +3898,7 @@ export interface operations {
             query: {
                 prediction_id: string;
                 signature: string;
+                expires?: number | null;
             };
             header?: never;
             path: {
@@ -3925,7 +3926,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description The signature is not valid. */
+            /** @description The signature is not valid, or the URL has expired. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3977,6 +3978,7 @@ export interface operations {
             query: {
                 prediction_id: string;
                 signature: string;
+                expires?: number | null;
             };
             header?: never;
             path: {
@@ -4008,7 +4010,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description The signature is not valid. */
+            /** @description The signature is not valid, or the URL has expired. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4060,6 +4062,7 @@ export interface operations {
             query: {
                 prediction_id: string;
                 signature: string;
+                expires?: number | null;
             };
             header?: never;
             path: {
@@ -4087,7 +4090,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description The signature is not valid. */
+            /** @description The signature is not valid, or the URL has expired. */
             403: {
                 headers: {
                     [name: string]: unknown;

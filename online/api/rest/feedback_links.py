@@ -25,6 +25,7 @@ from online.schemas.fields import Name
 from online.serving.model_runtime import ModelRuntime
 from online.store.predictions import PredictionRow, load_predictions
 
+LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
 # links are passed on in mails and chats: the page must not be cached, framed, indexed, or named to other sites
 HEADERS = {
@@ -33,16 +34,20 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 FORBIDDEN: dict[int | str, dict[str, Any]] = {
-    403: {**ERROR_RESPONSES[400], "description": "The signature is not valid."}
+    403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
 router = APIRouter(responses=ERROR_RESPONSES | FORBIDDEN)
 
 
 async def get_signed_prediction(
-    request: Request, model: ModelDep, prediction_id: Annotated[Name, Query()], signature: Annotated[str, Query()]
+    request: Request,
+    model: ModelDep,
+    prediction_id: Annotated[Name, Query()],
+    signature: Annotated[str, Query()],
+    expires: Annotated[int | None, Query(ge=0, le=LATEST)] = None,
 ) -> PredictionRow:
     """Raises Forbidden, or NotFound for a prediction that was deleted."""
-    request.app.state.signed_urls.check(model.spec.name, prediction_id, signature)
+    request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, signature)
     predictions = await model.read(lambda connection: load_predictions(connection, model.spec.name, [prediction_id]))
     if prediction_id not in predictions:
         raise NotFound(f"{model.spec.name} has no prediction {prediction_id!r}")
