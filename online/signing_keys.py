@@ -25,9 +25,16 @@ from typing import Any
 from online.errors import SetupError
 from online.io.atomic import replace_file
 
-PURPOSES = ("links", "cookies", "river", "stream", "erasure")
+PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit")
 # how long a retired key goes on to verify; None: for ever, because what it signed is kept
-GRACE_DAYS: Mapping[str, float | None] = {"links": 30, "cookies": 30, "river": None, "stream": None, "erasure": None}
+GRACE_DAYS: Mapping[str, float | None] = {
+    "links": 30,
+    "cookies": 30,
+    "river": None,
+    "stream": None,
+    "erasure": None,
+    "audit": None,
+}
 FORMAT = 1
 DAY_S = 86_400
 SIGNATURE_DIGITS = 32  # 128 bits: the shortest that RFC 2104 recommends for SHA-256, because every answer carries one

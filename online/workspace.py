@@ -5,6 +5,7 @@
 <state>/bells/{events,snapshots}-<model>/   wake-ups between processes
 <state>/encoders/                  tuned text encoders, each named by its sha256
 <state>/keys.json                  keys that sign links, cookies, river states, ...
+<state>/audit.head                 the newest entry of the audit log
 <state>/secret                     what release 0.1 signed with
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
 <state>/reports/<model>/           reports on its log: <last offset>.html
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from online.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.wakeup import Wakeup
@@ -53,6 +55,7 @@ class Workspace:
                 f"the state folder {settings.state} is not writable: {error.strerror}; choose another with --state"
             ) from None
         self.store = Store(settings.store_url)
+        self.audit = AuditLog(self.store, self.state, self.keys)
 
     def _check_is_writable(self) -> None:
         probe = self.state / f".probe.{os.getpid()}"

@@ -18,7 +18,7 @@ LAYERS = [
     {"errors", "schemas", "settings", ""},
     {"models", "telemetry", "io", "prequential"},
     {"store", "snapshots", "client", "signing_keys"},
-    {"stream"},  # above the store, which has all the SQL: the SQL stream reads its event table
+    {"stream", "audit_log"},  # above the store, which has all the SQL: the SQL stream reads its event table
     {"workspace", "rollback_guard"},
     {"learning"},
     {"evaluation"},

@@ -10,6 +10,7 @@ import typer
 
 from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
+from online.cli.access import audit
 from online.errors import OnlineError
 
 app = typer.Typer(
@@ -19,6 +20,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+audit_app = typer.Typer(
+    help="The audit log: who changed what is served and learned.", no_args_is_help=True, rich_markup_mode=None
+)
 log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
 
 app.command()(serve.serve)
@@ -26,6 +30,9 @@ app.command()(learn.learn)
 app.command()(predict.predict)
 app.command()(replay.replay)
 app.command()(evaluate.evaluate)
+app.add_typer(audit_app, name="audit")
+audit_app.command("list")(audit.list_entries)
+audit_app.command()(audit.verify)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
 log_app.command()(log.report)

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 
+from online.api.audit import Actor
 from online.api.auth import KEY_HEADER, check_key, is_loopback, is_proxy_header
 from online.api.dependencies import ROUTE_HEADER
 from online.api.responses import prediction_headers
@@ -31,6 +32,11 @@ class Call:
     @property
     def route(self) -> str | None:
         return self.metadata.get(ROUTE_HEADER)
+
+    @property
+    def actor(self) -> Actor:
+        """The sender, for the audit log."""
+        return Actor("admin" if KEY_HEADER in self.metadata else "address only", parse_host(self.peer))
 
     def check_admin(self, settings: Settings) -> None:
         """Raises Unauthorized or Forbidden.

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
+from online.api.audit import Actor, actor_of, name_offset, record, record_corrections
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.middleware.browser_rules import hash_inline
@@ -74,22 +75,32 @@ async def rate(request: Request, model: ModelDep, runtime: RuntimeDep, predictio
     slots, key = runtime.feedback_slots, slot_key(prediction)
     # curl sends JSON with the content type of a form
     if body.lstrip()[:1] == b"{" or not request.headers.get("content-type", "").startswith(FORM):
-        receipt = await slots.hold(model.feedback, key, parse_item(prediction, body))
+        item = parse_item(prediction, body)
+        receipt = await slots.hold(model.feedback, key, item)
         assert receipt is not None, "an item has a receipt"
+        await record_corrections(runtime, link_holder(request), model.spec.name, [item], [receipt])
         return json_response(receipt.model_dump(), 202, live_headers(model))
     fields = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
-    item = None if "take_back" in fields else parse_item(prediction, fields)
-    await slots.hold(model.feedback, key, item)
-    return render_form(model, prediction, item)
+    given = None if "take_back" in fields else parse_item(prediction, fields)
+    held = await slots.hold(model.feedback, key, given)
+    if given is not None and held is not None:
+        await record_corrections(runtime, link_holder(request), model.spec.name, [given], [held])
+    return render_form(model, prediction, given)
 
 
 @router.delete("/v1/models/{model}/feedback", status_code=202, response_model=Receipt)
-async def retract(model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
+async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """Retract the rating that was given by this URL."""
     receipt = await runtime.feedback_slots.hold(model.feedback, slot_key(prediction), None)
     if receipt is None:
         raise NotFound("no feedback was given by this URL, so there is nothing to retract")
+    await record(runtime, link_holder(request), "retract", model.spec.name, name_offset(receipt.offset))
     return json_response(receipt.model_dump(), 202, live_headers(model))
+
+
+def link_holder(request: Request) -> Actor:
+    """Who has the URL may use it: nothing else is known of the sender."""
+    return Actor("link", actor_of(request).address)
 
 
 def slot_key(prediction: PredictionRow) -> str:

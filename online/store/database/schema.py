@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import SQLModel
 
 from online.errors import SetupError
+from online.store.callers.audit import AUDIT
 from online.store.classes import CLASSES
 from online.store.conversations import CONVERSATIONS, TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
@@ -59,6 +60,7 @@ TABLES = [
     QUARANTINES,
     REJECTED_SNAPSHOTS,
     SHADOW_ANSWERS,
+    AUDIT,
 ]
 
 

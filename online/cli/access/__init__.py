@@ -1,0 +1,1 @@
+"""Commands about who may do what, and about what is kept of people."""

@@ -1,0 +1,1 @@
+"""Who calls: API keys, quotas, and feedback that is held."""
