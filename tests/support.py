@@ -19,7 +19,7 @@ from sqlalchemy import create_engine, text
 from online.client import Client
 from tests.preload import ForkedProcess, launcher
 
-READY = re.compile(r"is ready: (http://\S+)")
+READY = re.compile(r"is ready: (https?://\S+)")
 START_S = 120.0
 
 

@@ -18,8 +18,8 @@ LAYERS = [
     {"errors", "schemas", ""},
     {"settings"},  # above the schemas, whose names of scopes are types of settings
     {"models", "telemetry", "io", "prequential"},
-    {"store", "snapshots", "client"},
-    {"stream"},  # above the store, which has all the SQL: the SQL stream reads its event table
+    {"store", "snapshots", "client", "signing_keys"},
+    {"stream", "audit_log"},  # above the store, which has all the SQL: the SQL stream reads its event table
     {"workspace", "rollback_guard"},
     {"learning"},
     {"evaluation"},

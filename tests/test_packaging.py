@@ -1,11 +1,15 @@
 """The distributions: what their wheels contain, and that the client runs without the rest."""
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,6 +43,39 @@ def test_the_wheel_of_the_client_contains_only_the_client(client_wheel: Path) ->
 def test_the_wheel_of_the_client_is_imported_without_any_other_package(client_wheel: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(client_wheel)!r}); from online import AsyncClient, Client"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+def locked(name: str) -> dict[str, str]:
+    """The lines of each locked requirement, by the name of its package."""
+    blocks = re.split(r"^(?=[a-z0-9])", (ROOT / "requirements" / name).read_text(), flags=re.MULTILINE)[1:]
+    return {block.partition("==")[0]: block for block in blocks}
+
+
+@pytest.mark.parametrize("name", ["build.txt", "service.txt", "torch.txt", "dev.txt"])
+def test_every_locked_package_has_one_version_and_hashes(name: str) -> None:
+    for package, block in locked(name).items():
+        assert re.match(r"[a-z0-9-]+==[\w.]+ ", block) and "--hash=sha256:" in block, package
+
+
+def test_every_dependency_is_locked_with_a_version_that_is_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    service = [*project["dependencies"], *extras["postgres"]]
+    for files, wanted in (
+        (("service.txt", "torch.txt"), service),
+        (("dev.txt", "torch.txt"), [*service, *extras["dev"]]),
+    ):
+        found = {package: block for file in files for package, block in locked(file).items()}
+        for requirement in map(Requirement, wanted):
+            version = found[canonicalize_name(requirement.name)].partition("==")[2].split()[0]
+            assert requirement.specifier.contains(version), f"{requirement} is locked as {version}: run make lock"
+
+
+def test_the_image_installs_nothing_but_what_is_locked() -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    installs = re.findall(r"pip install (.*?)(?:;|$)", text, re.MULTILINE)
+    own = [each for each in installs if "--require-hashes" not in each and "TORCH_INDEX" not in each]
+    assert len(installs) == 5 and own == ["--no-deps --no-index /wheels/*.whl"]
 
 
 def test_both_distributions_have_one_version(client_wheel: Path) -> None:

@@ -128,7 +128,7 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
         redoc_url=None,
     )
     app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
-    callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.secret))
+    callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.keys))
     check_exposure(settings, callers)
     app.state.callers, app.state.rates = callers, RateLimits(settings)
     app.add_middleware(Authentication, callers=callers, rates=app.state.rates)
@@ -189,8 +189,10 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
     langfuse = Langfuse(public, secret, store, feedback, runtime.feedback_slots) if public and secret else None
     app.state.runtime = runtime
     app.state.dialect = tensorflow.DIALECT
-    app.state.signed_urls = SignedUrls(runtime.workspace.secret, settings.public_url)
+    app.state.signed_urls = SignedUrls(runtime.workspace.keys, settings)
     app.state.open_webui, app.state.langfuse = open_webui, langfuse
+    if runtime.is_primary:
+        app.state.signed_urls.warn_if_off()
     if open_webui is not None:
         runtime.background.append(partial(open_webui.run, settings.open_webui_every_s))
 

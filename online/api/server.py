@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 from typing import cast
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp
 from online.api.app import create_app
 from online.api.connections import Connections, raise_file_limit
 from online.api.forwarding import ForwardedCaller, Forwarder
+from online.io.tls import create_tls_context
 from online.serving.runtime import Runtime
 from online.settings import Settings
 
@@ -43,6 +45,7 @@ class Server(uvicorn.Server):
             )
         )
         self.runtime, self.sockets, self.when_ready = runtime, sockets, when_ready
+        self.tls = create_runtime_tls(runtime.settings)
 
     def run_all(self) -> None:
         """Serve until SIGINT or SIGTERM; then drain, stop the learner and return."""
@@ -54,7 +57,9 @@ class Server(uvicorn.Server):
             return  # uvicorn raises it again once everything is stopped
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        await super().startup([])  # it would use TLS on the socket of forwarded requests as well
+        for listener in sockets or ():
+            self.servers.append(await self._listen(listener))
         if self.started:
             self.runtime.run_until_stop(self.connections.watch())
             await self._start_workers()
@@ -62,6 +67,22 @@ class Server(uvicorn.Server):
             gc.collect()
             gc.freeze()  # modules live as long as the process: to look through them takes 0.2 s of a request's time
             self.when_ready()
+
+    async def _listen(self, listener: socket.socket) -> asyncio.Server:
+        """Accept connections on a socket, with TLS if it is the one for callers."""
+        limits, tls = self.runtime.settings, self.tls if listener is self.sockets[0] else None
+        return await asyncio.get_running_loop().create_server(
+            self._create_protocol,
+            sock=listener,
+            backlog=self.config.backlog,
+            ssl=tls,
+            ssl_handshake_timeout=limits.request_read_timeout_s if tls else None,
+        )
+
+    def _create_protocol(self) -> asyncio.Protocol:
+        return self.connections.create_protocol(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
 
     async def _start_workers(self) -> None:
         workers = self.runtime.workers
@@ -74,6 +95,13 @@ class Server(uvicorn.Server):
         self.runtime.close_feeds()
         await self.runtime.workers.stop()
         await super().shutdown(sockets)
+
+
+def create_runtime_tls(settings: Settings) -> ssl.SSLContext | None:
+    """None without a certificate. Raises SetupError."""
+    if settings.tls_certificate is None or settings.tls_key is None:
+        return None
+    return create_tls_context(settings.tls_certificate, settings.tls_key)
 
 
 def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:

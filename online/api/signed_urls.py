@@ -1,46 +1,84 @@
 """Signed feedback URLs: every answer has one for each prediction. Its holder may rate that prediction, and do nothing else.
 
-The signature is an HMAC-SHA256 of the model's name and the prediction's id, with a key derived from the secret of the state
-folder. It is not itsdangerous for two reasons: URLs that earlier releases gave out must stay valid, and itsdangerous derives
-its key for each signature, while a prediction here signs with a copy of a prepared HMAC in about a microsecond.
+    .../v1/models/chat/feedback?prediction_id=ID&expires=1790000000&signature=1f3a5b7c.<32 hexadecimal digits>
+                                                                              key id
+
+The signature covers the model's name, the prediction's id and the instant at which the URL expires, with a key for links only.
+It is not itsdangerous because that derives its key for each signature, while a prediction here signs with a copy of a prepared
+HMAC in about a microsecond.
 """
 
-import hmac
-from collections.abc import Sequence
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 from starlette.requests import Request
 
+from online.api.auth.locality import is_loopback
 from online.errors import Forbidden
+from online.settings import Settings
+from online.signing_keys import SigningKeys
+from online.telemetry import log_event
 
-SIGNATURE_DIGITS = 32
+log = logging.getLogger("online.signed_urls")
+
+DAY_S = 86_400
+PURPOSE = "links"
 
 
 class SignedUrls:
-    """Creates and checks signed URLs. They stay valid as long as the state folder exists."""
+    """Creates and checks signed URLs.
 
-    def __init__(self, secret: str, public_url: str | None) -> None:
-        self.public_url = public_url and public_url.rstrip("/")
-        key = hmac.digest(bytes.fromhex(secret), b"feedback links", "sha256")
-        self._hmac = hmac.new(key, digestmod="sha256")
+    Without a `public_url` they carry the address of the request, which a caller chooses. That is fine on a loopback address; a
+    service that others can reach creates no URLs then.
+    """
 
-    def sign(self, model: str, prediction_id: str) -> str:
-        signing = self._hmac.copy()  # several times as fast as a new HMAC
-        signing.update(f"{model}/{prediction_id}".encode())
-        return signing.hexdigest()[:SIGNATURE_DIGITS]
+    def __init__(self, keys: SigningKeys, settings: Settings, clock: Callable[[], float] = time.time) -> None:
+        self.keys, self._clock = keys, clock
+        self.public_url = settings.public_url and settings.public_url.rstrip("/")
+        self.can_create = self.public_url is not None or is_loopback(settings.host)
+        self.valid_s = settings.feedback_url_days * DAY_S
 
-    def check(self, model: str, prediction_id: str, signature: str) -> None:
-        """Raises Forbidden."""
-        if not hmac.compare_digest(self.sign(model, prediction_id).encode(), signature.encode()):
+    def sign(self, model: str, prediction_id: str, expires: int) -> str:
+        """expires: in seconds since 1970."""
+        return self.keys.sign(PURPOSE, build_message(model, prediction_id, expires))
+
+    def check(self, model: str, prediction_id: str, expires: int | None, signature: str) -> None:
+        """Raises Forbidden. expires: None for a URL of release 0.1, which is valid until the keys are rotated."""
+        if not self._is_signed(model, prediction_id, expires, signature):
             raise Forbidden(
                 "the signature of this feedback URL is not valid for its model and prediction: the URL was changed or cut "
-                "off, or another service created it; use the feedback_url of the answer"
+                "off, its key was rotated, or another service created it; use the feedback_url of the answer"
             )
+        if expires is not None and expires < self._clock():
+            raise Forbidden(f"this feedback URL expired on {datetime.fromtimestamp(expires, UTC):%Y-%m-%d}; ask again")
+
+    def _is_signed(self, model: str, prediction_id: str, expires: int | None, signature: str) -> bool:
+        if expires is None:
+            return self.keys.check_legacy(PURPOSE, f"{model}/{prediction_id}".encode(), signature)
+        return self.keys.check(PURPOSE, build_message(model, prediction_id, expires), signature)
 
     def create(self, request: Request, model: str, prediction_ids: Sequence[str]) -> list[str]:
-        """A URL for each prediction, under `public_url` or else under the address of the request."""
+        """A URL for each prediction; none where the address of the service is not known."""
+        if not self.can_create:
+            return []
+        expires = int(self._clock()) + self.valid_s
         path = f"{self.public_url or base_url(request)}/v1/models/{quote(model)}/feedback?prediction_id="
-        return [f"{path}{quote(id)}&signature={self.sign(model, id)}" for id in prediction_ids]
+        sign = self.sign
+        return [f"{path}{quote(id)}&expires={expires}&signature={sign(model, id, expires)}" for id in prediction_ids]
+
+    def warn_if_off(self) -> None:
+        """Log that answers carry no URLs, if that is so."""
+        if not self.can_create:
+            remedy = "set public_url to the address by which clients reach the service"
+            log_event(log, "answers carry no feedback URLs", logging.WARNING, remedy=remedy)
+
+
+def build_message(model: str, prediction_id: str, expires: int) -> bytes:
+    """What is signed. No model's name contains a line break, so it is nothing that release 0.1 has signed."""
+    return f"{expires}\n{model}/{prediction_id}".encode()
 
 
 def base_url(request: Request) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
-from online.cli.access import keys
+from online.cli.access import audit, keys
 from online.cli.access.erase import erase
 from online.errors import OnlineError
 
@@ -24,6 +24,9 @@ app = typer.Typer(
 keys_app = typer.Typer(
     help="API keys: who may call the service, and what for.", no_args_is_help=True, rich_markup_mode=None
 )
+audit_app = typer.Typer(
+    help="The audit log: who changed what is served and learned.", no_args_is_help=True, rich_markup_mode=None
+)
 log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
 
 app.command()(serve.serve)
@@ -36,7 +39,11 @@ keys_app.command()(keys.create)
 keys_app.command("list")(keys.list_keys)
 keys_app.command()(keys.revoke)
 keys_app.command()(keys.rotate)
+keys_app.command("rotate-signing")(keys.rotate_signing)
 keys_app.command()(keys.scopes)
+app.add_typer(audit_app, name="audit")
+audit_app.command("list")(audit.list_entries)
+audit_app.command()(audit.verify)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
 log_app.command()(log.report)

@@ -76,11 +76,20 @@ def serve(
     }
     flags |= {"state": state, "host": host, "port": port, "workers": workers, "encoder_adapt": encoder_adapt}
     settings = load_settings(config, set, **flags)
+    check_certificate(settings)
     listener = bind(settings.host, settings.port)
     if settings.grpc_port:
         bind(settings.host, settings.grpc_port, "--grpc-port").close()  # gRPC binds it again once all is loaded
     with shared_metrics(settings.workers):
         run_service(listener, settings, learner)
+
+
+def check_certificate(settings: Settings) -> None:
+    """Find a certificate that cannot be used before the models are loaded. Raises SetupError."""
+    if settings.tls_certificate is not None and settings.tls_key is not None:
+        from online.io.tls import create_tls_context
+
+        create_tls_context(settings.tls_certificate, settings.tls_key)
 
 
 def set_library_defaults() -> None:
@@ -107,7 +116,8 @@ def run_service(listener: socket.socket, settings: Settings, learner: bool) -> N
     configure_logging(settings.log_level, settings.log_format)
     from online.api.server import run
 
-    url = f"http://{settings.host}:{listener.getsockname()[1]}"
+    scheme = "http" if settings.tls_certificate is None else "https"
+    url = f"{scheme}://{settings.host}:{listener.getsockname()[1]}"
     run(
         settings,
         listener,

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from online.errors import SetupError
+import typer
+
+from online.errors import OnlineError, SetupError
 from online.settings import ModelSettings, Settings, load
 
 if TYPE_CHECKING:
@@ -62,6 +64,17 @@ def open_workspace(settings: Settings) -> Iterator["Workspace"]:
         yield workspace
     finally:
         workspace.store.close()
+
+
+def record_locally(settings: Settings, action: str, model: str, target: str | None = None, **details: object) -> None:
+    """Append what a command did to the audit log. A store that cannot be reached is told, and holds up nothing."""
+    from online.store.callers.audit import AuditEntry
+
+    try:
+        with open_workspace(settings) as workspace:
+            workspace.audit.record(AuditEntry("local", action, model=model, target=target, details=details))
+    except OnlineError as error:
+        typer.echo(f"online: this is not in the audit log: {error}", err=True)
 
 
 def open_snapshots(settings: Settings, model: str | None) -> "Snapshots":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from online.cli.options import ConfigOption, JsonOption, ModelOption, StateOption
-from online.cli.state import load_settings, open_snapshots, open_workspace, select_model
+from online.cli.state import load_settings, open_snapshots, open_workspace, record_locally, select_model
 from online.errors import SetupError
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def rollback(
     with open_workspace(settings) as workspace:
         snapshots = workspace.snapshots(spec.name)
         manifest = snapshots.roll_back(snapshots.resolve(version), recipe(spec.kind, workspace.options(spec)))
+    record_locally(settings, "roll_back", spec.name, f"version {manifest.version}")
     typer.echo(f"{manifest.model} answers from version {manifest.version}, learned until {manifest.learned_until}")
 
 
@@ -119,15 +120,18 @@ def label(
     """
     from online.snapshots.labels import LabelTarget
 
-    snapshots = open_snapshots(load_settings(config, state=state), model)
+    settings = load_settings(config, state=state)
+    snapshots = open_snapshots(settings, model)
     if drop == (version is not None):
         raise SetupError("name the version that gets the label, or use --drop")
     if version is None:
         snapshots.delete_label(name)
+        record_locally(settings, "delete_version_label", snapshots.model, label=name)
         typer.echo(f"the label {name} of {snapshots.model} is removed")
         return
     target = LabelTarget(snapshots.resolve(version), percent)
     snapshots.set_label(name, target)
+    record_locally(settings, "label_version", snapshots.model, f"version {target.version}", label=name, percent=percent)
     share = f", for {percent:g} % of the traffic" if percent else ""
     typer.echo(f"version {target.version} of {snapshots.model} is {name}{share}")
 
@@ -147,8 +151,10 @@ def freeze(
     from online.snapshots.roll_back import Freeze
     from online.store import now
 
-    snapshots = open_snapshots(load_settings(config, state=state), model)
+    settings = load_settings(config, state=state)
+    snapshots = open_snapshots(settings, model)
     snapshots.freeze(Freeze(now(), reason))
+    record_locally(settings, "freeze", snapshots.model)
     typer.echo(f"{snapshots.model} is frozen; after `online thaw` it learns the feedback that arrives until then")
 
 
@@ -170,4 +176,5 @@ def thaw(model: ModelOption = None, state: StateOption = None, config: ConfigOpt
                 f"the rollback guard froze {spec.name}: review it on the page, or at /v1/models/{spec.name}/quarantine"
             )
         workspace.snapshots(spec.name).thaw(recipe(spec.kind, workspace.options(spec)))
+    record_locally(settings, "thaw", spec.name)
     typer.echo(f"{spec.name} learns again")

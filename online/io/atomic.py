@@ -19,10 +19,10 @@ def write_file(path: Path, data: bytes, durable: bool, mode: int = 0o666) -> Non
             os.fsync(file.fileno())
 
 
-def replace_file(path: Path, data: bytes, durable: bool) -> None:
-    """Replace a file in one step: readers see the old content or the new."""
+def replace_file(path: Path, data: bytes, durable: bool, mode: int = 0o666) -> None:
+    """Replace a file in one step: readers see the old content or the new. mode: as in `write_file`."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    write_file(aside, data, durable)
+    write_file(aside, data, durable, mode)
     os.replace(aside, path)
     if durable:
         sync_folder(path.parent)

@@ -94,7 +94,9 @@ class Learner:
         drift: Drift = "watch",
         guarded: bool = False,
         golden_questions: Sequence[GoldenQuestion] = (),
+        is_outdated: Callable[[], bool] = lambda: False,
     ) -> None:
+        """is_outdated: whether the options have changed, so that another learner must take over."""
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.batch = kind, options, device, batch
         self.drift: Drift = drift
@@ -113,19 +115,20 @@ class Learner:
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = Guard(snapshots, store, self.recipe) if guarded else None
         self.counts = FeedbackCounts(counts_right=not spec_of(kind).predicts_numbers)
+        self.is_outdated = is_outdated
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
         self.relearning: Relearning | None = None
         self.covers_until = 0  # events `relearn` up to here ask for nothing: what was learned is free of void events
 
     def run(self, stop: threading.Event) -> None:
-        """Resume, then read, learn and publish until `stop` is set; leave the last state durable.
+        """Resume, then read, learn and publish until `stop` is set or the options change; leave the last state durable.
 
         Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
         log is not the one that was learned.
         """
         self.start()
-        while not stop.is_set():
+        while not stop.is_set() and not self.is_outdated():
             try:
                 if self.snapshots.frozen() is None:
                     self.step()

@@ -78,6 +78,8 @@ def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: t
             options = workspace.options(model)
             with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream:
                 create_learner(workspace, model, options, stream, device).run(stop)
+            if not stop.is_set():
+                log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:
             log_event(log, "started again", model=model.name, reason="the encoder changed")
         except LogReplaced as error:
@@ -111,6 +113,7 @@ def create_learner(
         drift=model.drift,
         guarded=model.guard,
         golden_questions=load_golden_questions(workspace, model, options),
+        is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
     )
 
 

@@ -72,7 +72,12 @@ INPUT = Option(
     "input", "text", "What an instance is: a text, a list of numbers or an object.", choices=("text", "vector", "table")
 )
 SIZE = Option("size", 0, "Length of a vector. Required for input = vector.", unit="numbers", low=0)
-KEY = Option("key", "", "Key that signs the state, in hexadecimal. The service fills it in from the state folder.")
+KEY = Option(
+    "key",
+    "",
+    "Keys for the signature of the state, as ID:HEX or HEX with blanks between them: the first signs, all verify. "
+    "The service fills it in from the state folder.",
+)
 
 
 def resolve(options: Options, table: Sequence[Option]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Any river classifier under our contract: it learns one example at a time, in order, from tables.
 
 River persists its models by pickle, so a state is trusted only if it carries the HMAC of this
-installation's key: a file from elsewhere is refused before any of it is unpickled, and no caller can
-send one.
+installation's key for this model: a file from elsewhere is refused before any of it is unpickled, and
+no caller can send one. (The snapshot's own signature says which version the file belongs to.)
 """
 
 import hashlib
@@ -101,7 +101,7 @@ class River:
 
     def __init__(self, options: Options, device: str = "cpu") -> None:
         self.options = resolve(options, OPTIONS)
-        self.key = bytes.fromhex(self.options["key"]) or b"in memory only"
+        self.keys = parse_keys(self.options["key"])
         self.estimator = build_estimator(self.options["estimator"], self.options["params"], self.options["scale"])
         self.recent: list[bytes] = []
         self.labels: set[str] = set()
@@ -191,7 +191,7 @@ class River:
     def restore(self, state: State) -> None:
         tensors = state["estimator"].tensors
         data, meta = tensors["estimator"].tobytes(), unpack_json(tensors["meta"])
-        if not hmac.compare_digest(meta["hmac"], self._sign(data)):
+        if not self._is_signed(data, meta["hmac"]):
             raise ValueError("this river state was not written by this installation: its signature does not match")
         self.estimator = pickle.loads(data)
         self.labels, self.names = set(meta["labels"]), set(meta["names"])
@@ -199,7 +199,22 @@ class River:
         self.revision = new_revision()
 
     def _sign(self, data: bytes) -> str:
-        return hmac.new(self.key, data, hashlib.sha256).hexdigest()
+        return compute_signature(*self.keys[0], data)
+
+    def _is_signed(self, data: bytes, signature: object) -> bool:
+        given = str(signature).encode()
+        return any(hmac.compare_digest(compute_signature(*key, data).encode(), given) for key in self.keys)
+
+
+def parse_keys(text: str) -> list[tuple[str, bytes]]:
+    """The ids and keys in the option `key`; the id is "" for a key without one."""
+    pairs = (key.rpartition(":") for key in text.split())
+    return [(id, bytes.fromhex(digits)) for id, _, digits in pairs] or [("", b"in memory only")]
+
+
+def compute_signature(id: str, key: bytes, data: bytes) -> str:
+    """ "ID.HEX", or HEX for a key without an id."""
+    return f"{id}{id and '.'}{hmac.digest(key, data, 'sha256').hex()}"
 
 
 def build_estimator(name: str, params: Mapping[str, Any], scale: bool) -> Any:

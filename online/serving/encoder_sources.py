@@ -50,6 +50,9 @@ class ModelSource:
     def options(self) -> Options:
         return self.workspace.options(self.spec)
 
+    def key_option(self) -> Options:
+        return self.workspace.key_option(self.spec)
+
     def others(self) -> Iterator[Options]:
         if can_tune_encoder(self.spec.kind, self.spec.options):
             names = (path.stem for path in self.workspace.encoders.glob("*.safetensors"))

@@ -72,7 +72,7 @@ class VersionLoader:
         config = self._find_config(loaded.manifest.recipe, any_encoder)
         if config is None:
             return None
-        model = create(self.kind, config.options)
+        model = create(self.kind, {**config.options, **self.source.key_option()})
         try:
             model.restore(loaded.parts)
             model.predict(list(warm_up))

@@ -56,6 +56,9 @@ class OptionsSource(Protocol):
     def options(self) -> Options:
         """The present options. Raises Unavailable if the store does not answer."""
 
+    def key_option(self) -> Options:
+        """The present keys, for a model whose state is signed. This is quick."""
+
     def others(self) -> Iterator[Options]:
         """The options with each encoder that is still on disk."""
 

@@ -133,8 +133,12 @@ class Settings(BaseSettings):
         1_000, ge=1, description="Most open gRPC calls, streams included; further ones get RESOURCE_EXHAUSTED."
     )
     public_url: str | None = Field(
-        None, pattern=r"^https?://", description="URL by which clients reach the service. Default: as in each request."
+        None,
+        pattern=r"^https?://",
+        description="URL by which clients reach the service. Default: as in each request; "
+        "then, off a loopback address, answers carry no feedback URLs.",
     )
+    feedback_url_days: int = Field(30, ge=1, le=3_650, description="How long a signed feedback URL is valid, in days.")
     allowed_hosts: tuple[str, ...] = Field(
         (),
         description="Host names by which clients reach the service, beside that of public_url, addresses and names without "
@@ -147,6 +151,10 @@ class Settings(BaseSettings):
     widget_origins: tuple[WebOrigin, ...] = Field(
         (), description="Origins whose pages may show the chat page in a frame. Default: none."
     )
+    tls_certificate: Path | None = Field(
+        None, description="PEM file of the certificate for HTTPS and gRPC. Default: no TLS; a proxy may add it."
+    )
+    tls_key: Path | None = Field(None, description="PEM file of the key beside that certificate, without a passphrase.")
     root_path: str = Field(
         "",
         pattern=r"^((/[A-Za-z0-9._~-]+)+/?)?$",
@@ -338,7 +346,11 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _paired_settings_are_set_together(self) -> Self:
-        pairs = (("open_webui_url", "open_webui_key"), ("langfuse_public_key", "langfuse_secret_key"))
+        pairs = (
+            ("tls_certificate", "tls_key"),
+            ("open_webui_url", "open_webui_key"),
+            ("langfuse_public_key", "langfuse_secret_key"),
+        )
         for pair in pairs:
             if [getattr(self, name) for name in pair].count(None) == 1:
                 raise ValueError(f"{pair[0]} and {pair[1]} are set together, or not at all")

@@ -2,6 +2,7 @@
 
     snapshots/<model>/LIVE -> 12        a symbolic link, replaced by rename
     snapshots/<model>/12/manifest.json  version, parent, learned_until, sha256 of every file, ...
+    snapshots/<model>/12/signature      of the manifest, where a state holds pickles
     snapshots/<model>/12/*.safetensors  a part that did not change is a hard link to the parent's file
 
     snapshots/<model>/labels/stable -> 7            a version label; a labelled version is never pruned

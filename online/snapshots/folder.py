@@ -19,8 +19,9 @@ from pathlib import Path
 from online.errors import CorruptSnapshot, NotFound
 from online.io.atomic import sync_folder
 from online.io.wakeup import Wakeup
-from online.snapshots.manifest import Manifest
+from online.snapshots.manifest import Manifest, Seal
 
+MANIFEST, SIGNATURE = "manifest.json", "signature"
 LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
 
 
@@ -40,9 +41,12 @@ class LiveVersion:
 class SnapshotFolder:
     """Reads and replaces the names in the folder; knows nothing of the files inside a version."""
 
-    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20) -> None:
-        """wakeup: wakes the processes that serve the model. retain: how many versions `prune` keeps."""
-        self.folder, self.model, self.wakeup, self.retain = folder, model, wakeup, retain
+    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: Seal | None = None) -> None:
+        """wakeup: wakes the processes that serve the model. retain: how many versions `prune` keeps.
+
+        seal: signs the manifests, where the state of the model must be trusted.
+        """
+        self.folder, self.model, self.wakeup, self.retain, self.seal = folder, model, wakeup, retain, seal
         folder.mkdir(parents=True, exist_ok=True)
 
     def live(self) -> LiveVersion | None:
@@ -94,12 +98,45 @@ class SnapshotFolder:
 
     def manifest(self, version: int) -> Manifest:
         """Raises NotFound or CorruptSnapshot."""
+        return self._parse_manifest(version, self._read_manifest(version))
+
+    def sealed_manifest(self, version: int) -> Manifest:
+        """The manifest of a version whose files are about to be loaded.
+
+        Raises CorruptSnapshot unless it was signed for this model and version, where that is required; NotFound.
+        """
+        data = self._read_manifest(version)
+        if self.seal is not None:
+            self._check_seal(self.seal, version, data)
+        return self._parse_manifest(version, data)
+
+    def _read_manifest(self, version: int) -> bytes:
         try:
-            return Manifest.parse((self.folder / str(version) / "manifest.json").read_bytes())
+            return (self.folder / str(version) / MANIFEST).read_bytes()
         except FileNotFoundError:
             raise NotFound(f"{self.model} has no version {version}") from None
+
+    def _parse_manifest(self, version: int, data: bytes) -> Manifest:
+        try:
+            return Manifest.parse(data)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise CorruptSnapshot(f"the manifest of {self.model} version {version} is damaged") from error
+
+    def _check_seal(self, seal: Seal, version: int, manifest: bytes) -> None:
+        try:
+            signature = (self.folder / str(version) / SIGNATURE).read_text(errors="replace")
+        except FileNotFoundError:
+            if seal.accepts_unsigned():
+                return
+            signature = ""
+        if not seal.check(self._sealed_message(version, manifest), signature):
+            raise CorruptSnapshot(
+                f"{self.model} version {version} was not signed by this installation, or for another version, or with a key "
+                "that is no longer valid"
+            )
+
+    def _sealed_message(self, version: int, manifest: bytes) -> bytes:
+        return f"{self.model}/{version}\n".encode() + manifest
 
     def manifests(self) -> list[Manifest]:
         """Newest first, without versions that are damaged or pruned in the meantime."""

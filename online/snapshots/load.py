@@ -27,7 +27,7 @@ class SnapshotReader(SnapshotFolder):
         known: a snapshot in memory, whose parts are reused where the files are the same.
         Raises CorruptSnapshot if a file does not match its sha256, NotFound if there is no such version.
         """
-        manifest = self.manifest(version)
+        manifest = self.sealed_manifest(version)
         parts = {}
         for name, file in manifest.files.items():
             if file.serving or not serving_only:

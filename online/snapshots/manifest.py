@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,18 @@ class Manifest:
         fields = json.loads(data)
         files = {name: SnapshotFile(**entry) for name, entry in fields.pop("files").items()}
         return cls(files=files, **fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Signs the manifests of one model, so that no file can be moved from one version or model to another.
+
+    accepts_unsigned: whether a version without a signature is accepted, as release 0.1 wrote it.
+    """
+
+    sign: Callable[[bytes], str]
+    check: Callable[[bytes, str], bool]
+    accepts_unsigned: Callable[[], bool]
 
 
 def digest_files(files: Mapping[str, SnapshotFile]) -> str:

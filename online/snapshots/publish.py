@@ -16,16 +16,16 @@ from online.errors import Unavailable
 from online.io.atomic import sync_file, sync_folder, write_file
 from online.io.wakeup import Wakeup
 from online.models import Part, State
-from online.snapshots.folder import LiveVersion
-from online.snapshots.manifest import Manifest, SnapshotFile, digest_files
+from online.snapshots.folder import MANIFEST, SIGNATURE, LiveVersion
+from online.snapshots.manifest import Manifest, Seal, SnapshotFile, digest_files
 from online.snapshots.roll_back import RollBack
 
 
 class SnapshotPublisher(RollBack):
     """Writes new versions."""
 
-    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20) -> None:
-        super().__init__(folder, model, wakeup, retain)
+    def __init__(self, folder: Path, model: str, wakeup: Wakeup, retain: int = 20, seal: Seal | None = None) -> None:
+        super().__init__(folder, model, wakeup, retain, seal)
         self._written: dict[str, tuple[int, int, SnapshotFile]] = {}  # part -> (revision, version, file) last written
 
     def publish(self, state: State, manifest: Manifest, replaces: bool = False) -> Manifest:
@@ -58,7 +58,11 @@ class SnapshotPublisher(RollBack):
         aside.mkdir()
         files = {name: self._write_part(aside, manifest, name, part) for name, part in state.items()}
         whole = replace(manifest, files=files, weights_sha256=digest_files(files))
-        write_file(aside / "manifest.json", json.dumps(asdict(whole), indent=1).encode(), manifest.durable)
+        described = json.dumps(asdict(whole), indent=1).encode()
+        write_file(aside / MANIFEST, described, manifest.durable)
+        if self.seal is not None:
+            signature = self.seal.sign(self._sealed_message(manifest.version, described))
+            write_file(aside / SIGNATURE, signature.encode(), manifest.durable)
         if manifest.durable:
             sync_folder(aside)
         aside.rename(self.folder / str(manifest.version))

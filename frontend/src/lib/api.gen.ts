@@ -4450,6 +4450,7 @@ export interface operations {
             query: {
                 prediction_id: string;
                 signature: string;
+                expires?: number | null;
             };
             header?: never;
             path: {
@@ -4477,7 +4478,7 @@ export interface operations {
                     "text/html": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description The signature is not valid. */
+            /** @description The signature is not valid, or the URL has expired. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4529,6 +4530,7 @@ export interface operations {
             query: {
                 prediction_id: string;
                 signature: string;
+                expires?: number | null;
             };
             header?: never;
             path: {
@@ -4560,7 +4562,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description The signature is not valid. */
+            /** @description The signature is not valid, or the URL has expired. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4612,6 +4614,7 @@ export interface operations {
             query: {
                 prediction_id: string;
                 signature: string;
+                expires?: number | null;
             };
             header?: never;
             path: {
@@ -4639,7 +4642,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
-            /** @description The signature is not valid. */
+            /** @description The signature is not valid, or the URL has expired. */
             403: {
                 headers: {
                     [name: string]: unknown;

@@ -2,12 +2,12 @@
 
     online_visitor   <visitor id>.<signature>                  a year; made when the page is loaded
     online_session   <key id>.<expires, unix s>.<signature>    12 hours; made when somebody signs in with a key
+                                                 signature: <id of the signing key>.<digits>
 
 No script can read them (HttpOnly), and no other site can send them (SameSite). They hold no secret: the signature of a
 session covers the digest of its key, so a session ends when its key is revoked, rotated out or expires.
 """
 
-import hmac
 import secrets
 import time
 from collections.abc import Callable
@@ -19,14 +19,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from online.settings import Settings
+from online.signing_keys import SigningKeys
 
 VISITOR_COOKIE, SESSION_COOKIE = "online_visitor", "online_session"
 VISITOR_S, SESSION_S = 365 * 24 * 3600, 12 * 3600
 VISITOR_BYTES = 12
-SIGNATURE_DIGITS = 32
+PURPOSE = "cookies"  # of the keys that sign
 
-Sign = Callable[[bytes], str]
-Check = Callable[[bytes, str], bool]
 Clock = Callable[[], float]
 
 
@@ -42,16 +41,15 @@ class Session:
 class Cookies:
     """Makes and checks the cookies of one service."""
 
-    def __init__(self, settings: Settings, secret: str, clock: Clock = time.time) -> None:
-        """secret: of the state folder, hex. clock: unix time in seconds."""
-        self.settings, self.clock = settings, clock
-        self._key = hmac.digest(bytes.fromhex(secret), b"cookies", "sha256")
+    def __init__(self, settings: Settings, keys: SigningKeys, clock: Clock = time.time) -> None:
+        """clock: unix time in seconds."""
+        self.settings, self.keys, self.clock = settings, keys, clock
 
     def _sign(self, text: str) -> str:
-        return hmac.digest(self._key, text.encode(), "sha256").hex()[:SIGNATURE_DIGITS]
+        return self.keys.sign(PURPOSE, text.encode())
 
     def _is_signed(self, text: str, signature: str) -> bool:
-        return hmac.compare_digest(self._sign(text).encode(), signature.encode())
+        return self.keys.check(PURPOSE, text.encode(), signature)
 
     # visitors
 
@@ -71,7 +69,7 @@ class Cookies:
 
     def read_session(self, value: str) -> Session | None:
         """The session in a cookie, if it has not expired; None for anything else."""
-        parts = value.split(".")
+        parts = value.split(".", 2)
         if len(parts) != 3 or not parts[1].isdecimal() or len(parts[1]) > 12 or int(parts[1]) <= self.clock():
             return None
         return Session(parts[0], int(parts[1]), parts[2])

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from fastapi import APIRouter, Request, Response
 
+from online.api.audit import record
 from online.api.auth.key_changes import NewKey, create_key, describe_key, find_active, revoke_key, rotate_key
 from online.api.auth.keys import KeyTable, utc_now
 from online.api.auth.scopes import CallerDep
@@ -35,6 +36,7 @@ async def add_key(request: Request, runtime: RuntimeDep, caller: CallerDep) -> R
     expires_at = None if parsed.expires_days is None else utc_now() + timedelta(days=parsed.expires_days)
     store = runtime.workspace.store
     new = await asyncio.to_thread(create_key, store, parsed.name, parsed.scopes, parsed.models, expires_at)
+    await record(runtime, caller, "key_created", target=new.row.id)
     return await show_once(request, new, 201)
 
 
@@ -43,7 +45,8 @@ async def delete_key(request: Request, runtime: RuntimeDep, caller: CallerDep, i
     """Revoke a key, by its id or name. Every server refuses it from then on."""
     store = runtime.workspace.store
     check_grant_of(caller, await asyncio.to_thread(find_active, store, id))
-    await asyncio.to_thread(revoke_key, store, id)
+    revoked = await asyncio.to_thread(revoke_key, store, id)
+    await record(runtime, caller, "key_revoked", target=revoked[0].id)
     await read_keys(request)
     return Response(status_code=204)
 
@@ -57,7 +60,9 @@ async def replace_key(request: Request, runtime: RuntimeDep, caller: CallerDep, 
     store = runtime.workspace.store
     check_grant_of(caller, await asyncio.to_thread(find_active, store, id))
     old_expires_at = utc_now() + timedelta(hours=parsed.grace_hours)
-    return await show_once(request, await asyncio.to_thread(rotate_key, store, id, old_expires_at), 201)
+    new = await asyncio.to_thread(rotate_key, store, id, old_expires_at)
+    await record(runtime, caller, "key_rotated", target=new.row.id)
+    return await show_once(request, new, 201)
 
 
 def check_grant_of(caller: Caller, row: ApiKeyRow) -> None:

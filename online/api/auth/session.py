@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
+from online.api.audit import record
 from online.api.auth.callers import Callers, read_credentials
 from online.api.auth.cookies import SESSION_COOKIE, parse_cookies
 from online.api.auth.scopes import CallerDep
@@ -47,7 +48,9 @@ async def sign_in(request: Request, runtime: RuntimeDep, caller: CallerDep) -> R
         await callers.keys.read_again()
     known, signed_in = callers.describe_key(key), callers.of_key(key)
     if known is None or signed_in is None:
+        await record(runtime, caller, "sign_in_failed")
         raise Unauthorized("the key is not valid: it is misspelt, revoked or expired")
+    await record(runtime, replace(signed_in, address=caller.address), "sign_in")
     response = answer(request, replace(signed_in, address=caller.address), is_signed_in=True)
     callers.cookies.set_session(request, response, *known)
     return response

@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf.struct_pb2 import Value
 from pydantic import ValidationError
 
+from online.api.audit import name_offset, record, record_corrections
 from online.api.bodies import invalid_body
 from online.api.grpc.calls import Call, Method, Service
 from online.api.protos import online_pb2 as pb
@@ -42,10 +43,13 @@ class FeedbackService:
         except ValidationError as error:
             raise invalid_body(error, FeedbackRequest) from None
         receipts = await asyncio.shield(model.feedback.submit(parsed.feedback, call.caller))
+        await record_corrections(self.runtime, call.caller, model.spec.name, parsed.feedback, receipts)
         return pb.GiveResponse(receipts=[pb.Receipt(**receipt.model_dump()) for receipt in receipts])
 
     async def retract(self, request: pb.FeedbackRef, call: Call) -> pb.Receipt:
-        receipt = await asyncio.shield(self._model(request.model).feedback.retract(request.id, call.caller))
+        model = self._model(request.model)
+        receipt = await asyncio.shield(model.feedback.retract(request.id, call.caller))
+        await record(self.runtime, call.caller, "retract", model.spec.name, name_offset(receipt.offset))
         return pb.Receipt(**receipt.model_dump())
 
     async def get_fate(self, request: pb.FeedbackRef, call: Call) -> pb.Fate:

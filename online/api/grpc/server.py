@@ -77,7 +77,7 @@ class GrpcServer:
         reflection.enable_server_reflection([*names, reflection.SERVICE_NAME], server)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         try:
-            self.port = server.add_insecure_port(f"{host}:{self.port}")
+            self.port = self._add_port(server, f"{host}:{self.port}")
         except RuntimeError:
             raise SetupError(
                 f"cannot listen on {settings.host}:{self.port} for gRPC; choose another with --grpc-port"
@@ -85,6 +85,14 @@ class GrpcServer:
         await server.start()
         self.server = server
         log_event(log, "listening", address=f"{host}:{self.port}")
+
+    def _add_port(self, server: grpc.aio.Server, address: str) -> int:
+        """Raises RuntimeError where the port is not free."""
+        certificate, key = self.runtime.settings.tls_certificate, self.runtime.settings.tls_key
+        if certificate is None or key is None:
+            return server.add_insecure_port(address)
+        pair = (key.read_bytes(), certificate.read_bytes())
+        return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
 
     def _options(self) -> list[tuple[str, int]]:
         most = self.runtime.settings.grpc_max_message_bytes

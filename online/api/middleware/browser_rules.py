@@ -118,6 +118,8 @@ class BrowserHeaders:
         self.app = app
         policy = page_policy(settings.widget_origins)
         self.headers = {b"x-content-type-options": b"nosniff", b"referrer-policy": b"same-origin", POLICY: policy}
+        if settings.tls_certificate is not None:
+            self.headers[b"strict-transport-security"] = b"max-age=31536000"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:

@@ -6,6 +6,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from online import __version__
+from online.api.audit import record_action
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import check_depth, read_body, read_json
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
@@ -157,6 +158,8 @@ async def load(request: Request, runtime: RuntimeDep, caller: CallerDep, name: s
     if "label" in parameters:
         check_scope(caller, "operate", name)
     await load_model(runtime, name, parameters)
+    if "label" in parameters:
+        await record_action(request, "label_version", name, label=str(parameters["label"]))
     return json_response({"name": name, "load": True})
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online import __version__
+from online.api.audit import record
 from online.api.auth.scopes import check_scope
 from online.api.grpc.calls import Call, Method, Service
 from online.api.open_inference.infer_request import (
@@ -144,6 +145,9 @@ class Inference:
         if "label" in parameters:
             check_scope(call.caller, "operate", request.model_name)
         await load_model(self.runtime, request.model_name, parameters)
+        if "label" in parameters:
+            label = str(parameters["label"])
+            await record(self.runtime, call.caller, "label_version", request.model_name, label=label)
         return pb.RepositoryModelLoadResponse()
 
     async def unload(self, request: pb.RepositoryModelUnloadRequest, call: Call) -> pb.RepositoryModelUnloadResponse:

@@ -105,7 +105,7 @@ def task_name(request: Request, parsed: ChatRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One completion. feedback_url: None for a task."""
+    """One completion. feedback_url: None for a task, and where answers carry no URLs."""
 
     id: str
     model: str
@@ -165,8 +165,8 @@ async def answer_question(
     id, served, text = predicted.ids[0], predicted.served, reply_text(predicted.answers[0])
     if message_id is not None:
         await model.predictor.record_message(message_id, id)
-    url = request.app.state.signed_urls.create(request, model.spec.name, [id])[0]
-    headers = {**version_headers(served.version, served.learned_until), "X-Feedback-Url": url}
+    url = next(iter(request.app.state.signed_urls.create(request, model.spec.name, [id])), None)
+    headers = version_headers(served.version, served.learned_until) | ({"X-Feedback-Url": url} if url else {})
     return Completion(id, model.spec.name, served.version, question, text, int(time.time()), headers, url)
 
 

@@ -4,8 +4,9 @@ A class is what a classifier predicts. The wire calls it `label` where feedback 
 The routes under /labels are the former names of those under /classes, and answer with the same.
 """
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
+from online.api.audit import name_offset, record_action
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.errors import BadInput
@@ -30,22 +31,23 @@ async def list_classes(model: ModelDep) -> Response:
 
 @router.delete("/v1/models/{model}/classes/{name:path}", status_code=202, response_model=Receipt)
 @router.delete("/v1/models/{model}/labels/{name:path}", status_code=202, response_model=Receipt, deprecated=True)
-async def retire_class(model: ModelDep, name: str) -> Response:
+async def retire_class(request: Request, model: ModelDep, name: str) -> Response:
     """Stop predicting a class. What was and will be learned about it is kept until it is restored."""
-    return await change_class(model, name, active=False)
+    return await change_class(request, model, name, active=False)
 
 
 @router.put("/v1/models/{model}/classes/{name:path}", status_code=202, response_model=Receipt)
 @router.put("/v1/models/{model}/labels/{name:path}", status_code=202, response_model=Receipt, deprecated=True)
-async def restore_class(model: ModelDep, name: str) -> Response:
+async def restore_class(request: Request, model: ModelDep, name: str) -> Response:
     """Predict a retired class again, as if it had never been retired."""
-    return await change_class(model, name, active=True)
+    return await change_class(request, model, name, active=True)
 
 
-async def change_class(model: ModelRuntime, name: str, active: bool) -> Response:
+async def change_class(request: Request, model: ModelRuntime, name: str, active: bool) -> Response:
     check_has_classes(model)
     id = model.new_id()
     offset = await model.commit(lambda connection: record_class_change(connection, model.spec.name, name, active, id))
+    await record_action(request, "restore_class" if active else "retire_class", model.spec.name, name_offset(offset))
     return json_response({"id": name, "offset": offset, "status": "accepted"}, 202, live_headers(model))
 
 

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
+from online.api.audit import name_offset, record_action, record_corrections
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
@@ -29,6 +30,7 @@ async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep, 
     """Give feedback. It is durable before it is acknowledged; a version with `learned_until` >= its offset has learned it."""
     parsed = await read_body_as(request, FeedbackRequest, runtime.settings)
     receipts = await model.feedback.submit(parsed.feedback, caller)
+    await record_corrections(runtime, caller, model.spec.name, parsed.feedback, receipts)
     return json_response({"receipts": [receipt.model_dump() for receipt in receipts]}, 202, live_headers(model))
 
 
@@ -41,22 +43,26 @@ async def get_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
 
 
 @router.delete("/v1/models/{model}/feedback/{id}", status_code=202, response_model=Receipt)
-async def retract_feedback(model: ModelDep, caller: CallerDep, id: str) -> Response:
+async def retract_feedback(request: Request, model: ModelDep, caller: CallerDep, id: str) -> Response:
     """Retract one feedback. It is un-learned exactly."""
     receipt = await model.feedback.retract(id, caller)
+    await record_action(request, "retract", model.spec.name, name_offset(receipt.offset))
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
 @router.delete("/v1/users/{user}", status_code=202, response_model=ErasureStarted)
-async def erase_user_everywhere(runtime: RuntimeDep, user: str) -> Response:
+async def erase_user_everywhere(request: Request, runtime: RuntimeDep, user: str) -> Response:
     """Erase a user from every model: all that they taught is un-learned exactly, and nothing of them is left."""
-    return json_response((await runtime.erasures.begin(user, list(runtime.models))).model_dump(), 202)
+    begun = await runtime.erasures.begin(user, list(runtime.models))
+    await record_action(request, "erase", None, f"erasure {begun.id}")
+    return json_response(begun.model_dump(), 202)
 
 
 @router.delete("/v1/models/{model}/users/{user}", status_code=202, response_model=ErasureAnswer)
-async def erase_user(runtime: RuntimeDep, model: ModelDep, user: str) -> Response:
+async def erase_user(request: Request, runtime: RuntimeDep, model: ModelDep, user: str) -> Response:
     """Erase a user from one model: all that they taught it is un-learned exactly, and nothing of them is left in it."""
     begun = await runtime.erasures.begin(user, [model.spec.name])
+    await record_action(request, "erase", model.spec.name, f"erasure {begun.id}")
     answer = ErasureAnswer(**begun.model_dump(exclude={"offsets"}), offset=begun.offsets[model.spec.name])
     return json_response(answer.model_dump(), 202, live_headers(model))
 

@@ -14,6 +14,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
+from online.api.audit import name_offset, record, record_corrections
+from online.api.auth.authentication import CALLER
 from online.api.auth.callers import VISITOR, Callers
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
@@ -27,6 +29,7 @@ from online.schemas.fields import Name
 from online.serving.model_runtime import ModelRuntime
 from online.store.predictions import PredictionRow, load_predictions
 
+LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
 # links are passed on in mails and chats: the page must not be cached, framed, indexed, or named to other sites
 HEADERS = {
@@ -35,16 +38,20 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 FORBIDDEN: dict[int | str, dict[str, Any]] = {
-    403: {**ERROR_RESPONSES[400], "description": "The signature is not valid."}
+    403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
 router = APIRouter(responses=ERROR_RESPONSES | FORBIDDEN)
 
 
 async def get_signed_prediction(
-    request: Request, model: ModelDep, prediction_id: Annotated[Name, Query()], signature: Annotated[str, Query()]
+    request: Request,
+    model: ModelDep,
+    prediction_id: Annotated[Name, Query()],
+    signature: Annotated[str, Query()],
+    expires: Annotated[int | None, Query(ge=0, le=LATEST)] = None,
 ) -> PredictionRow:
     """Raises Forbidden, or NotFound for a prediction that was deleted."""
-    request.app.state.signed_urls.check(model.spec.name, prediction_id, signature)
+    request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, signature)
     predictions = await model.read(lambda connection: load_predictions(connection, model.spec.name, [prediction_id]))
     if prediction_id not in predictions:
         raise NotFound(f"{model.spec.name} has no prediction {prediction_id!r}")
@@ -68,26 +75,29 @@ async def show_form(model: ModelDep, runtime: RuntimeDep, prediction: SignedPred
 async def rate(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """Rate the prediction, in JSON or with the form of the page. It replaces an earlier rating by the same URL."""
     body = await read_json(request, runtime.settings)
-    slots, key = runtime.feedback_slots, slot_key(prediction)
+    slots, key, caller = runtime.feedback_slots, slot_key(prediction), link_caller(request, prediction)
     # curl sends JSON with the content type of a form
     if body.lstrip()[:1] == b"{" or not request.headers.get("content-type", "").startswith(FORM):
-        receipt = await slots.hold(
-            model.feedback, key, parse_item(prediction, body), caller=link_caller(request, prediction)
-        )
+        item = parse_item(prediction, body)
+        receipt = await slots.hold(model.feedback, key, item, caller=caller)
         assert receipt is not None, "an item has a receipt"
+        await record_corrections(runtime, caller, model.spec.name, [item], [receipt])
         return json_response(receipt.model_dump(), 202, live_headers(model))
     fields = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
-    item = None if "take_back" in fields else parse_item(prediction, fields)
-    await slots.hold(model.feedback, key, item, caller=link_caller(request, prediction))
-    return render_form(model, prediction, item)
+    given = None if "take_back" in fields else parse_item(prediction, fields)
+    held = await slots.hold(model.feedback, key, given, caller=caller)
+    if given is not None and held is not None:
+        await record_corrections(runtime, caller, model.spec.name, [given], [held])
+    return render_form(model, prediction, given)
 
 
 @router.delete("/v1/models/{model}/feedback", status_code=202, response_model=Receipt)
-async def retract(model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
+async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """Retract the rating that was given by this URL."""
     receipt = await runtime.feedback_slots.hold(model.feedback, slot_key(prediction), None)
     if receipt is None:
         raise NotFound("no feedback was given by this URL, so there is nothing to retract")
+    await record(runtime, link_caller(request, prediction), "retract", model.spec.name, name_offset(receipt.offset))
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
@@ -101,7 +111,8 @@ def link_caller(request: Request, prediction: PredictionRow) -> Caller:
     is_visitor = user is not None and user.startswith(VISITOR)
     teaching = settings.public_teaching if is_visitor else "on"
     scopes = frozenset[Scope](("feedback", "impersonate", "teach") if teaching == "on" else ("feedback", "impersonate"))
-    return Caller(f"link:{prediction.id}", scopes, is_reviewed=teaching == "review")
+    address = request.scope[CALLER].address
+    return Caller(f"link:{prediction.id}", scopes, address=address, is_reviewed=teaching == "review")
 
 
 def slot_key(prediction: PredictionRow) -> str:

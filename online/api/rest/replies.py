@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
 
+from online.api.audit import name_offset, record_action
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body, read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
@@ -92,6 +93,7 @@ async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
     reply = await read_body_as(request, NewReplyRequest, runtime.settings)
     check_text(reply.text, runtime.settings.max_text_chars)
     row = (await model.repertoire.add([reply]))[0]
+    await record_action(request, "add_reply", model.spec.name, name_offset(row.offset), examples=len(reply.examples))
     return json_response(describe_reply(row), 202, live_headers(model))
 
 
@@ -130,22 +132,27 @@ async def edit_reply(request: Request, model: ModelDep, runtime: RuntimeDep, id:
     changes = await read_body_as(request, EditReply, runtime.settings)
     for text in [*([] if changes.text is None else [changes.text]), *changes.examples]:
         check_text(text, runtime.settings.max_text_chars)
-    return json_response(describe_reply(await model.repertoire.edit(id, changes)), 202, live_headers(model))
+    row = await model.repertoire.edit(id, changes)
+    details = {"text": changes.text is not None, "examples": len(changes.examples), "active": changes.active}
+    await record_action(request, "edit_reply", model.spec.name, name_offset(row.offset), **details)
+    return json_response(describe_reply(row), 202, live_headers(model))
 
 
 @router.delete("/v1/models/{model}/replies/{id}", status_code=202, response_model=Receipt)
-async def retire_reply(model: ModelDep, id: str) -> Response:
+async def retire_reply(request: Request, model: ModelDep, id: str) -> Response:
     """Stop giving a reply. What was learned about it is kept until it is restored."""
     check_ranker(model)
     offset = await model.repertoire.retire(id)
+    await record_action(request, "retire_reply", model.spec.name, name_offset(offset))
     return json_response({"id": id, "offset": offset, "status": "accepted"}, 202, live_headers(model))
 
 
 @router.delete("/v1/models/{model}/replies/{id}/examples/{offset}", status_code=202, response_model=Receipt)
-async def delete_example(model: ModelDep, id: str, offset: int) -> Response:
+async def delete_example(request: Request, model: ModelDep, id: str, offset: int) -> Response:
     """Delete an example question. It is un-learned exactly."""
     check_ranker(model)
     retracted_at = await model.repertoire.retract_example(id, offset)
+    await record_action(request, "delete_example", model.spec.name, name_offset(offset))
     return json_response({"id": id, "offset": retracted_at, "status": "retracted"}, 202, live_headers(model))
 
 
@@ -180,6 +187,7 @@ async def import_replies(
         planned, offset = await repertoire.plan(lines), None
     else:
         planned, offset = await repertoire.import_lines(lines, skip_bad)
+        await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(bool(each.error) for each in planned)
     content = {"lines": [describe_line(each) for each in planned], "bad": bad, "offset": offset}
     return json_response(content, headers=live_headers(model))

@@ -5,8 +5,9 @@ import json
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
+from online.api.audit import name_offset, record
 from online.api.auth.scopes import CallerDep
-from online.api.dependencies import ModelDep
+from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.schemas.access.held import HeldAnswer, HeldItem
 from online.schemas.feedback import FeedbackItem, Receipt
@@ -42,14 +43,16 @@ def describe_held(row: HeldFeedbackRow) -> HeldItem:
 
 
 @router.post("/v1/models/{model}/held/{id}:accept", status_code=202, response_model=Receipt)
-async def accept_held(model: ModelDep, caller: CallerDep, id: str) -> Response:
+async def accept_held(model: ModelDep, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """Accept one: it becomes feedback of its caller, and is learned."""
     receipt = await review.accept_held(model.feedback, id, caller.id)
+    await record(runtime, caller, "accept", model.spec.name, name_offset(receipt.offset))
     return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
 @router.post("/v1/models/{model}/held/{id}:reject", status_code=202, response_model=Receipt)
-async def reject_held(model: ModelDep, caller: CallerDep, id: str) -> Response:
+async def reject_held(model: ModelDep, runtime: RuntimeDep, caller: CallerDep, id: str) -> Response:
     """Reject one: it is never learned."""
     receipt = await review.reject_held(model.feedback, id, caller.id)
+    await record(runtime, caller, "reject", model.spec.name)
     return json_response(receipt.model_dump(), 202, live_headers(model))

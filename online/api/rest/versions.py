@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 
+from online.api.audit import name_offset, record_action
 from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
@@ -72,6 +73,7 @@ async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> R
     version = await asyncio.to_thread(model.snapshots.resolve, str(parsed.version))
     manifest = await asyncio.to_thread(model.snapshots.roll_back, version, model.live.encoder_config.recipe)
     await model.live.refresh()
+    await record_action(request, "roll_back", model.spec.name, f"version {version}")
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
     return json_response(content, headers=version_headers(manifest.version, manifest.learned_until))
 
@@ -89,14 +91,17 @@ async def set_label(request: Request, model: ModelDep, label: str, runtime: Runt
     target = LabelTarget(await asyncio.to_thread(model.snapshots.resolve, str(parsed.version)), parsed.percent)
     await asyncio.to_thread(model.snapshots.set_label, label, target)
     await model.live.refresh_others()
+    details = {"label": label, "percent": target.percent}
+    await record_action(request, "label_version", model.spec.name, f"version {target.version}", **details)
     return json_response({"label": label, "version": str(target.version), "percent": target.percent})
 
 
 @router.delete("/v1/models/{model}/version_labels/{label}", status_code=204)
-async def delete_label(model: ModelDep, label: str) -> Response:
+async def delete_label(request: Request, model: ModelDep, label: str) -> Response:
     """Delete a version label. The version stays as long as retention keeps it."""
     await asyncio.to_thread(model.snapshots.delete_label, label)
     await model.live.refresh_others()
+    await record_action(request, "delete_version_label", model.spec.name, label=label)
     return Response(status_code=204)
 
 
@@ -118,11 +123,12 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Resp
     frozen = Freeze(now(), parsed.reason)
     await asyncio.to_thread(model.snapshots.freeze, frozen)
     await model.live.refresh_others()
+    await record_action(request, "freeze", model.spec.name)
     return json_response({"since": frozen.since, "reason": frozen.reason})
 
 
 @router.post("/v1/models/{model}:thaw", status_code=204)
-async def thaw(model: ModelDep) -> Response:
+async def thaw(request: Request, model: ModelDep) -> Response:
     """Learn what waited in the log, and resume learning. A quarantine must be ended first."""
     open_quarantine = await model.read(lambda connection: quarantine.load_open(connection, model.spec.name))
     if open_quarantine is not None:
@@ -131,6 +137,7 @@ async def thaw(model: ModelDep) -> Response:
         )
     await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe)
     await refresh(model)
+    await record_action(request, "thaw", model.spec.name)
     return Response(status_code=204)
 
 
@@ -151,6 +158,9 @@ async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep)
     row = await model.end_quarantine(parsed.outcome)
     await asyncio.to_thread(model.snapshots.thaw, model.live.encoder_config.recipe, parsed.outcome == "dropped")
     await refresh(model)
+    await record_action(
+        request, "end_quarantine", model.spec.name, name_offset(row.since), outcome=parsed.outcome, until=row.until
+    )
     return json_response(describe_quarantine(row))
 
 

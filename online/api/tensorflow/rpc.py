@@ -11,6 +11,7 @@ from typing import Any
 
 from google.protobuf.wrappers_pb2 import Int64Value
 
+from online.api.audit import record
 from online.api.grpc.calls import Call, Method, Service
 from online.api.protos import tensorflow_pb2 as tf
 from online.api.protos import tensorflow_serving_pb2 as tfs
@@ -194,6 +195,8 @@ class Tensorflow:
         for model, label, version in moves:
             check_move(model, label, version)
         await asyncio.shield(move_labels(moves))
+        for model, label, version in moves:
+            await record(self.runtime, call.caller, "label_version", model.spec.name, f"version {version}", label=label)
         return tfs.ReloadConfigResponse(status=tfs.StatusProto())
 
     def _find_configured(self, name: str) -> ModelRuntime:

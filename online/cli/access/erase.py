@@ -66,4 +66,4 @@ def check_file(workspace: "Workspace", path: Path) -> None:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read as JSON: {error}") from None
-    check_statement(workspace.secret, content.get("statement", content) if isinstance(content, dict) else content)
+    check_statement(workspace.keys, content.get("statement", content) if isinstance(content, dict) else content)

@@ -120,6 +120,38 @@ def rotate(
     show_new(new, as_json)
 
 
+def rotate_signing(
+    purposes: Annotated[
+        list[str] | None, typer.Argument(metavar="[PURPOSE]...", help="links, cookies, river, stream, erasure, audit.")
+    ] = None,
+    grace_days: Annotated[
+        float | None,
+        typer.Option(
+            "--grace-days", help="Days for which the old keys still verify. Default: 30 for links and cookies."
+        ),
+    ] = None,
+    state: StateOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Replace the keys with which the service signs. A running service follows within a second.
+
+    \b
+    Examples:
+      online keys rotate-signing
+      online keys rotate-signing links cookies --grace-days 0
+    """
+    from online.signing_keys import rotate_signing_keys
+
+    settings = load_settings(config, state=state)
+    try:
+        rotated = rotate_signing_keys(settings.state, purposes or (), grace_days)
+    except ValueError as error:
+        raise SetupError(str(error)) from None
+    for key in rotated:
+        until = f"until {key.expires_at}" if key.expires_at else "for ever"
+        typer.echo(f"{key.purpose}: {key.id} signs from now on; {key.replaced_id} verifies {until}")
+
+
 def scopes() -> None:
     """Explain the scopes.
 

@@ -58,7 +58,7 @@ class LogExport:
                     file.write(orjson.dumps(line) + b"\n")
                     if count % PAGE == 0:
                         tick(count, self.prediction_count + self.head)
-            if self.workspace.options(self.model) != self.options:
+            if recipe(self.model.kind, self.workspace.options(self.model)) != recipe(self.model.kind, self.options):
                 raise SetupError(f"{self.model.name} adopted another encoder during the export: export it again")
             if regular:
                 os.replace(aside, output)

@@ -88,7 +88,7 @@ class ErasureWork:
     def begin(self, id: str, user: str, models: Sequence[str]) -> None:
         """Record an erasure, and do the first step of each model: what the caller is told at once."""
         row = ErasureRow(
-            id=id, user=user, user_digest=digest_user(self.workspace.secret, user), step="models", created_at=now()
+            id=id, user=user, user_digest=digest_user(self.workspace.keys, user), step="models", created_at=now()
         )
         self._commit(lambda connection: jobs.add_erasure(connection, row, models, "retract"))
         for model in self.store.read(lambda connection: jobs.load_models(connection, id)):
@@ -227,7 +227,7 @@ class ErasureWork:
         pattern = files.name_pattern(row.user or "")
         for id in ids:
             if pattern.search(id.encode()):
-                new = f"erased-{digest_user(self.workspace.secret, f'{name}/{id}')[:32]}"
+                new = f"erased-{digest_user(self.workspace.keys, f'{name}/{id}')[:32]}"
                 words.rename_feedback(connection, name, id, new)
                 log.rename_feedback_of_events(connection, name, id, new)
         jobs.add_items(connection, row.id, name, LABEL, labels)
@@ -334,7 +334,7 @@ class ErasureWork:
             "files": json.loads(row.findings).get("files", {}),
             "database": cleaned,
         }
-        return sign_statement(self.workspace.secret, statement)
+        return sign_statement(self.workspace.keys, statement)
 
     # the store
 

@@ -18,6 +18,7 @@ from sqlmodel import SQLModel
 
 from online.errors import SetupError
 from online.store.callers.api_keys import API_KEYS
+from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.classes import CLASSES
@@ -71,6 +72,7 @@ TABLES = [
     ERASURE_MODELS,
     ERASURE_ITEMS,
     RELEARNINGS,
+    AUDIT,
 ]
 
 

@@ -1,13 +1,17 @@
 """Feedback through the presigned URL of an answer, on a real service: its holder may rate that answer and nothing else."""
 
+import hmac
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from online.api.signed_urls import build_message
+from online.signing_keys import SigningKeys, rotate_signing_keys
 from tests.conftest import Start
 from tests.support import Service
 
@@ -42,7 +46,7 @@ def test_every_recorded_answer_has_a_feedback_link(service: Service) -> None:
     service.wait_learned("chat", 1)
     answer = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN, "Can I print here?"]}).json()
     for id, url in zip(answer["prediction_ids"], answer["feedback_urls"], strict=True):
-        assert url.startswith(f"{service.url}/v1/models/chat/feedback?prediction_id={id}&signature=")
+        assert url.startswith(f"{service.url}/v1/models/chat/feedback?prediction_id={id}&expires=")
     dry = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN], "record": False}).json()
     assert dry["feedback_urls"] == []
 
@@ -188,7 +192,49 @@ def test_the_address_of_the_links_can_be_configured(start: Start) -> None:
     assert url.startswith(f"https://ask.example.org/bot/v1/models/chat/feedback?prediction_id={id}")
 
 
+def test_a_url_of_release_0_1_is_valid_until_the_keys_are_rotated(start: Start, tmp_path: Path) -> None:
+    secret = "5e" * 32
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "secret").write_text(secret)
+    service = start()
+    id, _ = ask(service, "vec", [0, 0, 1, 1])
+    key = hmac.digest(bytes.fromhex(secret), b"feedback links", "sha256")
+    signature = hmac.digest(key, f"vec/{id}".encode(), "sha256").hex()[:32]
+    url = f"{service.url}/v1/models/vec/feedback?prediction_id={id}&signature={signature}"
+    assert httpx.post(url, json={"label": "a"}).status_code == 202
+    rotate_signing_keys(service.state, ["links"])
+    assert httpx.post(url, json={"label": "b"}).status_code == 403
+
+
+def test_a_rotation_takes_effect_in_a_running_service(start: Start) -> None:
+    service = start()
+    _, before = ask(service, "vec", [0, 0, 1, 1])
+    (rotated,) = rotate_signing_keys(service.state, ["links"], grace_days=0)
+    assert httpx.post(before, json={"label": "a"}).status_code == 403
+    _, after = ask(service, "vec", [0, 0, 1, 1])
+    assert f"&signature={rotated.id}." in after and httpx.post(after, json={"label": "a"}).status_code == 202
+
+
+def test_without_public_url_a_service_that_others_can_reach_gives_out_no_links(start: Start) -> None:
+    service = start(open=True, flags=("--host", "0.0.0.0"))
+    service.wait_learned("chat", 1)
+    answer = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN]}).json()
+    body = {"model": "chat", "messages": [{"role": "user", "content": OPEN}]}
+    completion = service.http.post("/v1/chat/completions", json=body)
+    assert len(answer["prediction_ids"]) == 1 and answer["feedback_urls"] == []
+    assert "X-Feedback-Url" not in completion.headers and "feedback_url" not in completion.json()
+    assert "answers carry no feedback URLs remedy=" in service.output and "set public_url" in service.output
+
+
 # refusals
+
+
+def test_an_expired_link_is_refused(service: Service) -> None:
+    id, _ = ask(service, "vec", [0, 0, 1, 1])
+    signature = SigningKeys(service.state).sign("links", build_message("vec", id, 1_700_000_000))
+    url = f"{service.url}/v1/models/vec/feedback?prediction_id={id}&expires=1700000000&signature={signature}"
+    response = httpx.post(url, json={"label": "a"})
+    assert response.status_code == 403 and "expired on 2023-11-14; ask again" in response.json()["error"]
 
 
 def tamper(url: str, how: str) -> str:
@@ -199,6 +245,8 @@ def tamper(url: str, how: str) -> str:
         "no signature": url.partition("&signature")[0] + "&signature=",
         "another prediction": re.sub(r"prediction_id=\w", lambda m: m[0][:-1] + ("f" if m[0][-1] == "0" else "0"), url),
         "another model": other,
+        "a later expiry": re.sub(r"expires=(\d+)", lambda m: f"expires={int(m[1]) + 1}", url),
+        "no expiry": re.sub(r"&expires=\d+", "", url),
         "letters outside ASCII": url[:-2] + "%C3%A9",
     }[how]
 
@@ -212,6 +260,8 @@ def tamper(url: str, how: str) -> str:
         "no signature",
         "another prediction",
         "another model",
+        "a later expiry",
+        "no expiry",
         "letters outside ASCII",
     ],
 )

@@ -1,0 +1,72 @@
+"""Writes the audit log, and keeps its head outside the database, so that a tail that was cut off is noticed.
+
+record --one transaction--> table `audit`   entries, each with a digest of all before it
+       --then------------> audit.head      the number and the digest of the newest entry
+"""
+
+import fcntl
+import hmac
+import json
+import os
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+
+from online.io.atomic import replace_file
+from online.signing_keys import SigningKeys
+from online.store import Store
+from online.store.callers.audit import AuditEntry, AuditHead, BrokenEntry, append_audit, load_head, verify_audit
+
+PEOPLE = ("user:", "visitor:")  # how the actor begins where it is a person
+PSEUDONYM_DIGITS = 16
+
+
+class AuditLog:
+    """The audit log of one state folder and its store."""
+
+    def __init__(self, store: Store, state: Path, keys: SigningKeys) -> None:
+        self.store, self.keys, self.path = store, keys, state / "audit.head"
+
+    def record(self, entry: AuditEntry) -> None:
+        """Append an entry; it is durable when this returns. Slow: never on the event loop. Raises Unavailable."""
+        if entry.actor.startswith(PEOPLE):
+            kind, _, name = entry.actor.partition(":")
+            entry = replace(entry, actor=f"{kind}:{self.pseudonyms(name)[0]}")
+        self.save_head(self.store.submit(partial(append_audit, entry=entry)).result())
+
+    def pseudonyms(self, user: str) -> list[str]:
+        """What the log has in the place of a user's name, the newest first.
+
+        The name itself could never be erased. Who has the keys can find the entries of a user whom they know.
+        """
+        digests = (
+            hmac.digest(bytes.fromhex(key.secret), user.encode(), "sha256") for key in self.keys.valid_keys("audit")
+        )
+        return [digest.hex()[:PSEUDONYM_DIGITS] for digest in digests]
+
+    def save_head(self, head: AuditHead) -> None:
+        """Keep the head, unless another process keeps a newer one."""
+        lock = self.path.with_name("audit.lock")
+        with open(lock, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            known = self.load_saved_head()
+            if known is None or known.id < head.id:
+                replace_file(self.path, json.dumps(asdict(head)).encode(), durable=True, mode=0o600)
+
+    def load_saved_head(self) -> AuditHead | None:
+        """None if there is no file, or it is damaged."""
+        try:
+            return AuditHead(**json.loads(self.path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def verify(self) -> tuple[AuditHead, BrokenEntry | None]:
+        """The head, and the first entry that is not what was recorded. Raises Unavailable."""
+        saved = self.load_saved_head()
+        head: AuditHead = self.store.read(load_head)
+        broken: BrokenEntry | None = self.store.read(partial(verify_audit, known=saved))
+        if broken is None and saved is None and head.id:
+            broken = BrokenEntry(
+                head.id, f"the file {self.path.name} is missing or damaged, so the end cannot be checked"
+            )
+        return head, broken

@@ -1,0 +1,285 @@
+"""The keys with which a service signs what it gives out and must recognise later, in one file of the state folder.
+
+    keys.json   purpose --> keys, oldest first: the newest signs; every key that has not expired verifies
+                    |
+    sign(purpose, message) -> "<key id>.<signature>" -> check(purpose, message, signature)
+
+Each purpose has keys of its own, so that what is signed for one is never valid for another. A rotation replaces the file; every
+process that has it open reads it again within a second. In a state folder of release 0.1 the first keys for links and river
+states are derived from its file `secret`, as that release derived them: what it signed stays valid until the keys are rotated.
+"""
+
+import fcntl
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from online.errors import SetupError
+from online.io.atomic import replace_file
+
+PURPOSES = ("links", "cookies", "river", "stream", "erasure", "audit")
+# how long a retired key goes on to verify; None: for ever, because what it signed is kept
+GRACE_DAYS: Mapping[str, float | None] = {
+    "links": 30,
+    "cookies": 30,
+    "river": None,
+    "stream": None,
+    "erasure": None,
+    "audit": None,
+}
+FORMAT = 1
+DAY_S = 86_400
+SIGNATURE_DIGITS = 32  # 128 bits: the shortest that RFC 2104 recommends for SHA-256, because every answer carries one
+REFRESH_S = 1.0  # the longest time until a process notices that keys were rotated
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """One key. The secret is 32 bytes in hexadecimal.
+
+    retired_at: when it stopped signing. expires_at: when it stops verifying; None for a key that does not. is_legacy: the key is
+    derived from the secret of a state folder of release 0.1, whose signatures name no key.
+    """
+
+    id: str
+    secret: str
+    created_at: str
+    retired_at: str | None = None
+    expires_at: str | None = None
+    is_legacy: bool = False
+
+    def is_valid(self, at: float) -> bool:
+        return self.expires_at is None or at < datetime.fromisoformat(self.expires_at).timestamp()
+
+
+@dataclass(frozen=True, slots=True)
+class RotatedKey:
+    """A new key, and the one that it replaces. expires_at: until when the old one verifies; None for ever."""
+
+    purpose: str
+    id: str
+    replaced_id: str
+    expires_at: str | None
+
+
+KeyTable = dict[str, list[SigningKey]]
+
+
+class SigningKeys:
+    """Signs and verifies with the keys of a state folder, which it creates where there are none.
+
+    `sign` takes about a microsecond: the HMAC of each newest key is prepared. Safe in threads: a new table replaces the old one.
+    """
+
+    def __init__(self, state: Path, clock: Callable[[], float] = time.time) -> None:
+        """Raises SetupError for a damaged file, and OSError for a folder that cannot be written."""
+        self.path, self._clock = state / "keys.json", clock
+        self._stamp: tuple[int, int] | None = None
+        self._looked_at = clock()
+        if not self._has_every_purpose():
+            self._create()
+        self._load()
+
+    def sign(self, purpose: str, message: bytes) -> str:
+        """The id of the newest key and its signature, as "<id>.<hexadecimal digits>"."""
+        if not 0 <= self._clock() - self._looked_at < REFRESH_S:
+            self.refresh()
+        prefix, prepared = self._signing[purpose]
+        signing = prepared.copy()  # several times as fast as a new HMAC
+        signing.update(message)
+        return prefix + signing.hexdigest()[:SIGNATURE_DIGITS]
+
+    def check(self, purpose: str, message: bytes, signature: str) -> bool:
+        """Whether a key of this purpose that has not expired has signed the message."""
+        self.refresh()
+        id = signature.partition(".")[0]
+        key = next((key for key in self._table[purpose] if key.id == id and key.is_valid(self._clock())), None)
+        if key is None:
+            return False
+        return hmac.compare_digest(f"{id}.{compute_signature(key, message)}".encode(), signature.encode())
+
+    def check_legacy(self, purpose: str, message: bytes, signature: str) -> bool:
+        """Whether release 0.1 has signed the message, in this state folder. Never after a rotation."""
+        self.refresh()
+        newest = self._table[purpose][-1]
+        if not newest.is_legacy:
+            return False
+        return hmac.compare_digest(compute_signature(newest, message).encode(), signature.encode())
+
+    def valid_keys(self, purpose: str) -> list[SigningKey]:
+        """The keys that verify, the newest first. For a reader that cannot call `check`."""
+        self.refresh()
+        return [key for key in reversed(self._table[purpose]) if key.is_valid(self._clock())]
+
+    def derive_keys(self, purpose: str, subject: str) -> str:
+        """Keys bound to a subject, such as a model: "ID:HEX ID:HEX", the newest first, the only one to sign.
+
+        In a folder of release 0.1 its own key, which was bound to nothing and has no id, follows while it verifies.
+        """
+        keys = self.valid_keys(purpose)
+        bound = [f"{key.id}:{hmac.digest(bytes.fromhex(key.secret), subject.encode(), 'sha256').hex()}" for key in keys]
+        return " ".join([*bound, *(key.secret for key in keys if key.is_legacy)])
+
+    def has_legacy_key(self, purpose: str) -> bool:
+        """Whether what release 0.1 signed is still valid."""
+        return any(key.is_legacy for key in self.valid_keys(purpose))
+
+    def rotate(self, purposes: Sequence[str] = (), grace_days: float | None = None) -> list[RotatedKey]:
+        """Add a new key for each purpose (without any: for all of them), which signs from now on.
+
+        grace_days: how long the replaced keys go on to verify, 0 for not at all; by default GRACE_DAYS. Keys that verify already
+        for less long stay so. Raises ValueError for an unknown purpose.
+        """
+        if unknown := sorted(set(purposes) - set(PURPOSES)):
+            raise ValueError(f"there are no signing keys for {unknown[0]!r}; use {', '.join(PURPOSES)}")
+        at = self._clock()
+        with self._locked():
+            table, rotated = self._read()[0], []
+            for purpose in dict.fromkeys(purposes or PURPOSES):
+                expires_at = find_expiry(GRACE_DAYS[purpose] if grace_days is None else grace_days, at)
+                new = create_key(at)
+                rotated.append(RotatedKey(purpose, new.id, table[purpose][-1].id, expires_at))
+                table[purpose] = [*retire(table[purpose], at, expires_at), new]
+            self._write(table)
+        self._load()
+        return rotated
+
+    def refresh(self) -> None:
+        """Read the keys again if the file was replaced. Without a readable file the keys in memory stay in use."""
+        self._looked_at = self._clock()
+        try:
+            stat = self.path.stat()
+        except OSError:
+            return
+        if (stat.st_mtime_ns, stat.st_ino) != self._stamp:
+            with suppress(SetupError):  # a service that runs goes on; one that starts reports it
+                self._load()
+
+    @property
+    def revision(self) -> object:
+        """Changes whenever the keys do."""
+        self.refresh()
+        return self._stamp
+
+    def _has_every_purpose(self) -> bool:
+        return self.path.exists() and set(PURPOSES) <= set(self._read()[0])
+
+    def _create(self) -> None:
+        """Add a first key for each purpose that has none. The first of two processes that start at once wins."""
+        at = self._clock()
+        with self._locked():
+            table = self._read()[0] if self.path.exists() else {}
+            missing = [purpose for purpose in PURPOSES if purpose not in table]
+            if missing:
+                legacy = derive_legacy_keys(self.path.with_name("secret"), at)
+                self._write(table | {purpose: [legacy.get(purpose) or create_key(at)] for purpose in missing})
+
+    def _load(self) -> None:
+        self._table, self._stamp = self._read()
+        self._signing = {
+            purpose: (f"{keys[-1].id}.", hmac.new(bytes.fromhex(keys[-1].secret), digestmod="sha256"))
+            for purpose, keys in self._table.items()
+        }
+
+    def _read(self) -> tuple[KeyTable, tuple[int, int]]:
+        try:
+            with open(self.path, "rb") as file:
+                stat = os.fstat(file.fileno())
+                if stat.st_mode & 0o077:
+                    os.fchmod(file.fileno(), 0o600)  # copied here with other permissions
+                return parse_table(json.loads(file.read())), (stat.st_mtime_ns, stat.st_ino)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+            raise SetupError(
+                f"the file {self.path} is damaged; restore it from a backup, or delete it: feedback URLs and sessions are then "
+                "no longer valid, and river models learn again from the log"
+            ) from None
+
+    def _write(self, table: KeyTable) -> None:
+        """The lock is held."""
+        purposes = {purpose: [asdict(key) for key in keys] for purpose, keys in table.items()}
+        data = json.dumps({"format": FORMAT, "purposes": purposes}, indent=1).encode() + b"\n"
+        replace_file(self.path, data, durable=True, mode=0o600)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Lock out other processes that create or rotate keys."""
+        lock = self.path.with_name("keys.lock")
+        with open(lock, "a", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def rotate_signing_keys(state: Path, purposes: Sequence[str] = (), grace_days: float | None = None) -> list[RotatedKey]:
+    """Rotate keys of a state folder, beside running services; see `SigningKeys.rotate`. Raises SetupError or ValueError."""
+    if not state.is_dir():
+        raise SetupError(f"there is no state folder {state}; name the right one with --state")
+    return SigningKeys(state).rotate(purposes, grace_days)
+
+
+def compute_signature(key: SigningKey, message: bytes) -> str:
+    return hmac.digest(bytes.fromhex(key.secret), message, "sha256").hex()[:SIGNATURE_DIGITS]
+
+
+def create_key(at: float) -> SigningKey:
+    return SigningKey(secrets.token_hex(4), secrets.token_hex(32), format_instant(at))
+
+
+def retire(keys: Sequence[SigningKey], at: float, expires_at: str | None) -> list[SigningKey]:
+    """The keys as they are once another one signs. Those that have expired are dropped."""
+    retired_at = format_instant(at)
+    retired = [
+        replace(
+            key,
+            retired_at=key.retired_at or retired_at,
+            expires_at=min(filter(None, (key.expires_at, expires_at)), default=None),
+        )
+        for key in keys
+    ]
+    return [key for key in retired if key.is_valid(at)]
+
+
+def derive_legacy_keys(path: Path, at: float) -> dict[str, SigningKey]:
+    """The keys of release 0.1, from its file `secret`; none without that file. Raises SetupError."""
+    if not path.exists():
+        return {}
+    secret = path.read_text().strip()
+    if not is_secret(secret):
+        raise SetupError(
+            f"the file {path} is damaged; restore it from a backup, or delete it: river models then learn again from the log"
+        )
+    links = hmac.digest(bytes.fromhex(secret), b"feedback links", "sha256").hex()
+    created_at = format_instant(at)
+    return {
+        purpose: SigningKey(secrets.token_hex(4), key, created_at, is_legacy=True)
+        for purpose, key in (("links", links), ("river", secret))
+    }
+
+
+def parse_table(document: Any) -> KeyTable:
+    """The keys in a parsed file. Raises ValueError, TypeError, KeyError or AttributeError for a damaged one."""
+    if document["format"] != FORMAT:
+        raise ValueError("another format")
+    table = {purpose: [SigningKey(**key) for key in keys] for purpose, keys in document["purposes"].items()}
+    if not all(keys and all(is_secret(key.secret) for key in keys) for keys in table.values()):
+        raise ValueError("a purpose without a valid key")
+    return table
+
+
+def is_secret(text: str) -> bool:
+    return len(text) == 64 and not set(text) - set("0123456789abcdef")
+
+
+def find_expiry(grace_days: float | None, at: float) -> str | None:
+    return None if grace_days is None else format_instant(at + grace_days * DAY_S)
+
+
+def format_instant(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
