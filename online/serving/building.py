@@ -14,6 +14,7 @@ from online.models import spec_of
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
+from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
@@ -62,6 +63,7 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
         settings=settings,
         workspace=workspace,
         metrics=metrics,
+        disk=builder.disk,
         models=models,
         supervisor=build_supervisor(settings, models, metrics) if with_learner else None,
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
@@ -102,6 +104,7 @@ class ModelBuilder:
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
+        self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
         """Raises SetupError if the model cannot be created as configured."""
@@ -115,7 +118,7 @@ class ModelBuilder:
             if relay is not None:
                 relay.wake()
 
-        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id)
+        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk)
         feedback = Feedback(settings, transactions, metrics, self.clock)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         return ModelRuntime(

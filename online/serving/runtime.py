@@ -10,6 +10,7 @@ from typing import Any
 
 from online.errors import NotFound
 from online.schemas.models import LearnerState
+from online.serving.disk_space import DiskSpace
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.jobs.batch_queue import BatchQueue
 from online.serving.jobs.replay_jobs import ReplayJobs
@@ -39,6 +40,7 @@ class Runtime:
     settings: Settings
     workspace: Workspace
     metrics: Metrics
+    disk: DiskSpace
     models: dict[str, ModelRuntime]
     supervisor: Supervisor | None
     encoder_tuner: EncoderTuner | None
@@ -88,6 +90,7 @@ class Runtime:
             await model.live.refresh()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
+        self.run_until_stop(self.disk.watch())
         if self.is_primary:
             await self._start_primary()
         else:

@@ -220,6 +220,12 @@ class Settings(BaseSettings):
         description="Longest time that a client may leave its answer unread, in seconds; then it is cut off.",
     )
     max_instances: int = Field(1024, ge=1, description="Most instances or feedback items in one request.")
+    max_candidates: int = Field(
+        20,
+        ge=1,
+        description="Most classes or replies that an answer lists and that are stored of it, the best ones. An answer that a "
+        "ranker's policy drew lists all that it was drawn from (the ranker's option `candidates`).",
+    )
     max_body_bytes: int = Field(4_000_000, ge=1, description="Largest request body, in bytes.")
     max_json_depth: int = Field(64, ge=8, le=200, description="Deepest nesting of JSON in a request, in levels.")
     max_tensor_elements: int = Field(
@@ -232,6 +238,12 @@ class Settings(BaseSettings):
     )
     max_text_chars: int = Field(8_000, ge=1, description="Longest text to answer, in characters.")
     max_label_chars: int = Field(200, ge=1, description="Longest class name in feedback, in characters.")
+    min_free_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="Free bytes of the state folder's disk below which predictions are not recorded and feedback gets status "
+        "507; 0: no such floor. Default: 500 MB, or a tenth of a smaller disk.",
+    )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")

@@ -22,7 +22,7 @@ from fastapi.responses import StreamingResponse
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
-from online.api.responses import json_response, request_body, version_headers
+from online.api.responses import answer_headers, json_response, request_body, version_headers
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
 from online.schemas.chat import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
@@ -102,7 +102,7 @@ def task_name(request: Request, parsed: ChatRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One completion. feedback_url: None for a task."""
+    """One completion. feedback_url: None for a task, and for an answer that is not recorded."""
 
     id: str
     model: str
@@ -157,12 +157,16 @@ async def answer_question(request: Request, model: ModelRuntime, parsed: ChatReq
     message_id = read_message_id(request)
     prediction = PredictRequest(instances=[question], user=read_user(request, parsed))
     predicted = await model.predictor.predict(prediction, ID_PREFIX)
-    id, served, text = predicted.ids[0], predicted.served, reply_text(predicted.answers[0])
+    version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
+    if predicted.lacks_room:
+        id = f"{ID_PREFIX}unrecorded-{model.new_id()}"
+        return Completion(id, model.spec.name, version, question, text, int(time.time()), headers)
+    id = predicted.ids[0]
     if message_id is not None:
         await model.predictor.record_message(message_id, id)
     url = request.app.state.signed_urls.create(request, model.spec.name, [id])[0]
-    headers = {**version_headers(served.version, served.learned_until), "X-Feedback-Url": url}
-    return Completion(id, model.spec.name, served.version, question, text, int(time.time()), headers, url)
+    headers["X-Feedback-Url"] = url
+    return Completion(id, model.spec.name, version, question, text, int(time.time()), headers, url)
 
 
 def read_message_id(request: Request) -> str | None:

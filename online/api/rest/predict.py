@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, request_body, version_headers
+from online.api.responses import ERROR_RESPONSES, answer_headers, json_response, request_body
 from online.api.rest.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
 from online.schemas.predict import PredictAnswer, PredictRequest
 from online.serving.answers import render_answer
@@ -103,11 +103,12 @@ async def predict_natively(
 ) -> Response:
     predicted = await model.predictor.predict(parsed, selector=selector)
     served = predicted.served
+    most = runtime.settings.max_candidates
     content = {
-        "predictions": [render_answer(model.spec.kind, each) for each in predicted.answers],
+        "predictions": [render_answer(model.spec.kind, each, most) for each in predicted.answers],
         "prediction_ids": predicted.ids,
         "feedback_urls": request.app.state.signed_urls.create(request, model.spec.name, predicted.ids),
         "model_version": str(served.version),
         "learned_until": served.learned_until,
     }
-    return json_response(content, headers=version_headers(served.version, served.learned_until))
+    return json_response(content, headers=answer_headers(predicted))

@@ -11,7 +11,9 @@ from online.store.feedback import list_unretracted_of_user
 
 async def erase_user(transactions: Transactions, user: str) -> ErasureAnswer:
     """Erase a user in one transaction. A repeated call finds nothing more to erase."""
-    erased: ErasureAnswer = await transactions.commit(lambda connection: record_erasure(connection, transactions, user))
+    erased: ErasureAnswer = await transactions.commit(
+        lambda connection: record_erasure(connection, transactions, user), needs_room=False
+    )
     return erased
 
 

@@ -281,9 +281,8 @@ class BatchQueue:
         ask = predictor.batcher.ask
         return (await ask(batch.inputs, served.encoder, keys, None, "", served, from_job=True))[1]
 
-    @staticmethod
-    def _write(job: BatchJob, batch: Batch, kind: str, answers: Sequence[Answer]) -> None:
-        job.write(batch, [render_answer(kind, answer) for answer in answers])
+    def _write(self, job: BatchJob, batch: Batch, kind: str, answers: Sequence[Answer]) -> None:
+        job.write(batch, [render_answer(kind, answer, self.settings.max_candidates) for answer in answers])
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work` to its end in the jobs' thread: a job that is cancelled is not left half written."""

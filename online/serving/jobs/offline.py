@@ -30,17 +30,17 @@ def predict_file(
             source = ModelSource(workspace, model, EncoderCache(workspace))
             live = LiveModel(model.kind, source, snapshots, lambda before, served: None, lambda *_, **__: None)
             with closing(live):
-                answer_all(job, live, on_progress)
+                answer_all(job, live, workspace.settings.max_candidates, on_progress)
             job.finish()
         unpin_version(snapshots, spec)
         return job.version, job.counts
 
 
-def answer_all(job: BatchJob, live: LiveModel, on_progress: OnProgress) -> None:
+def answer_all(job: BatchJob, live: LiveModel, max_candidates: int, on_progress: OnProgress) -> None:
     served, counts = live.load_version(job.version), job.counts
     started_at, done_before = time.monotonic(), counts.done
     for batch in job.batches(served.encoder):
         answers = served.model.predict(batch.inputs) if batch.inputs else []
-        job.write(batch, [render_answer(live.kind, answer) for answer in answers])
+        job.write(batch, [render_answer(live.kind, answer, max_candidates) for answer in answers])
         rate = (counts.done - done_before) / max(time.monotonic() - started_at, 1e-3)
         on_progress(f"version {job.version}, {rate:,.0f} rows/s", counts.done, counts.rows)
