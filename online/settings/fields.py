@@ -232,6 +232,26 @@ class Settings(BaseSettings):
         4_194_304, ge=1, description="Most elements in the tensors of one request, and in its instances together."
     )
     max_log_bytes: int = Field(268_435_456, ge=1, description="Largest log that can be uploaded for replay, in bytes.")
+    max_line_bytes: int = Field(
+        4_194_304,
+        ge=131_072,
+        description="Longest line, or row, of a file that is read: logs and the inputs of batch jobs.",
+    )
+    max_unpacked_bytes: int = Field(
+        8_589_934_592, ge=1, description="Most bytes that a compressed file may unpack to while it is read."
+    )
+    max_unpacked_ratio: float = Field(
+        200.0,
+        ge=1,
+        description="Most bytes that a compressed file may unpack to for each of its own, after the first 16 MB.",
+    )
+    max_job_memory_bytes: int = Field(
+        4_294_967_296,
+        ge=67_108_864,
+        description="Most memory that a process which reads an uploaded log, or the input of a batch job, may take beside "
+        "what it starts with, in bytes.",
+    )
+    max_job_cpu_s: int = Field(3_600, ge=1, description="Most processor time of such a process, in seconds.")
     replays_kept: int = Field(10, ge=1, description="Number of newest replays of uploaded logs whose reports are kept.")
     job_folders: tuple[Path, ...] = Field(
         (), description="Folders that batch prediction jobs may read and write. Default: no jobs through the API."

@@ -27,6 +27,7 @@ from online.serving.jobs.batch_files import lock_folder
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_records import MAX_ENDED, JobRecords
 from online.serving.jobs.batch_rows import Batch
+from online.serving.jobs.row_process import ProcessReader
 from online.serving.predictor import InteractiveLoad, Predictor
 from online.serving.versions import ServedVersion
 from online.settings import Settings
@@ -237,8 +238,10 @@ class BatchQueue:
         snapshots = predictor.live.snapshots
         options = input_options(predictor.spec.kind, predictor.spec.options)
 
+        reader = ProcessReader(self.settings)
+
         def open_job() -> BatchJob:
-            running.job = BatchJob(spec, options, started.max_bad_ratio, pin_version(snapshots), running.check)
+            running.job = BatchJob(spec, options, started.max_bad_ratio, pin_version(snapshots), running.check, reader)
             return running.job
 
         try:

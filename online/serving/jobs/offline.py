@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+from online.io.records import ReadLimits
 from online.models import input_options
 from online.serving.answers import render_answer
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
+from online.serving.jobs.batch_rows import DirectReader
 from online.serving.live import LiveModel
 from online.settings import ModelSettings
 from online.workspace import Workspace
@@ -25,7 +27,8 @@ def predict_file(
     snapshots = workspace.snapshots(model.name)
     on_progress("reading", 0, 1)
     options = input_options(model.kind, model.options)
-    with closing(BatchJob(spec, options, max_bad_ratio, pin_version(snapshots))) as job:
+    reader = DirectReader(ReadLimits.of(workspace.settings))
+    with closing(BatchJob(spec, options, max_bad_ratio, pin_version(snapshots), reader=reader)) as job:
         if not job.done:
             source = ModelSource(workspace, model, EncoderCache(workspace))
             live = LiveModel(model.kind, source, snapshots, lambda before, served: None, lambda *_, **__: None)
