@@ -173,6 +173,13 @@ class Metrics:
         self.disk_is_short = self._gauge(
             "online_disk_is_short", "1 while fewer bytes are free than min_free_bytes, else 0", "livemax"
         )
+        self.stored_predictions = self._gauge(
+            "online_stored_predictions", "Recorded predictions, counted every five minutes", "livemax"
+        )
+        self.stored_prediction_bytes = self._gauge(
+            "online_stored_prediction_bytes", "About how many bytes the recorded predictions take", "livemax"
+        )
+        self.pruned = self._counter("online_pruned_total", "Rows and files that retention has deleted", "what")
         self.jobs = self._gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
         self.job_rows = self._counter(
             "online_job_rows_total", "Rows processed by batch prediction jobs", "model", "outcome"

@@ -23,6 +23,7 @@ from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.jobs.batch_queue import BatchQueue
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
+from online.serving.jobs.retention import Retention
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import CurveKeeper
@@ -59,6 +60,8 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
         workspace.store.make_room()
     builder = ModelBuilder(settings, workspace, metrics, is_primary)
     models = {spec.name: builder.build(spec) for spec in settings.models}
+    replays = ReplayJobs(settings, workspace)
+    loads = [model.predictor.load for model in models.values()]
     return Runtime(
         settings=settings,
         workspace=workspace,
@@ -68,7 +71,8 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
         supervisor=build_supervisor(settings, models, metrics) if with_learner else None,
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
         reports=ReportJobs(settings, workspace),
-        replays=ReplayJobs(settings, workspace),
+        replays=replays,
+        retention=Retention(settings, workspace, metrics, replays, loads),
         jobs=BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics),
         feedback_slots=FeedbackSlots(),
         workers=Workers(settings, metrics.remove_worker),

@@ -15,6 +15,7 @@ from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.jobs.batch_queue import BatchQueue
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
+from online.serving.jobs.retention import Retention
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.supervisor import Supervisor
@@ -46,6 +47,7 @@ class Runtime:
     encoder_tuner: EncoderTuner | None
     reports: ReportJobs
     replays: ReplayJobs
+    retention: Retention
     jobs: BatchQueue
     feedback_slots: FeedbackSlots
     workers: Workers
@@ -101,6 +103,7 @@ class Runtime:
             await model.add_starter_replies(will_learn=self.supervisor is not None)
         await asyncio.to_thread(self.replays.prune)
         self.jobs.start()
+        self.run_until_stop(self.retention.run())
         if self.supervisor is not None:
             await self.supervisor.start()
         if self.encoder_tuner is not None:

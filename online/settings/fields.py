@@ -264,6 +264,17 @@ class Settings(BaseSettings):
         description="Free bytes of the state folder's disk below which predictions are not recorded and feedback gets status "
         "507; 0: no such floor. Default: 500 MB, or a tenth of a smaller disk.",
     )
+    retention_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days for which predictions without feedback, conversations, reports, uploaded logs and records of jobs are "
+        "kept. Default: for ever.",
+    )
+    retention_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of recorded predictions, about; the oldest ones without feedback are deleted. Default: no limit.",
+    )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")

@@ -27,6 +27,7 @@ class FeedbackRow(SQLModel, table=True):
     __table_args__ = (  # the model comes first, or SQLite walks all feedback of a model to find a few offsets
         Index("feedback_by_offset", "model", "offset"),
         Index("feedback_taken_back", "model", "retracted_offset", **index_only_where("retracted_offset IS NOT NULL")),
+        Index("feedback_by_prediction", "prediction_id", **index_only_where("prediction_id IS NOT NULL")),
         Index("feedback_by_slot", "model", "slot", "slot_turn", **index_only_where("slot IS NOT NULL")),
     )
 

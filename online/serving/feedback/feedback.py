@@ -112,7 +112,9 @@ class Feedback:
     ) -> FeedbackRow:
         prediction = predictions.get(item.prediction_id or "")
         if item.prediction_id is not None and prediction is None:
-            raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}")
+            raise NotFound(
+                f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}{describe_retention(self.settings)}"
+            )
         events = build_events(connection, self.spec, place, item, features, prediction)
         # the feedback is new, so the ids of its events are
         offsets = append_events(connection, self.name, events, new=True, feedback_id=item.id)
@@ -146,6 +148,15 @@ class Feedback:
         )
         self.acknowledged.append((receipt.offset, receipt.id, self.clock()))
         return receipt
+
+
+def describe_retention(settings: Settings) -> str:
+    """Why a prediction may be gone; empty where none is ever deleted."""
+    if settings.retention_days is not None:
+        return f"; one without feedback is deleted after {settings.retention_days:g} days (retention_days)"
+    if settings.retention_bytes is not None:
+        return f"; the oldest without feedback are deleted beyond {settings.retention_bytes:,} bytes (retention_bytes)"
+    return ""
 
 
 async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:
