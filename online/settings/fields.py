@@ -235,7 +235,7 @@ class Settings(BaseSettings):
     max_line_bytes: int = Field(
         4_194_304,
         ge=131_072,
-        description="Longest line, or row, of a file that is read: logs and the inputs of batch jobs.",
+        description="Longest line or row, in bytes, of a file that is read: a log, or the input of a batch job.",
     )
     max_unpacked_bytes: int = Field(
         8_589_934_592, ge=1, description="Most bytes that a compressed file may unpack to while it is read."
