@@ -111,6 +111,12 @@ class Unavailable(OnlineError):
     status = 503
 
 
+class InsufficientStorage(OnlineError):
+    """The disk has too little free space. Nothing was changed."""
+
+    status = 507
+
+
 class EncoderMoved(Unavailable):
     """The encoder has changed since the features were computed: compute them again."""
 

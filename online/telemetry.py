@@ -167,6 +167,19 @@ class Metrics:
         self.freshness_seconds = self._seconds(
             "online_freshness_seconds", "Time from feedback acknowledged to the first live version that has learned it"
         )
+        self.disk_free_bytes = self._gauge(
+            "online_disk_free_bytes", "Free bytes of the disk that holds the state folder", "livemin"
+        )
+        self.disk_is_short = self._gauge(
+            "online_disk_is_short", "1 while fewer bytes are free than min_free_bytes, else 0", "livemax"
+        )
+        self.stored_predictions = self._gauge(
+            "online_stored_predictions", "Recorded predictions, counted every five minutes", "livemax"
+        )
+        self.stored_prediction_bytes = self._gauge(
+            "online_stored_prediction_bytes", "About how many bytes the recorded predictions take", "livemax"
+        )
+        self.pruned = self._counter("online_pruned_total", "Rows and files that retention has deleted", "what")
         self.jobs = self._gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
         self.job_rows = self._counter(
             "online_job_rows_total", "Rows processed by batch prediction jobs", "model", "outcome"
@@ -197,7 +210,7 @@ class Metrics:
         return Counter(name, help, labels, registry=self.registry)
 
     def _gauge(
-        self, name: str, help: str, across_workers: Literal["livesum", "liveall", "livemax"], *labels: str
+        self, name: str, help: str, across_workers: Literal["livesum", "liveall", "livemax", "livemin"], *labels: str
     ) -> Gauge:
         return Gauge(name, help, labels, registry=self.registry, multiprocess_mode=across_workers)
 

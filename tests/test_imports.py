@@ -68,7 +68,7 @@ def test_imports_only_go_to_lower_layers(path: Path) -> None:
 
 
 SERVING_LAYERS = [
-    {"versions"},
+    {"versions", "disk_space"},
     {"version_loader"},
     {"live"},
     {"batcher", "transactions", "event_feed", "answers", "encoder_sources"},

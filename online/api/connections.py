@@ -129,6 +129,12 @@ class Connection(HttpToolsProtocol):
         self.received_bytes += len(data)
         super().data_received(data)
 
+    def on_message_begin(self) -> None:
+        """Also of a request whose first bytes came together with the end of the one before."""
+        if self.reading_since is None:
+            self.reading_since, self.received_bytes = self.loop.time(), 1
+        super().on_message_begin()
+
     def on_message_complete(self) -> None:
         self.reading_since = None
         super().on_message_complete()
@@ -142,8 +148,12 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def extend_while_paused(self) -> None:
-        """Grant the client the time since the last check, if the application was too busy to read what has arrived."""
-        if self.reading_since is not None and self.flow.read_paused:
+        """Grant the client the time since the last check, if the application was too busy to read what has arrived.
+
+        So is one that still answers the request before.
+        """
+        is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if self.reading_since is not None and (self.flow.read_paused or is_answering):
             self.reading_since += CHECK_EVERY_S
 
     def is_slow(self, now: float, timeout_s: float) -> bool:

@@ -19,8 +19,10 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     413: {"model": ErrorAnswer, "description": "The request exceeds a limit; the message names the setting."},
     503: {"model": ErrorAnswer, "description": "The store cannot be reached now; nothing was changed."},
+    507: {"model": ErrorAnswer, "description": "The disk has too little free space; nothing was changed."},
 }
 IDS_HEADER = "X-Prediction-Ids"
+RECORDED_HEADER = "X-Recorded"  # "false" where an answer is not recorded although it was to be
 MAX_IDS_IN_HEADER = 100  # clients accept about 8 KiB of headers; an answer with more ids has no such header
 
 
@@ -37,10 +39,16 @@ def live_headers(model: ModelRuntime) -> dict[str, str]:
     return version_headers(model.live.current.version, model.live.current.learned_until)
 
 
+def answer_headers(predicted: PredictionResult) -> dict[str, str]:
+    """The version that answered, and whether the answers are unrecorded for want of disk space."""
+    unrecorded = {RECORDED_HEADER: "false"} if predicted.lacks_room else {}
+    return version_headers(predicted.served.version, predicted.served.learned_until) | unrecorded
+
+
 def prediction_headers(predicted: PredictionResult) -> dict[str, str]:
     """The version that answered and the prediction ids, for protocols whose body has no field for them."""
     ids = {IDS_HEADER: ",".join(predicted.ids)} if 0 < len(predicted.ids) <= MAX_IDS_IN_HEADER else {}
-    return version_headers(predicted.served.version, predicted.served.learned_until) | ids
+    return answer_headers(predicted) | ids
 
 
 def request_body(model: type[BaseModel]) -> dict[str, Any]:

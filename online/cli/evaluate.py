@@ -87,9 +87,11 @@ def evaluate(
     from online.evaluation.off_policy.scorers import Scorers
     from online.evaluation.replay.candidate_files import parse_options
     from online.evaluation.sources.vw_survey import parse_cost_range
+    from online.io.records import ReadLimits
 
+    limits = ReadLimits.of(load_settings(config))
     columns = CsvColumns(action, reward, propensity, slot, tuple(feature or ()))
-    reading = DecisionReadOptions(format, columns, parse_cost_range(costs), max_bad_ratio)
+    reading = DecisionReadOptions(format, columns, parse_cost_range(costs), max_bad_ratio, limits)
     parameters = EvaluationOptions(estimator or DEFAULT_ESTIMATORS, clip, folds, level, resamples, seed)
 
     def work(tick: "Progress") -> "Evaluation":

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from online.cli.options import ConfigOption, ModelOption, StateOption, StoreOption, SupervisedOption
-from online.cli.processes import lower_priority, read_parent_settings
+from online.cli.processes import limited_resources, lower_priority, read_parent_settings
 from online.cli.progress import print_percents, show_bar
 from online.cli.state import load_settings, open_workspace, select_model
 
@@ -64,11 +64,35 @@ def report(
 
 def replay_upload(folder: Path) -> None:
     """Replay a log that was uploaded to the service, which starts this command."""
-    read_parent_settings()
+    settings = read_parent_settings()
     lower_priority()
     from online.evaluation.reports.uploaded_log import prefer_as_oom_victim, replay_uploaded_log
+    from online.io.records import ReadLimits
 
     prefer_as_oom_victim()
-    print_percents(
-        lambda tick: replay_uploaded_log(folder, lambda models: print(json.dumps({"models": models}), flush=True), tick)
-    )
+
+    def show_models(models: list[str]) -> None:
+        print(json.dumps({"models": models}), flush=True)
+
+    with limited_resources(settings):
+        limits = ReadLimits.of(settings)
+        print_percents(lambda tick: replay_uploaded_log(folder, limits, show_models, tick))
+
+
+def read_rows(
+    path: Path,
+    format: Annotated[str, typer.Option("--format", help="jsonl, csv or parquet.")],
+    input: Annotated[str, typer.Option("--input", help="What the model reads: text, vector or table.")],
+    key: Annotated[str, typer.Option("--key", help="Field that identifies a row.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="Print their number only.")] = False,
+) -> None:
+    """Print the rows of a batch job's input, for the service, which starts this command."""
+    settings = read_parent_settings()
+    lower_priority()
+    from online.io.records import ReadLimits
+    from online.serving.jobs.batch_rows import DirectReader, RowsRequest
+    from online.serving.jobs.row_process import print_count, print_rows
+
+    work = print_count if count else print_rows
+    with limited_resources(settings):
+        work(DirectReader(ReadLimits.of(settings)), RowsRequest(path, format, key, input))

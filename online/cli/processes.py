@@ -1,14 +1,20 @@
 """How a command runs as a process: settings from a parent, its end, its priority."""
 
+import math
 import os
+import resource
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from online.errors import TooLarge
 from online.settings import Settings
+
+KILLED_AFTER_S = 5  # of processor time beyond a limit
 
 
 def read_parent_settings() -> Settings:
@@ -44,6 +50,42 @@ def exit_on_sigterm() -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, leave)
+
+
+@contextmanager
+def limited_resources(settings: Settings) -> Iterator[None]:
+    """Let the block take only so much memory and processor time, beside what this process has taken.
+
+    Raises TooLarge beyond that. Code that cannot be interrupted is killed by the system a little later. What counts as
+    memory is private data: the files of a library such as CUDA do not.
+    """
+    hard_memory = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    memory = measure_data_bytes() + settings.max_job_memory_bytes
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = math.ceil(used.ru_utime + used.ru_stime) + settings.max_job_cpu_s
+
+    def refuse(number: int, frame: FrameType | None) -> None:
+        raise TooLarge(f"the file takes more than {settings.max_job_cpu_s:,} s of processor time (max_job_cpu_s)")
+
+    signal.signal(signal.SIGXCPU, refuse)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, hard_memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + KILLED_AFTER_S))
+    try:
+        yield
+    except MemoryError:
+        resource.setrlimit(resource.RLIMIT_DATA, (hard_memory, hard_memory))  # so that the error can be reported
+        most = settings.max_job_memory_bytes
+        raise TooLarge(f"the file takes more than {most:,} bytes of memory (max_job_memory_bytes)") from None
+
+
+def measure_data_bytes() -> int:
+    """The private memory of this process, as RLIMIT_DATA counts it; 0 where the system does not say."""
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0)
 
 
 def lower_priority(steps: int = 10) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from online.cli.options import CostsOption, JsonOption, MaxBadRatioOption
 from online.cli.progress import show_bar
+from online.cli.state import load_settings
 from online.errors import SetupError
 from online.settings import Device, Drift
 
@@ -105,10 +106,14 @@ def replay(
     from online.evaluation.sources.opening import open_sources
     from online.evaluation.sources.replay_source import ReadOptions
     from online.evaluation.sources.vw_survey import parse_cost_range
+    from online.io.records import ReadLimits
     from online.learning.process import choose_device
 
     check_options(logs, report, engine, address, results)
-    reads = ReadOptions(format, label, Delay.parse(delay, at), max_bad_ratio, task, parse_cost_range(costs))
+    limits = ReadLimits.of(load_settings(None))
+    reads = ReadOptions(
+        format, label, Delay.parse(delay, at), max_bad_ratio, task, parse_cost_range(costs), limits=limits
+    )
     template = CandidateSpec("", device=choose_device(device), drift=drift, every=every)
     models = collect_candidates(model or [], parse_options(option or []), candidates, template)
     plan = ReplayPlan(open_sources(logs, reads), models, Span(from_offset, to_offset), max_bad_ratio)

@@ -1,6 +1,9 @@
 """Read record files: JSONL, CSV and Parquet, plain or compressed as .gz or .zst.
 
-Replays read labelled rows with these functions, and batch prediction jobs read instances.
+    file --decompress, a little at a time--> BoundedReader --bytes--> lines, rows
+
+Replays read labelled rows with these functions, and batch prediction jobs read instances. A file may be made to be read
+badly: a few kilobytes that unpack to terabytes, or to one endless line. So what is unpacked is counted, and refused early.
 """
 
 import csv
@@ -9,45 +12,132 @@ import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import zstandard
 
-from online.errors import BadInput
+from online.errors import BadInput, TooLarge
+from online.settings import Settings
 
 PAGE = 4_096  # rows of a Parquet file read at once
 PACKED = (".gz", ".zst")
+BUFFER_BYTES = 1 << 16
+ZSTD_PIECE_BYTES = 1 << 10  # a block of 4 bytes unpacks to 128 kB, so a piece to 32 MB at most
+CELL_BYTES = 8  # of a Parquet file, which may hold any number of equal ones as one run
+FREE_BYTES = 16_777_216  # that any file may unpack to, whatever the ratio
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """What a file may hold; each limit is the setting of the same name, and has its default.
+
+    max_line_bytes: of any file. max_unpacked_bytes, max_unpacked_ratio: of a compressed one.
+    """
+
+    max_line_bytes: int = 4_194_304
+    max_unpacked_bytes: int = 8_589_934_592
+    max_unpacked_ratio: float = 200.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        return cls(settings.max_line_bytes, settings.max_unpacked_bytes, settings.max_unpacked_ratio)
+
+    def check_line(self, path: Path, line_bytes: int) -> None:
+        """Raises TooLarge."""
+        if line_bytes > self.max_line_bytes:
+            raise TooLarge(f"{path} has a line of more than {self.max_line_bytes:,} bytes (max_line_bytes)")
+
+    def check_unpacked(self, path: Path, unpacked_bytes: int, packed_bytes: int) -> None:
+        """Raises TooLarge."""
+        if unpacked_bytes > self.max_unpacked_bytes:
+            raise TooLarge(f"{path} unpacks to more than {self.max_unpacked_bytes:,} bytes (max_unpacked_bytes)")
+        if unpacked_bytes > FREE_BYTES and unpacked_bytes > self.max_unpacked_ratio * packed_bytes:
+            raise TooLarge(
+                f"{path} unpacks to more than {self.max_unpacked_ratio:g} times its size (max_unpacked_ratio)"
+            )
+
+
+DEFAULT_LIMITS = ReadLimits()
 
 
 @contextmanager
-def open_text(path: Path) -> Iterator[tuple[IO[str], Callable[[], int]]]:
+def open_text(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[tuple[IO[str], Callable[[], int]]]:
     """Open a text file, decompressed by its suffix; the second value returns the number of bytes read so far.
 
-    Raises BadInput, now or while reading, if the file cannot be opened, decompressed or decoded.
+    Raises BadInput, now or while reading, if the file cannot be opened, decompressed or decoded; TooLarge beyond a limit.
     """
-    with open_bytes(path) as (raw, position), io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+    with (
+        open_bytes(path, limits, (b"\n", b"\r")) as (raw, position),
+        io.TextIOWrapper(raw, "utf-8-sig", newline="") as file,
+    ):
         yield file, position
 
 
 @contextmanager
-def open_bytes(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
-    """Like `open_text`, for bytes."""
+def open_bytes(
+    path: Path, limits: ReadLimits = DEFAULT_LIMITS, line_ends: tuple[bytes, ...] = (b"\n",)
+) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
+    """Like `open_text`, for bytes. line_ends: what ends a line for the reader."""
     try:
         with open(path, "rb") as raw:
-            yield decompress(raw, path.suffix), raw.tell
+            reader = BoundedReader(path, decompress(raw, path.suffix), raw.tell, limits, line_ends)
+            yield io.BufferedReader(reader, BUFFER_BYTES), raw.tell
     except EOFError:
         raise BadInput(f"{path} is cut off: its compressed data ends in the middle") from None
     except (OSError, zlib.error, zstandard.ZstdError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"{path} cannot be read: {error}") from None
 
 
+def check_file(path: Path, limits: ReadLimits) -> None:
+    """Unpack a whole file, and drop it. Raises what reading it would raise, before anything is done with its rows."""
+    if path.suffix in PACKED:
+        with open_bytes(path, limits, (b"\n", b"\r")) as (file, _):
+            while file.read(BUFFER_BYTES):
+                pass
+
+
 def decompress(raw: IO[bytes], suffix: str) -> Any:
     if suffix == ".gz":
         return gzip.GzipFile(fileobj=raw)
     if suffix == ".zst":
-        return io.BufferedReader(ZstdReader(raw))
+        return ZstdReader(raw)
     return raw
+
+
+class BoundedReader(io.RawIOBase):
+    """Passes bytes on, and raises TooLarge for a line, or for more compressed data, than the limits allow.
+
+    A line is measured once it is longer than a buffer.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        source: IO[bytes],
+        position: Callable[[], int],
+        limits: ReadLimits,
+        line_ends: tuple[bytes, ...],
+    ) -> None:
+        """position: returns the number of compressed bytes read."""
+        self.path, self.source, self.position, self.limits, self.line_ends = path, source, position, limits, line_ends
+        self.is_packed = path.suffix in PACKED
+        self.unpacked_bytes = self.line_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.source.read(len(buffer))
+        buffer[: len(data)] = data
+        self.unpacked_bytes += len(data)
+        last = max(map(data.rfind, self.line_ends))
+        self.line_bytes = len(data) - last - 1 if last >= 0 else self.line_bytes + len(data)
+        self.limits.check_line(self.path, self.line_bytes)
+        if self.is_packed:
+            self.limits.check_unpacked(self.path, self.unpacked_bytes, self.position())
+        return len(data)
 
 
 class ZstdReader(io.RawIOBase):
@@ -62,7 +152,7 @@ class ZstdReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self.ready:
-            data = self.raw.read(1 << 16)
+            data = self.raw.read(ZSTD_PIECE_BYTES)
             if not data:
                 if self.frame is not None and not self.frame.eof:
                     raise EOFError
@@ -87,24 +177,36 @@ def suffix_of(path: Path) -> str:
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
 
 
-def open_parquet(path: Path) -> Any:
-    """Open a Parquet file. Raises BadInput if it cannot be read."""
+def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Any:
+    """Open a Parquet file. Raises BadInput if it cannot be read, TooLarge if it holds more cells than the limits allow."""
     import pyarrow
     import pyarrow.parquet
 
     try:
-        return pyarrow.parquet.ParquetFile(path)
+        file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput(f"{path} cannot be read: {error}") from None
+    cells = file.metadata.num_rows * file.metadata.num_columns
+    limits.check_unpacked(path, CELL_BYTES * cells, path.stat().st_size)
+    return file
 
 
-def read_parquet_rows(path: Path, file: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield each row as a mapping of its columns. Raises BadInput if reading fails."""
+def read_parquet_rows(path: Path, file: Any, limits: ReadLimits = DEFAULT_LIMITS) -> Iterator[Mapping[str, Any]]:
+    """Yield each row as a mapping of its columns. Raises BadInput if reading fails, TooLarge beyond a limit.
+
+    A page of rows is unpacked before it is counted: only a limit on the memory of the process bounds that.
+    """
     import pyarrow
 
+    unpacked_bytes, packed_bytes = 0, path.stat().st_size
     try:
         for batch in file.iter_batches(PAGE):
+            unpacked_bytes += batch.nbytes
+            limits.check_unpacked(path, unpacked_bytes, packed_bytes)
+            limits.check_line(path, batch.nbytes // max(batch.num_rows, 1))
             yield from batch.to_pylist()
+    except pyarrow.ArrowMemoryError:
+        raise MemoryError from None
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput(f"{path} cannot be read: {error}") from None
 

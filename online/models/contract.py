@@ -12,7 +12,9 @@ learning resumes from all of them.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from itertools import count, repeat
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -79,6 +81,18 @@ class Answer:
         if not left:
             return Answer(None, (), abstained=True)
         return Answer(left[0].id, left, left[0].score)
+
+    def top(self, count: int) -> "Answer":
+        """The answer with its best `count` candidates, and its choice.
+
+        An answer that a policy drew keeps every candidate that it was drawn from: its propensity is a probability
+        among exactly these.
+        """
+        if len(self.candidates) <= count or self.propensity < 1:
+            return self
+        best = nlargest(count, self.candidates, key=attrgetter("score"))
+        chosen = [each for each in self.candidates if each.id == self.choice and each not in best]
+        return replace(self, candidates=(*best, *chosen))
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ class RankerPrediction(Wire):
 
 class ClassifierPrediction(Wire):
     label: str | None
-    probabilities: dict[str, float]
+    probabilities: dict[str, float] = Field(description="Of the most probable classes (setting max_candidates).")
 
 
 class RegressorPrediction(Wire):

@@ -5,9 +5,12 @@ from typing import Any
 from online.models import Answer, spec_of
 
 
-def render_answer(kind: str, answer: Answer) -> dict[str, Any]:
-    """An answer as a JSON object: a number, a class with probabilities, or a reply."""
-    spec = spec_of(kind)
+def render_answer(kind: str, answer: Answer, max_candidates: int) -> dict[str, Any]:
+    """An answer as a JSON object: a number, a class with probabilities, or a reply.
+
+    max_candidates: the number of classes or replies that it lists, the best ones.
+    """
+    spec, answer = spec_of(kind), answer.top(max_candidates)
     if spec.predicts_numbers:
         return render_number(answer)
     return render_reply(answer) if spec.has_repertoire else render_class(answer)

@@ -14,6 +14,7 @@ from online.models import spec_of
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
+from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
 from online.serving.erasure.files import JobFiles
@@ -25,6 +26,7 @@ from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
+from online.serving.jobs.retention import Retention
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import CurveKeeper
@@ -63,15 +65,18 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
     models = {spec.name: builder.build(spec) for spec in settings.models}
     reports, replays = ReportJobs(settings, workspace), ReplayJobs(settings, workspace)
     jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
+    loads = [model.predictor.load for model in models.values()]
     return Runtime(
         settings=settings,
         workspace=workspace,
         metrics=metrics,
+        disk=builder.disk,
         models=models,
         supervisor=build_supervisor(settings, models, metrics) if with_learner else None,
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
         reports=reports,
         replays=replays,
+        retention=Retention(settings, workspace, metrics, replays, loads),
         jobs=jobs,
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
@@ -131,6 +136,7 @@ class ModelBuilder:
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
+        self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
         """Raises SetupError if the model cannot be created as configured."""
@@ -150,7 +156,7 @@ class ModelBuilder:
             if relay is not None:
                 relay.wake()
 
-        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id)
+        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk)
         feedback = Feedback(settings, transactions, metrics, self.clock)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         runtime = ModelRuntime(

@@ -126,9 +126,9 @@ class ModelRuntime:
         """Run a read-only query on the store, off the event loop."""
         return await self.transactions.read(query)
 
-    async def commit(self, work: Callable[[Connection], Any]) -> Any:
-        """Run `work` in a durable transaction, then wake the learner."""
-        return await self.transactions.commit(work)
+    async def commit(self, work: Callable[[Connection], Any], needs_room: bool = True) -> Any:
+        """Run `work` in a durable transaction, then wake the learner. needs_room: as in `Transactions`."""
+        return await self.transactions.commit(work, needs_room)
 
     async def end_quarantine(self, outcome: Outcome) -> QuarantineRow:
         """Raises NotFound if no feedback of the model is in quarantine."""

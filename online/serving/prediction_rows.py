@@ -27,8 +27,9 @@ FLOAT64_BYTES = 8
 class PredictionRecorder:
     """Builds and writes the prediction rows of one model."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self.transactions = transactions
+    def __init__(self, transactions: Transactions, max_candidates: int) -> None:
+        """max_candidates: the number of candidates of an answer that are recorded, the best ones."""
+        self.transactions, self.max_candidates = transactions, max_candidates
 
     def prepare(
         self, request: PredictRequest, features: Sequence[bytes], ids: Sequence[str]
@@ -52,7 +53,7 @@ class PredictionRecorder:
                     "features": encoded,
                     "choice": answer.choice,
                     "propensity": answer.propensity,
-                    "candidates": candidates_json(answer),
+                    "candidates": candidates_json(answer.top(self.max_candidates)),
                     "created_at": created_at,
                     **turn_fields(request, instance),
                 }

@@ -28,11 +28,15 @@ ANY_VERSION = VersionSelector()
 
 @dataclass(frozen=True, slots=True)
 class PredictionResult:
-    """The answers to one request, the ids they are recorded under, and the version that gave them."""
+    """The answers to one request, the ids they are recorded under, and the version that gave them.
+
+    lacks_room: they were to be recorded, and the disk has too little free space for it.
+    """
 
     answers: list[Answer]
     ids: list[str]
     served: ServedVersion
+    lacks_room: bool = False
 
 
 class InteractiveLoad:
@@ -77,7 +81,7 @@ class Predictor:
         self.shadow, self.monitor = shadow, monitor
         self.explores = spec_of(self.spec.kind).explores
         self.load = InteractiveLoad()
-        self.recorder = PredictionRecorder(transactions)
+        self.recorder = PredictionRecorder(transactions, settings.max_candidates)
         self._answered, self.seconds = (
             metrics.predictions.labels(self.name),
             metrics.prediction_seconds.labels(self.name),
@@ -89,7 +93,7 @@ class Predictor:
     async def predict(
         self, request: PredictRequest, prefix: str = "", selector: VersionSelector = ANY_VERSION
     ) -> PredictionResult:
-        """Answer a request, and record the answers unless it asks not to.
+        """Answer a request, and record the answers unless it asks not to, or the disk is too full.
 
         prefix: the ids of the predictions begin with it. Raises what encoding and the batcher
         raise, and NotLearnedYet if min_offset is not learned in time.
@@ -97,11 +101,14 @@ class Predictor:
         check_size(request.instances, self.settings)
         if request.conversation is not None and (request.user is None or not request.record):
             raise BadInput("a conversation needs a user and recorded predictions")
+        lacks_room = request.record and self.transactions.disk.is_short
+        if lacks_room:
+            request = request.model_copy(update={"record": False})
         result = await self.transactions.retry_on_encoder_change(
             lambda config: self._predict(request, config, prefix, selector)
         )
         self._answered.inc(len(result.answers))
-        return result
+        return replace(result, lacks_room=True) if lacks_room else result
 
     async def _predict(
         self, request: PredictRequest, config: EncoderConfig, prefix: str, selector: VersionSelector

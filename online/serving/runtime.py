@@ -10,11 +10,13 @@ from typing import Any
 
 from online.errors import NotFound
 from online.schemas.models import LearnerState
+from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.jobs.batch_queue import BatchQueue
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
+from online.serving.jobs.retention import Retention
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.supervisor import Supervisor
@@ -40,11 +42,13 @@ class Runtime:
     settings: Settings
     workspace: Workspace
     metrics: Metrics
+    disk: DiskSpace
     models: dict[str, ModelRuntime]
     supervisor: Supervisor | None
     encoder_tuner: EncoderTuner | None
     reports: ReportJobs
     replays: ReplayJobs
+    retention: Retention
     jobs: BatchQueue
     feedback_slots: FeedbackSlots
     erasures: Erasures
@@ -90,6 +94,7 @@ class Runtime:
             await model.live.refresh()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
+        self.run_until_stop(self.disk.watch())
         if self.is_primary:
             await self._start_primary()
         else:
@@ -100,6 +105,7 @@ class Runtime:
             await model.add_starter_replies(will_learn=self.supervisor is not None)
         await asyncio.to_thread(self.replays.prune)
         self.jobs.start()
+        self.run_until_stop(self.retention.run())
         if self.supervisor is not None:
             await self.supervisor.start()
         if self.encoder_tuner is not None:

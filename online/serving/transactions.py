@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from online.errors import EncoderMoved, Unavailable
 from online.models import can_tune_encoder
+from online.serving.disk_space import DiskSpace
 from online.serving.live import LiveModel
 from online.serving.versions import EncoderConfig
 from online.settings import ModelSettings
@@ -52,8 +53,10 @@ class Transactions:
         store: Store,
         wake_learner: Callable[[], None],
         new_id: Callable[[], str],
+        disk: DiskSpace,
     ) -> None:
         """wake_learner: called on the event loop after every `commit`. new_id: returns a unique id."""
+        self.disk = disk
         self.spec, self.name, self.live, self.store = spec, spec.name, live, store
         self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
         self.wake_learner, self.new_id = wake_learner, new_id
@@ -64,8 +67,13 @@ class Transactions:
         with self._outages:
             return await asyncio.to_thread(self.store.read, query)
 
-    async def commit(self, work: Callable[[Connection], Any]) -> Any:
-        """Run `work` in a durable transaction, then wake the learner."""
+    async def commit(self, work: Callable[[Connection], Any], needs_room: bool = True) -> Any:
+        """Run `work` in a durable transaction, then wake the learner.
+
+        needs_room: raise InsufficientStorage if the disk is too full. False for work that deletes.
+        """
+        if needs_room:
+            self.disk.check_room()
         with self._outages:
             result = await asyncio.wrap_future(self.store.submit(work))
         self.wake_learner()

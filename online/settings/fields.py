@@ -276,18 +276,61 @@ class Settings(BaseSettings):
         description="Longest time that a client may leave its answer unread, in seconds; then it is cut off.",
     )
     max_instances: int = Field(1024, ge=1, description="Most instances or feedback items in one request.")
+    max_candidates: int = Field(
+        20,
+        ge=1,
+        description="Most classes or replies that an answer lists and that are stored of it, the best ones. An answer that a "
+        "ranker's policy drew lists all that it was drawn from (the ranker's option `candidates`).",
+    )
     max_body_bytes: int = Field(4_000_000, ge=1, description="Largest request body, in bytes.")
     max_json_depth: int = Field(64, ge=8, le=200, description="Deepest nesting of JSON in a request, in levels.")
     max_tensor_elements: int = Field(
         4_194_304, ge=1, description="Most elements in the tensors of one request, and in its instances together."
     )
     max_log_bytes: int = Field(268_435_456, ge=1, description="Largest log that can be uploaded for replay, in bytes.")
+    max_line_bytes: int = Field(
+        4_194_304,
+        ge=131_072,
+        description="Longest line or row, in bytes, of a file that is read: a log, or the input of a batch job.",
+    )
+    max_unpacked_bytes: int = Field(
+        8_589_934_592, ge=1, description="Most bytes that a compressed file may unpack to while it is read."
+    )
+    max_unpacked_ratio: float = Field(
+        200.0,
+        ge=1,
+        description="Most bytes that a compressed file may unpack to for each of its own, after the first 16 MB.",
+    )
+    max_job_memory_bytes: int = Field(
+        4_294_967_296,
+        ge=67_108_864,
+        description="Most memory that a process which reads an uploaded log, or the input of a batch job, may take beside "
+        "what it starts with, in bytes.",
+    )
+    max_job_cpu_s: int = Field(3_600, ge=1, description="Most processor time of such a process, in seconds.")
     replays_kept: int = Field(10, ge=1, description="Number of newest replays of uploaded logs whose reports are kept.")
     job_folders: tuple[Path, ...] = Field(
         (), description="Folders that batch prediction jobs may read and write. Default: no jobs through the API."
     )
     max_text_chars: int = Field(8_000, ge=1, description="Longest text to answer, in characters.")
     max_label_chars: int = Field(200, ge=1, description="Longest class name in feedback, in characters.")
+    min_free_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="Free bytes of the state folder's disk below which predictions are not recorded and feedback gets status "
+        "507; 0: no such floor. Default: 500 MB, or a tenth of a smaller disk.",
+    )
+    retention_days: float | None = Field(
+        None,
+        gt=0,
+        description="Days for which predictions without feedback, conversations, reports, uploaded logs and records of jobs are "
+        "kept. Default: for ever.",
+    )
+    retention_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of recorded predictions, about; the oldest ones without feedback are deleted. Default: no limit.",
+    )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")

@@ -12,6 +12,7 @@ import pytest
 from online.api.connections import Connections, raise_file_limit
 from online.settings import Settings
 from online.telemetry import Metrics
+from tests.api.grpc.test_grpc import port_of
 from tests.conftest import Start
 from tests.support import Service, skip_or_fail, until
 
@@ -45,6 +46,24 @@ def test_a_request_that_arrives_too_slowly_is_refused_and_others_are_answered(st
         assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert b"request_read_timeout_s" in answer
         assert read_to_end(unused) == b"", "its client would take an answer for that of its first request"
+
+
+def test_a_pipelined_request_that_arrives_too_slowly_is_refused(start: Start) -> None:
+    service = start(request_read_timeout_s=0.5)
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with connect(service, whole + HALF) as connection:
+        received = read_to_end(connection)
+    assert received.startswith(b"HTTP/1.1 200 OK\r\n") and b"HTTP/1.1 408 Request Timeout\r\n" in received
+
+
+def test_grpc_connections_are_bounded_and_must_speak(start: Start) -> None:
+    service = start(flags=("--grpc-port", "0"), max_connections=3, request_read_timeout_s=0.5)
+    address = ("127.0.0.1", port_of(service))
+    with ExitStack() as stack:
+        connections = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(5)]
+        assert [read_to_end(connection) for connection in connections[3:]] == [b"", b""]
+        for silent in connections[:3]:
+            read_to_end(silent)  # returns once the server has closed it
 
 
 def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(start: Start) -> None:

@@ -12,6 +12,7 @@ To add a protocol, write a module with its services, add its .proto file to prot
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -37,6 +38,7 @@ from online.telemetry import log_event
 
 log = logging.getLogger("online.grpc")
 
+IDLE_MS = 300_000  # a connection without calls is closed after this time; clients open it again by themselves
 DRAIN_S = 10  # open calls get this long to finish
 MAX_ERROR_CHARS = 1024
 CODES = {
@@ -49,6 +51,7 @@ CODES = {
     429: grpc.StatusCode.RESOURCE_EXHAUSTED,
     503: grpc.StatusCode.UNAVAILABLE,
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
+    507: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -95,9 +98,15 @@ class GrpcServer:
         return server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
 
     def _options(self) -> list[tuple[str, int]]:
-        most = self.runtime.settings.grpc_max_message_bytes
-        # without SO_REUSEPORT a port in use is an error, instead of a share of the other service's calls
-        return [("grpc.max_receive_message_length", most), ("grpc.so_reuseport", 0)]
+        settings = self.runtime.settings
+        return [
+            ("grpc.max_receive_message_length", settings.grpc_max_message_bytes),
+            # without it a port in use is an error, instead of a share of the other service's calls
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_allowed_incoming_connections", settings.max_connections),
+            ("grpc.max_connection_idle_ms", IDLE_MS),
+            ("grpc.server_handshake_timeout_ms", math.ceil(1_000 * settings.request_read_timeout_s)),
+        ]
 
     async def stop(self) -> None:
         """Accept no new calls; open ones finish, or end with UNAVAILABLE. Streams end after the current message."""

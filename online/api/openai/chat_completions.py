@@ -23,7 +23,7 @@ from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
-from online.api.responses import json_response, request_body, version_headers
+from online.api.responses import answer_headers, json_response, request_body, version_headers
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
 from online.schemas.access.callers import Caller
@@ -105,7 +105,7 @@ def task_name(request: Request, parsed: ChatRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One completion. feedback_url: None for a task, and where answers carry no URLs."""
+    """One completion. feedback_url: None for a task, for an answer that is not recorded, and where answers carry no URLs."""
 
     id: str
     model: str
@@ -162,12 +162,17 @@ async def answer_question(
     message_id = read_message_id(request)
     prediction = PredictRequest(instances=[question], user=caller.acts_for(read_user(request, parsed)))
     predicted = await model.predictor.predict(prediction, ID_PREFIX)
-    id, served, text = predicted.ids[0], predicted.served, reply_text(predicted.answers[0])
+    version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
+    if predicted.lacks_room:
+        id = f"{ID_PREFIX}unrecorded-{model.new_id()}"
+        return Completion(id, model.spec.name, version, question, text, int(time.time()), headers)
+    id = predicted.ids[0]
     if message_id is not None:
         await model.predictor.record_message(message_id, id)
     url = next(iter(request.app.state.signed_urls.create(request, model.spec.name, [id])), None)
-    headers = version_headers(served.version, served.learned_until) | ({"X-Feedback-Url": url} if url else {})
-    return Completion(id, model.spec.name, served.version, question, text, int(time.time()), headers, url)
+    if url is not None:
+        headers["X-Feedback-Url"] = url
+    return Completion(id, model.spec.name, version, question, text, int(time.time()), headers, url)
 
 
 def read_message_id(request: Request) -> str | None:

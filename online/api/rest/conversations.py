@@ -68,7 +68,9 @@ async def get_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
 @router.delete("/v1/models/{model}/conversations/{id}", response_model=DeletedConversation)
 async def delete_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
     """Delete a conversation and its texts. What was learned from it stays; retract the feedback or erase the user for that."""
-    turns = await model.commit(lambda connection: store.delete_conversation(connection, model.spec.name, user, id))
+    turns = await model.commit(
+        lambda connection: store.delete_conversation(connection, model.spec.name, user, id), needs_room=False
+    )
     return json_response({"id": id, "turns": turns}, headers=live_headers(model))
 
 

@@ -27,7 +27,7 @@ async def get_liveness() -> Response:
 async def get_readiness(runtime: RuntimeDep) -> Response:
     """503 with the reasons before the first learning, and while a model cannot predict or record predictions.
 
-    The learner may be down: predictions go on, and its state is shown here.
+    The learner may be down, and the disk short of space: predictions go on, and it is shown here.
     """
     checks = await runtime.readiness()
     models = {name: describe_health(runtime.models[name], check) for name, check in checks.items()}
@@ -39,6 +39,8 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
     ready = not runtime.stopping and all(model["ready"] for model in models.values())
     learner = runtime.learner().model_dump(exclude_none=True)
     content: dict[str, object] = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    if runtime.disk.reason is not None:
+        content["disk"] = f"{runtime.disk.reason}: predictions are not recorded, and feedback is refused"
     if runtime.workers.others:
         content["workers"] = [worker.describe() for worker in runtime.workers.others]
     return json_response(content, 200 if ready else 503)

@@ -12,12 +12,13 @@ from pydantic import ValidationError
 from online.api.auth.scopes import CallerDep
 from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
-from online.api.responses import ERROR_RESPONSES, json_response, request_body, version_headers
+from online.api.responses import ERROR_RESPONSES, answer_headers, json_response, request_body
 from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictAnswer, PredictRequest
 from online.serving.answers import render_answer
 from online.serving.model_runtime import ModelRuntime
+from online.serving.runtime import Runtime
 from online.serving.versions import VersionSelector
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -41,7 +42,7 @@ async def predict(
     parsed = parse_request(model, body, dialect)
     with dialect.version_errors():
         if isinstance(parsed, PredictRequest):
-            response = await predict_natively(request, model, selector, parsed, caller)
+            response = await predict_natively(request, model, runtime, selector, parsed, caller)
         else:
             response = await dialect.predict(model, selector, parsed, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
@@ -107,18 +108,24 @@ def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect) -> Predict
 
 
 async def predict_natively(
-    request: Request, model: ModelRuntime, selector: VersionSelector, parsed: PredictRequest, caller: Caller
+    request: Request,
+    model: ModelRuntime,
+    runtime: Runtime,
+    selector: VersionSelector,
+    parsed: PredictRequest,
+    caller: Caller,
 ) -> Response:
     predicted = await model.predictor.predict(on_behalf_of(caller, parsed), selector=selector)
     served = predicted.served
+    most = runtime.settings.max_candidates
     content = {
-        "predictions": [render_answer(model.spec.kind, each) for each in predicted.answers],
+        "predictions": [render_answer(model.spec.kind, each, most) for each in predicted.answers],
         "prediction_ids": predicted.ids,
         "feedback_urls": request.app.state.signed_urls.create(request, model.spec.name, predicted.ids),
         "model_version": str(served.version),
         "learned_until": served.learned_until,
     }
-    return json_response(content, headers=version_headers(served.version, served.learned_until))
+    return json_response(content, headers=answer_headers(predicted))
 
 
 def on_behalf_of(caller: Caller, request: PredictRequest) -> PredictRequest:

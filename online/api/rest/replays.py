@@ -55,6 +55,7 @@ async def upload_log(
     name: the file name; its endings tell the compression and the format.
     """
     check_upload(name, models, label, format)
+    runtime.disk.check_room()
     announced = request.headers.get("content-length", "0")
     replay = ReplayRequest(
         name=name,

@@ -46,6 +46,7 @@ async def show_report(model: ModelDep, runtime: RuntimeDep, until: int | None = 
             return HTMLResponse(await asyncio.to_thread(page.read_bytes), headers={**HEADERS, **live_headers(model)})
         return await show_report(model, runtime, until)
     check_not_empty(name, head)
+    runtime.disk.check_room()
     return waiting_response(f"The report of {name}", reports.make(name), page, live_headers(model))
 
 
@@ -53,6 +54,7 @@ async def show_report(model: ModelDep, runtime: RuntimeDep, until: int | None = 
 async def create_report(model: ModelDep, runtime: RuntimeDep) -> Response:
     """Create a new report, even if the newest one is up to date."""
     check_not_empty(model.spec.name, await asyncio.to_thread(model.stream.head))
+    runtime.disk.check_room()
     runtime.reports.remake(model.spec.name)
     return await describe_state(model, runtime, 202)
 

@@ -30,7 +30,7 @@ from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, read_decisions
 from online.evaluation.sources.vw_survey import Survey
 from online.evaluation.sources.vw_text import MANY_LINES
-from online.io.records import number_or_text, open_text
+from online.io.records import DEFAULT_LIMITS, ReadLimits, number_or_text, open_text
 from online.models import KINDS, input_options
 from online.models.encoders.rows import TableEncoder
 from online.schemas.events import Event
@@ -66,6 +66,7 @@ class DecisionReadOptions:
     columns: CsvColumns = field(default_factory=CsvColumns)
     costs: tuple[float, float] | None = None
     max_bad_ratio: float = 0.0
+    limits: ReadLimits = DEFAULT_LIMITS
 
 
 def read_decision_log(
@@ -79,42 +80,43 @@ def read_decision_log(
         )
     if how.format and how.format not in FORMATS:
         raise BadInput(f"there is no format {how.format!r}; one of {', '.join(FORMATS)}")
-    format, bad = how.format or guess_format(path), BadLines(how.max_bad_ratio)
+    format, bad = how.format or guess_format(path, how.limits), BadLines(how.max_bad_ratio)
     if format == "csv":
-        return read_csv_log(path, how.columns, bad, at), None
+        return read_csv_log(path, how, bad, at), None
     named_by = how.columns.action if format == "vw" else ""
-    source = open_source(
-        str(path), ReadOptions("" if format == "online" else format, costs=how.costs, named_by=named_by)
-    )
+    format = "" if format == "online" else format
+    source = open_source(str(path), ReadOptions(format, costs=how.costs, named_by=named_by, limits=how.limits))
     if source.survey is not None:
-        return read_vw_log(path, source.survey, bad, at), source
+        return read_vw_log(path, how, source.survey, bad, at), source
     if not source.header:
         raise BadInput(f"{name} holds labelled rows, not decisions; replay them instead")
     return read_own_log(source, bad, at), source
 
 
-def guess_format(path: Path) -> str:
+def guess_format(path: Path, limits: ReadLimits) -> str:
     """Return the format that a file's name and first line suggest."""
     if Path(path.name.removesuffix(".gz").removesuffix(".zst")).suffix == ".csv":
         return "csv"
-    first = read_first_line(path)
+    first = read_first_line(path, limits)
     if is_json(first):
         line = parse_json(first, path.name, 1)
         return "online" if "_label_cost" not in line and ("format" in line or "input" in line) else "dsjson"
     return "vw" if "|" in first else "csv"
 
 
-def read_csv_log(path: Path, columns: CsvColumns, bad: BadLines, at: Callable[[float], None]) -> Decisions:
-    check_columns(columns, path.name)
-    with open_text(path) as (file, position):
-        logged = read_csv_rows(file, path.name, columns, bad)
+def read_csv_log(path: Path, how: DecisionReadOptions, bad: BadLines, at: Callable[[float], None]) -> Decisions:
+    check_columns(how.columns, path.name)
+    with open_text(path, how.limits) as (file, position):
+        logged = read_csv_rows(file, path.name, how.columns, bad)
         rows = [*encode_context(report_progress(logged, position, path, at), path.name, bad)]
     return build_decisions(path.name, rows, bad, DecisionsBuilder(input="table"))
 
 
-def read_vw_log(path: Path, survey: Survey, bad: BadLines, at: Callable[[float], None]) -> Decisions:
+def read_vw_log(
+    path: Path, how: DecisionReadOptions, survey: Survey, bad: BadLines, at: Callable[[float], None]
+) -> Decisions:
     builder = DecisionsBuilder(input="table")
-    with open_text(path) as (file, position):
+    with open_text(path, how.limits) as (file, position):
         logged = read_decisions(file, path.name, survey, bad, builder.left_out)
         rows = [*encode_context(report_progress(logged, position, path, at), path.name, bad)]
     least, most = survey.costs

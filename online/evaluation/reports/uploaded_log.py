@@ -24,6 +24,7 @@ from online.evaluation.sources.log_format import LoggedEvent
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.upload_checks import check_header, check_options
+from online.io.records import ReadLimits, check_file
 from online.models import parse_number
 from online.schemas.reports import ReplayRequest
 
@@ -32,7 +33,7 @@ PARTS = 1_000
 MAX_SAMPLED = 300  # labels that are checked for being numbers
 
 
-def replay_uploaded_log(folder: Path, chosen: Callable[[list[str]], None], tick: Progress) -> None:
+def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list[str]], None], tick: Progress) -> None:
     """Replay the log and write the page.
 
     chosen: called with the names of the models. Raises BadInput, which names the log as its sender did.
@@ -44,7 +45,7 @@ def replay_uploaded_log(folder: Path, chosen: Callable[[list[str]], None], tick:
         return text.replace(str(path), request.name).replace(path.name, request.name)
 
     try:
-        results = _replay(request, path, chosen, tick)
+        results = _replay(request, path, limits, chosen, tick)
     except BadInput as error:
         raise BadInput(use_sent_name(str(error))) from None
     results = [each if each.failure is None else replace(each, failure=use_sent_name(each.failure)) for each in results]
@@ -56,10 +57,12 @@ def replay_uploaded_log(folder: Path, chosen: Callable[[list[str]], None], tick:
 
 
 def _replay(
-    request: ReplayRequest, path: Path, chosen: Callable[[list[str]], None], tick: Progress
+    request: ReplayRequest, path: Path, limits: ReadLimits, chosen: Callable[[list[str]], None], tick: Progress
 ) -> list[ReplayResult]:
     tick("reading the log", 0, PARTS)
-    source = open_source(str(path), ReadOptions(request.format, request.label, max_bad_ratio=request.max_bad_ratio))
+    check_file(path, limits)
+    reads = ReadOptions(request.format, request.label, max_bad_ratio=request.max_bad_ratio, limits=limits)
+    source = open_source(str(path), reads)
     source = replace(source, name=request.name)
     if source.header:
         check_header(source.header, request.name)

@@ -18,7 +18,7 @@ from online.errors import BadInput
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.datasets import open_dataset
 from online.evaluation.sources.log_format import parse_json
-from online.io.records import number_or_text, open_parquet, plain_value, read_parquet_rows
+from online.io.records import ReadLimits, number_or_text, open_parquet, plain_value, read_parquet_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ def read_jsonl(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]:
         yield from build_row(number, line["input"], line["label"], line, where, bad)
 
 
-def read_parquet(path: Path, label: str, bad: BadLines) -> Iterator[Row]:
-    file = open_parquet(path)
+def read_parquet(path: Path, label: str, bad: BadLines, limits: ReadLimits) -> Iterator[Row]:
+    file = open_parquet(path, limits)
     if label not in file.schema_arrow.names:
         raise BadInput(f"{path.name} has no column {label!r}; it has {', '.join(file.schema_arrow.names)}")
-    for number, row in enumerate(read_parquet_rows(path, file), 1):
+    for number, row in enumerate(read_parquet_rows(path, file, limits), 1):
         values = {key: plain_value(value) for key, value in row.items() if key != label and value is not None}
         yield from build_row(number, values, row[label], values, f"{path.name}, row {number}", bad)
 

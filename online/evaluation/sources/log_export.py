@@ -83,10 +83,11 @@ class LogExport:
         yield from predictions
 
     def _read_predictions(self) -> Iterator[dict[str, Any]]:
+        """Predictions that retention deletes during the export are left out."""
         for page in self.store.walk(select_prediction_order(self.model.name, self.head), PAGE):
             counts = {row.id: row.feedback_count for row in page}
             rows = self.store.read(lambda connection: load_prediction_rows(connection, list(counts)))  # noqa: B023 (read at once)
-            yield from (render_prediction({**rows[id], "told": counts[id]}) for id in counts)
+            yield from (render_prediction({**rows[id], "told": counts[id]}) for id in counts if id in rows)
 
     def _read_events(self) -> Iterator[dict[str, Any]]:
         for row in read_log(self.store, self.model.name, self.head):

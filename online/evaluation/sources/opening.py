@@ -17,7 +17,7 @@ from online.evaluation.sources.labelled_rows import is_json
 from online.evaluation.sources.log_format import LOG_FORMAT, parse_json
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_survey import LABELS, survey_file
-from online.io.records import open_text, suffix_of
+from online.io.records import ReadLimits, open_text, suffix_of
 
 FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
 
@@ -46,7 +46,7 @@ def open_source(name: str, reads: ReadOptions | None = None) -> Source:
             f"there is no file {name}; give a log, JSONL, a CSV with --label COLUMN, Parquet, "
             "Vowpal Wabbit's text, river:Phishing, sklearn:digits, or - for standard input"
         )
-    first = "" if _find_named_format(path, reads) == "parquet" else read_first_line(path)
+    first = "" if _find_named_format(path, reads) == "parquet" else read_first_line(path, reads.limits)
     format = _find_named_format(path, reads) or _guess_format(first)
     if format == "online":
         if reads.task or reads.delay != Delay():
@@ -58,7 +58,7 @@ def open_source(name: str, reads: ReadOptions | None = None) -> Source:
         raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN")
     made = Source(name, path, format, "table", 0, None, reads)
     if format in ("vw", "dsjson"):
-        survey = survey_file(path, format, reads.costs, reads.named_by)
+        survey = survey_file(path, format, reads.costs, reads.named_by, reads.limits)
         if survey.shape != LABELS:
             return replace(made, survey=survey)
     if format != "jsonl":
@@ -100,8 +100,8 @@ def _parse_header(first: str, name: str) -> dict[str, Any]:
     return head
 
 
-def read_first_line(path: Path) -> str:
-    with open_text(path) as (file, _):
+def read_first_line(path: Path, limits: ReadLimits) -> str:
+    with open_text(path, limits) as (file, _):
         return next((line for line in file if line.strip()), "")
 
 

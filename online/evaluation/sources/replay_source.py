@@ -19,7 +19,7 @@ from online.evaluation.sources.log_format import Line, parse_line
 from online.evaluation.sources.vw_decisions import read_reward_rows as decision_rows
 from online.evaluation.sources.vw_survey import Survey
 from online.evaluation.sources.vw_text import read_labelled_rows
-from online.io.records import open_text
+from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class ReadOptions:
     """How to read a source; by default, as its format shows.
 
     task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
-    the range of their costs and what identifies their actions.
+    the range of their costs and what identifies their actions. limits: of lines and of what is unpacked.
     """
 
     format: str = ""
@@ -37,6 +37,7 @@ class ReadOptions:
     task: str = ""
     costs: tuple[float, float] | None = None
     named_by: str = ""
+    limits: ReadLimits = DEFAULT_LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Source:
     def _read_log(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Line]:
         assert self.path is not None
         size = max(self.path.stat().st_size, 1)
-        with open_text(self.path) as (file, position):
+        with open_text(self.path, self.reads.limits) as (file, position):
             next(file)
             for number, text in enumerate(file, 2):
                 if number % 512 == 0:
@@ -91,9 +92,11 @@ class Source:
         if self.path is None:
             yield from self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
         elif self.format == "parquet":
-            yield from self._report_progress(read_parquet(self.path, self.reads.label, bad), lambda: 0, 0, at)
+            yield from self._report_progress(
+                read_parquet(self.path, self.reads.label, bad, self.reads.limits), lambda: 0, 0, at
+            )
         else:
-            with open_text(self.path) as (file, position):
+            with open_text(self.path, self.reads.limits) as (file, position):
                 yield from self._report_progress(self._read(file, bad), position, self.path.stat().st_size, at)
 
     def _read(self, file: IO[str], bad: BadLines) -> Iterator[Row]:

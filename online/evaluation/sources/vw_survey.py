@@ -23,7 +23,7 @@ from online.evaluation.sources.vw_text import (
     parse_block,
     split_blocks,
 )
-from online.io.records import open_text
+from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
 
 LABELS, DSJSON = "labels", "dsjson"
 
@@ -73,19 +73,25 @@ def parse_cost_range(text: str) -> tuple[float, float] | None:
     return costs
 
 
-def survey_file(path: Path, format: str, costs: tuple[float, float] | None = None, named_by: str = "") -> Survey:
+def survey_file(
+    path: Path,
+    format: str,
+    costs: tuple[float, float] | None = None,
+    named_by: str = "",
+    limits: ReadLimits = DEFAULT_LIMITS,
+) -> Survey:
     """Survey a file. costs, named_by: given by the user, if known.
 
     Raises BadInput if the range of the costs must be given.
     """
     if named_by and named_by not in ACTION_KEYS:
         raise BadInput(f"actions are known by {', '.join(ACTION_KEYS)}, not by {named_by!r}")
-    with open_text(path) as (file, _):
+    with open_text(path, limits) as (file, _):
         shape = DSJSON if format == "dsjson" else find_shape(islice(file, MAX_SURVEYED), path.name)
     if shape == LABELS:
         return Survey(LABELS)
     seen = SurveyedChoices()
-    with open_text(path) as (file, _):
+    with open_text(path, limits) as (file, _):
         for each in read_json_costs(file) if shape == DSJSON else read_choices(file, shape):
             seen.add(each)
     return Survey(shape, named_by or seen.named_by(), costs or seen.range_of_costs(path.name))

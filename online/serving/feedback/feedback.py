@@ -153,7 +153,9 @@ class Feedback:
     ) -> PredictionRow | None:
         """Raises NotFound for a prediction that does not exist, or is another caller's."""
         if item.prediction_id is not None and item.prediction_id not in predictions:
-            raise NotFound(f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}")
+            raise NotFound(
+                f"feedback {place}: {self.name} has no prediction {item.prediction_id!r}{describe_retention(self.settings)}"
+            )
         return predictions.get(item.prediction_id or "")
 
     def _find_same(self, connection: Connection, item: FeedbackItem, caller: Caller) -> FeedbackRow | None:
@@ -239,6 +241,15 @@ class Feedback:
         if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")
         return record_retraction(connection, self.spec, id)
+
+
+def describe_retention(settings: Settings) -> str:
+    """Why a prediction may be gone; empty where none is ever deleted."""
+    if settings.retention_days is not None:
+        return f"; one without feedback is deleted after {settings.retention_days:g} days (retention_days)"
+    if settings.retention_bytes is not None:
+        return f"; the oldest without feedback are deleted beyond {settings.retention_bytes:,} bytes (retention_bytes)"
+    return ""
 
 
 async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:

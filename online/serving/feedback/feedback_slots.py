@@ -125,6 +125,7 @@ def stays_empty(last: FeedbackRow, item: FeedbackItem | None, has_changed: bool)
 async def replace_comments(feedback: Feedback, item: FeedbackItem, row: FeedbackRow) -> Receipt:
     content = item.model_dump_json(exclude_none=True)
     if content != row.content:
+        feedback.transactions.disk.check_room()
         work = feedback.transactions.store.submit(
             lambda connection: replace_content(connection, feedback.name, row.id, content)
         )

@@ -16,7 +16,7 @@ import os
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -38,13 +38,11 @@ from online.serving.jobs.batch_files import (
 )
 from online.serving.jobs.batch_rows import (
     Batch,
+    DirectReader,
     Row,
-    UnreadableRecord,
-    count_rows,
+    RowReader,
+    RowsRequest,
     encode_row,
-    read_records,
-    to_instance,
-    with_checks,
 )
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
@@ -52,6 +50,7 @@ from online.snapshots.manifest import Manifest
 
 BATCH_ROWS = 32  # rows answered together; an interactive request may have to wait for one batch
 MAX_SHARDS = 100
+READ_HERE = DirectReader()
 DURABLE_EVERY_S = 0.25  # a kill loses at most the work of this time
 MAX_CAUSES = 3  # causes that an error names
 INVALID_ARGUMENT = 3  # google.rpc.Code, as Vertex AI writes it
@@ -114,16 +113,18 @@ class BatchJob:
         max_bad_ratio: float,
         pin: Pin,
         check: Check = lambda: None,
+        reader: RowReader = READ_HERE,
     ) -> None:
         """Begin a job, or continue it.
 
         input_options: what the model reads (input, size). pin: gives the version of this name a
         label and returns its manifest. check: called while the input is read, which may take long;
-        it raises to end the job. Raises Conflict if the folder is another job's, or the input has
+        it raises to end the job. reader: reads the rows of the input. Raises Conflict if the folder is another job's, or the input has
         changed; BadInput if the input cannot be read; Unavailable if the folder cannot be written.
         """
-        self.spec, self.input_options, self.max_bad_ratio, self.check = spec, input_options, max_bad_ratio, check
-        self.format = spec.format or FORMATS.get(suffix_of(spec.input), "jsonl")
+        self.spec, self.max_bad_ratio, self.check, self.reader = spec, max_bad_ratio, check, reader
+        format = spec.format or FORMATS.get(suffix_of(spec.input), "jsonl")
+        self.rows_request = RowsRequest(spec.input, format, spec.key, input_options["input"])
         self.names = [f"prediction.results-{n:05d}-of-{spec.shards:05d}" for n in range(spec.shards)]
         self.errors_name = "prediction.errors_stats-00000-of-00001"
         self._files: dict[str, IO[bytes]] = {}
@@ -162,7 +163,7 @@ class BatchJob:
 
     def _create_record(self, content: str, pin: Pin) -> dict[str, Any]:
         self._check_empty()
-        rows = count_rows(self.spec.input, self.format, self.check)
+        rows = self.reader.count(self.rows_request, self.check)
         if not rows:
             raise BadInput(f"{self.spec.input.name} holds no rows")
         manifest = pin(self.spec.label, self.spec.version)
@@ -220,30 +221,12 @@ class BatchJob:
     def batches(self, encoder: Encoder) -> Generator[Batch, None, None]:
         """Yield what is still to be answered. Raises BadInput if the input cannot be read on."""
         self._committed_at = time.monotonic()
-        rows = with_checks(read_records(self.spec.input, self.format), self.check)
-        rows = islice(rows, self.counts.done, self.counts.rows)
-        while chunk := list(islice(rows, BATCH_ROWS)):
-            encoded = [encode_row(encoder, self._parse(line, record)) for line, record in chunk]
-            inputs = [features for _, features in encoded if features is not None]
-            yield Batch([row for row, _ in encoded], inputs)
-
-    def _parse(self, line: int, record: Any) -> Row:
-        if isinstance(record, UnreadableRecord):
-            return Row(line, cause=record.cause)
-        try:
-            return Row(line, *self._split_key(record))
-        except ValueError as error:
-            return Row(line, cause=str(error))
-
-    def _split_key(self, record: Any) -> tuple[Any, Any]:
-        """(instance, key). Raises ValueError."""
-        key, name = None, self.spec.key
-        if name:
-            if not isinstance(record, dict) or record.get(name) is None:
-                raise ValueError(f"it has no {name!r}, the field of the key")
-            key = record[name] if isinstance(record[name], (str, int, float)) else str(record[name])
-            record = {other: value for other, value in record.items() if other != name}
-        return to_instance(record, self.input_options["input"], self.format), key
+        with closing(self.reader.read(self.rows_request, self.check)) as rows:
+            left = islice(rows, self.counts.done, self.counts.rows)
+            while chunk := list(islice(left, BATCH_ROWS)):
+                encoded = [encode_row(encoder, row) for row in chunk]
+                inputs = [features for _, features in encoded if features is not None]
+                yield Batch([row for row, _ in encoded], inputs)
 
     # the parts, which become the results
 

@@ -27,6 +27,7 @@ from online.serving.jobs.batch_files import lock_folder
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_records import MAX_ENDED, JobRecords
 from online.serving.jobs.batch_rows import Batch
+from online.serving.jobs.row_process import ProcessReader
 from online.serving.predictor import InteractiveLoad, Predictor
 from online.serving.versions import ServedVersion
 from online.settings import Settings
@@ -219,8 +220,10 @@ class BatchQueue:
         snapshots = predictor.live.snapshots
         options = input_options(predictor.spec.kind, predictor.spec.options)
 
+        reader = ProcessReader(self.settings)
+
         def open_job() -> BatchJob:
-            running.job = BatchJob(spec, options, started.max_bad_ratio, pin_version(snapshots), running.check)
+            running.job = BatchJob(spec, options, started.max_bad_ratio, pin_version(snapshots), running.check, reader)
             return running.job
 
         try:
@@ -263,9 +266,8 @@ class BatchQueue:
         ask = predictor.batcher.ask
         return (await ask(batch.inputs, served.encoder, keys, None, "", served, from_job=True))[1]
 
-    @staticmethod
-    def _write(job: BatchJob, batch: Batch, kind: str, answers: Sequence[Answer]) -> None:
-        job.write(batch, [render_answer(kind, answer) for answer in answers])
+    def _write(self, job: BatchJob, batch: Batch, kind: str, answers: Sequence[Answer]) -> None:
+        job.write(batch, [render_answer(kind, answer, self.settings.max_candidates) for answer in answers])
 
     async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run `work` to its end in the jobs' thread: a job that is cancelled is not left half written."""

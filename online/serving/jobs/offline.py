@@ -4,10 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 
+from online.io.records import ReadLimits
 from online.models import input_options
 from online.serving.answers import render_answer
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
+from online.serving.jobs.batch_rows import DirectReader
 from online.serving.live import LiveModel
 from online.settings import ModelSettings
 from online.workspace import Workspace
@@ -25,22 +27,23 @@ def predict_file(
     snapshots = workspace.snapshots(model.name)
     on_progress("reading", 0, 1)
     options = input_options(model.kind, model.options)
-    with closing(BatchJob(spec, options, max_bad_ratio, pin_version(snapshots))) as job:
+    reader = DirectReader(ReadLimits.of(workspace.settings))
+    with closing(BatchJob(spec, options, max_bad_ratio, pin_version(snapshots), reader=reader)) as job:
         if not job.done:
             source = ModelSource(workspace, model, EncoderCache(workspace))
             live = LiveModel(model.kind, source, snapshots, lambda before, served: None, lambda *_, **__: None)
             with closing(live):
-                answer_all(job, live, on_progress)
+                answer_all(job, live, workspace.settings.max_candidates, on_progress)
             job.finish()
         unpin_version(snapshots, spec)
         return job.version, job.counts
 
 
-def answer_all(job: BatchJob, live: LiveModel, on_progress: OnProgress) -> None:
+def answer_all(job: BatchJob, live: LiveModel, max_candidates: int, on_progress: OnProgress) -> None:
     served, counts = live.load_version(job.version), job.counts
     started_at, done_before = time.monotonic(), counts.done
     for batch in job.batches(served.encoder):
         answers = served.model.predict(batch.inputs) if batch.inputs else []
-        job.write(batch, [render_answer(live.kind, answer) for answer in answers])
+        job.write(batch, [render_answer(live.kind, answer, max_candidates) for answer in answers])
         rate = (counts.done - done_before) / max(time.monotonic() - started_at, 1e-3)
         on_progress(f"version {job.version}, {rate:,.0f} rows/s", counts.done, counts.rows)

@@ -118,7 +118,7 @@ class Repertoire:
                 self.transactions.check_encoder(connection, [config.encoder_name])
                 return [self._record(connection, change, features, origin) for change in changes(connection)]
 
-            return list(await self.transactions.commit(record))
+            return list(await self.transactions.commit(record, needs_room=origin != "starter"))
 
         return await self.transactions.retry_on_encoder_change(attempt)
 

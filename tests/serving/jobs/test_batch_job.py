@@ -61,7 +61,7 @@ class Scene:
         """Answer at most this many batches."""
         for batch, _ in zip(job.batches(self.encoder), range(batches), strict=False):
             answers = self.model.predict(batch.inputs) if batch.inputs else []
-            job.write(batch, [render_answer("classifier", each) for each in answers])
+            job.write(batch, [render_answer("classifier", each, 20) for each in answers])
 
     def run(self, spec: JobSpec | None = None, max_bad_ratio: float = 1.0) -> BatchJob:
         job = self.job(spec, max_bad_ratio)

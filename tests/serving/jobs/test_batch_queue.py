@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Start, config
+from tests.io.bombs import MB, gzip_bomb, zstd_bomb
 from tests.support import Service, run_online, until
 
 DONE_S = 120.0
@@ -317,3 +318,30 @@ def test_only_one_of_two_services_on_one_state_folder_runs_jobs(start: Start, tm
         and "another service on the same state folder runs its jobs" in response.json()["error"]
     )
     assert first.http.post(f"/v1/models/vec/jobs/{job['id']}:cancel").json()["state"] == "cancelled"
+
+
+def test_a_small_file_that_unpacks_to_one_endless_line_fails_its_job_with_little_memory(
+    service: Service, folder: Path
+) -> None:
+    path = zstd_bomb(folder / "files" / "line.jsonl.zst", b"x", 200 * MB)
+    assert path.stat().st_size < 20_000
+    before = peak_memory_bytes(service)
+    shown = wait_until_ended(service, start_job(service, input="line.jsonl.zst", output="of-a-line"))
+    assert shown["state"] == "failed" and "line.jsonl.zst has a line of more than" in shown["error"]
+    assert "max_line_bytes" in shown["error"]
+    assert peak_memory_bytes(service) - before < 64 * MB
+
+
+def test_sigterm_ends_a_service_while_a_job_reads_a_file_without_an_end(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    gzip_bomb(tmp_path / "files" / "in.jsonl.gz", b"\n", 4_000 * MB)
+    folders = {"job_folders": [str(tmp_path / "files")], "max_unpacked_ratio": 1e9}
+    service = with_feedback(start(MODELS, **folders))
+    job = start_job(service, input="in.jsonl.gz", output="out")
+    until(lambda: read_job(service, job)["state"] == "running", what="the job")
+    assert service.stop(signal.SIGTERM) == 0
+
+
+def peak_memory_bytes(service: Service) -> int:
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM:"))

@@ -4,13 +4,14 @@ import json
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Start, config
+from tests.io.bombs import MB, gzip_bomb, zstd_bomb
 from tests.support import Service, run_online, until
 
 DONE_S = 120.0
@@ -220,3 +221,17 @@ def test_a_replay_of_a_killed_service_is_reported_as_failed(start: Start) -> Non
         == "done"
     )
     assert restarted.http.delete(f"/v1/replays/{sent['id']}").status_code == 200
+
+
+@pytest.mark.parametrize(("make", "suffix"), [(gzip_bomb, ".gz"), (zstd_bomb, ".zst")])
+def test_an_upload_that_unpacks_to_much_is_refused(
+    service: Service, tmp_path: Path, make: Callable[[Path, bytes, int], Path], suffix: str
+) -> None:
+    log = make(tmp_path / "log", b'{"input": [1, 2], "label": "a"}\n', 32 * MB).read_bytes()
+    error = failure(service, log, name=f"log.jsonl{suffix}")
+    assert f"log.jsonl{suffix} unpacks to" in error and "max_unpacked_ratio" in error
+
+
+def test_an_upload_of_one_endless_line_is_refused(service: Service, tmp_path: Path) -> None:
+    log = zstd_bomb(tmp_path / "log", b"x", 200 * MB).read_bytes()
+    assert "max_line_bytes" in failure(service, log, name="log.jsonl.zst")

@@ -1,0 +1,1 @@
+"""Deletion of what is not to be kept."""

@@ -1,0 +1,111 @@
+"""Delete what is older than its retention, in small steps that go on where the last one ended.
+
+    predictions, oldest first --with feedback--> kept: they are part of the log
+                              --without--------> deleted, with their turn, shadow answer and message
+
+New ids sort after older ones of the same kind (ids that begin with a digit, and ids with a prefix), so a cursor of each kind
+says how far the predictions have been looked through. It moves in the transaction of the deletion.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Connection, delete, func, select
+
+from online.store.conversations import CONVERSATIONS, TURNS, delete_conversation
+from online.store.database.meta import META, save_value
+from online.store.external_messages import MESSAGES
+from online.store.feedback import FEEDBACK
+from online.store.predictions import PREDICTIONS
+from online.store.shadow_answers import SHADOW_ANSWERS
+
+IdKind = Literal["plain", "prefixed"]
+ID_KINDS: tuple[IdKind, ...] = ("plain", "prefixed")
+AFTER_DIGITS = ":"
+END_OF_TIME = "9999"  # sorts after every time
+SAMPLED = 500  # newest rows of each kind whose size is measured
+ROW_BYTES = 200  # of the columns that are not measured, and of the indexes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """seen: predictions that were looked at. deleted: of these, the ones without feedback."""
+
+    seen: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPredictions:
+    """How many predictions are stored, and about how many bytes one takes."""
+
+    rows: int
+    row_bytes: float
+
+    @property
+    def total_bytes(self) -> int:
+        return round(self.rows * self.row_bytes)
+
+
+def is_of_kind(kind: IdKind) -> ColumnElement[bool]:
+    of_kind: ColumnElement[bool] = (
+        PREDICTIONS.c.id < AFTER_DIGITS if kind == "plain" else PREDICTIONS.c.id >= AFTER_DIGITS
+    )
+    return of_kind
+
+
+def cursor_key(kind: IdKind) -> str:
+    return f"retention/{kind}"
+
+
+def load_next(connection: Connection, kind: IdKind, count: int) -> Sequence[Any]:
+    """The oldest predictions that were not looked at yet: (id, created_at)."""
+    cursor = connection.scalar(select(META.c.value).where(META.c.key == cursor_key(kind))) or ""
+    query = select(PREDICTIONS.c.id, PREDICTIONS.c.created_at).where(is_of_kind(kind), PREDICTIONS.c.id > cursor)
+    return connection.execute(query.order_by(PREDICTIONS.c.id).limit(count)).all()
+
+
+def prune_predictions(connection: Connection, kind: IdKind, before: str, count: int) -> Step:
+    """Look at the next `count` predictions of before this time, and delete those without feedback."""
+    rows = load_next(connection, kind, count)
+    ids = [row.id for row in takewhile(lambda row: bool(row.created_at < before), rows)]
+    if not ids:
+        return Step(0, 0)
+    rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
+    unrated = [id for id in ids if id not in rated]
+    for table in (TURNS, SHADOW_ANSWERS, MESSAGES):
+        connection.execute(delete(table).where(table.c.prediction_id.in_(unrated)))
+    connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(unrated)))
+    save_value(connection, cursor_key(kind), ids[-1])
+    return Step(len(ids), len(unrated))
+
+
+def prune_oldest(connection: Connection, count: int) -> Step:
+    """Look at the oldest predictions, at most `count`, and delete those without feedback."""
+    oldest = [(rows[0].created_at, kind) for kind in ID_KINDS if (rows := load_next(connection, kind, 1))]
+    if not oldest:
+        return Step(0, 0)
+    return prune_predictions(connection, min(oldest)[1], END_OF_TIME, count)
+
+
+def prune_conversations(connection: Connection, before: str, count: int) -> int:
+    """Delete at most `count` conversations that were last used before this time, as their users would."""
+    names = (CONVERSATIONS.c.model, CONVERSATIONS.c.user, CONVERSATIONS.c.id)
+    found = connection.execute(select(*names).where(CONVERSATIONS.c.updated_at < before).limit(count)).all()
+    for model, user, id in found:
+        delete_conversation(connection, model, user, id)
+    return len(found)
+
+
+def measure_predictions(connection: Connection) -> StoredPredictions:
+    """Count the predictions, and measure the newest ones."""
+    rows = connection.scalar(select(func.count()).select_from(PREDICTIONS)) or 0
+    columns = PREDICTIONS.c
+    size = func.length(columns.input) + func.length(columns.features) + func.length(columns.candidates)
+    sizes = list[int]()
+    for kind in ID_KINDS:
+        newest = select(size).where(is_of_kind(kind)).order_by(PREDICTIONS.c.id.desc()).limit(SAMPLED)
+        sizes += connection.scalars(newest)
+    return StoredPredictions(rows, ROW_BYTES + sum(sizes) / max(len(sizes), 1))
