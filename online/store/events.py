@@ -7,11 +7,11 @@ already changes nothing.
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Index, UniqueConstraint, func, insert, select, text
+from sqlalchemy import Connection, Index, UniqueConstraint, func, select, text
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Entry, Event, Target
-from online.store.database.values import index_only_where
+from online.store.database.values import index_only_where, insert_rows
 
 EventSource = Literal["feedback", "repertoire", "operator"]
 
@@ -86,7 +86,7 @@ def append_events(
                 }
             )
     if rows:
-        connection.execute(insert(EVENTS), rows)
+        insert_rows(connection, EVENTS, rows)
     return [known[event.id] for event in events]
 
 
@@ -133,6 +133,12 @@ def read_events(connection: Connection, model: str, after: int, count: int) -> l
 def head_of(connection: Connection, model: str) -> int:
     """The last offset; 0 for an empty log."""
     return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
+
+
+def select_retraction(model: Any, offset: Any) -> Any:
+    """The query for the offset of the first retraction of an event. model, offset: columns of the statement around it."""
+    of_event = (EVENTS.c.model == model, EVENTS.c.target_offset == offset, EVENTS.c.kind == "retraction")
+    return select(func.min(EVENTS.c.offset)).where(*of_event).scalar_subquery()
 
 
 def derive_event_id(id: str, name: str) -> str:
