@@ -136,9 +136,8 @@ def head_of(connection: Connection, model: str) -> int:
 
 
 def select_retraction(model: Any, offset: Any) -> Any:
-    """The query for the offset of the first retraction of an event. model, offset: columns of the statement around it."""
-    of_event = (EVENTS.c.model == model, EVENTS.c.target_offset == offset, EVENTS.c.kind == "retraction")
-    return select(func.min(EVENTS.c.offset)).where(*of_event).scalar_subquery()
+    """The query for the offset of the retraction of an event. model, offset: columns of the statement around it."""
+    return select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset == offset).scalar_subquery()
 
 
 def derive_event_id(id: str, name: str) -> str:
