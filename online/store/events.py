@@ -13,13 +13,13 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Index, UniqueConstraint, func, insert, select, text
+from sqlalchemy import Connection, Index, UniqueConstraint, func, select, text
 from sqlmodel import Field, SQLModel
 
 from online.errors import LogReplaced
 from online.schemas.events import Entry, Event, Target, chain_digest
 from online.store.database.meta import load_instance
-from online.store.database.values import index_only_where
+from online.store.database.values import index_only_where, insert_rows
 
 EventSource = Literal["feedback", "repertoire", "operator"]
 
@@ -96,7 +96,7 @@ def append_events(
                 }
             )
     if rows:
-        connection.execute(insert(EVENTS), rows)
+        insert_rows(connection, EVENTS, rows)
     return [known[event.id] for event in events]
 
 
@@ -189,6 +189,11 @@ def check_digest(model: str, offset: int, digest: str, found: str) -> None:
 def head_of(connection: Connection, model: str) -> int:
     """The last offset; 0 for an empty log."""
     return connection.scalar(select(func.max(EVENTS.c.offset)).where(EVENTS.c.model == model)) or 0
+
+
+def select_retraction(model: Any, offset: Any) -> Any:
+    """The query for the offset of the retraction of an event. model, offset: columns of the statement around it."""
+    return select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset == offset).scalar_subquery()
 
 
 def derive_event_id(id: str, name: str) -> str:

@@ -9,7 +9,7 @@ accepted --learned by a version--> learned
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Index, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Index, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where
@@ -112,21 +112,18 @@ def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> 
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
 
 
-def mark_all_retracted(connection: Connection, model: str, retracted: Sequence[tuple[str, int]]) -> None:
-    """retracted: pairs of a feedback id and the offset of its retraction."""
-    by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id == bindparam("by_id"))
+def mark_all_retracted(connection: Connection, model: str, ids: Sequence[str], retraction: Any) -> None:
+    """Mark feedback whose retractions are in the log. retraction: a query for the offset of each, given the row."""
+    by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
     values: dict[str, Any] = {"status": "retracted", "version": None, "learned_at": None}
-    values["retracted_offset"] = bindparam("at")
-    rows = [{"by_id": id, "at": offset} for id, offset in retracted]
-    if rows:
-        connection.execute(update(FEEDBACK).where(*by_id).values(**values), rows)
+    connection.execute(update(FEEDBACK).where(*by_id).values(**values, retracted_offset=retraction))
 
 
 def list_unretracted(connection: Connection, model: str, ids: Sequence[str]) -> list[tuple[int, str]]:
     """Return (offset, id) of those of the feedback that is not retracted, in order."""
     standing = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids), FEEDBACK.c.retracted_offset.is_(None))
-    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(*standing).order_by(FEEDBACK.c.offset)
-    return [(offset, id) for offset, id in connection.execute(query)]
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(*standing)  # sorted here: SQLite would read every row
+    return sorted((offset, id) for offset, id in connection.execute(query))
 
 
 def list_unretracted_between(connection: Connection, model: str, since: int, until: int) -> list[str]:

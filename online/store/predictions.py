@@ -1,15 +1,12 @@
 """Recorded predictions: one row for each instance that was answered."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, insert, or_, select
+from sqlalchemy import Connection, or_, select
 from sqlmodel import Field, SQLModel
 
-from online.store.database.values import NO_TEXT
-
-ROWS_PER_STATEMENT = 1_000  # SQLite takes 32,766 values
+from online.store.database.values import NO_TEXT, insert_rows
 
 
 class PredictionRow(SQLModel, table=True):
@@ -34,27 +31,7 @@ PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
 
 
 def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows; on SQLite, many with one statement.
-
-    Between two statements the writer thread waits for the interpreter lock, which beside a busy event loop would take most
-    of its time.
-    """
-    if connection.dialect.name != "sqlite":
-        connection.execute(insert(PREDICTIONS), rows)
-        return
-    names = PREDICTIONS.columns.keys()
-    for start in range(0, len(rows), ROWS_PER_STATEMENT):
-        page = rows[start : start + ROWS_PER_STATEMENT]
-        statement = insert_statement(PREDICTIONS, len(page))
-        connection.exec_driver_sql(statement, tuple(row[name] for row in page for name in names))
-
-
-@cache
-def insert_statement(table: Table, rows: int) -> str:
-    """Return a statement that inserts so many rows; its values are the columns of each row, in order."""
-    names = ", ".join(f'"{column.name}"' for column in table.columns)
-    row = f"({', '.join('?' * len(table.c))})"
-    return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * rows)}"
+    insert_rows(connection, PREDICTIONS, rows)
 
 
 def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:

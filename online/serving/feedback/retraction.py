@@ -18,8 +18,16 @@ from online.store.events import (
     load_events,
     load_feedback_id,
     read_events,
+    select_retraction,
 )
-from online.store.feedback import FeedbackRow, list_unretracted, load_feedback, mark_all_retracted, mark_retracted
+from online.store.feedback import (
+    FEEDBACK,
+    FeedbackRow,
+    list_unretracted,
+    load_feedback,
+    mark_all_retracted,
+    mark_retracted,
+)
 from online.store.replies import delete_reply, find_reply, is_reply_used, list_taught_replies, set_reply_active
 
 
@@ -37,7 +45,9 @@ def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequenc
     alone = [(offset, id) for offset, id in standing if id not in concern_replies]
     retractions = [build_retraction(events[offset], offset) for offset, _ in alone]
     offsets = append_events(connection, model, retractions, feedback_id=[id for _, id in alone])
-    mark_all_retracted(connection, model, [(id, offset) for (_, id), offset in zip(alone, offsets, strict=True)])
+    if alone:
+        retraction = select_retraction(FEEDBACK.c.model, FEEDBACK.c.offset)
+        mark_all_retracted(connection, model, [id for _, id in alone], retraction)
     return max([*last, *offsets], default=0)
 
 

@@ -1,12 +1,15 @@
 """Values and helpers that several groups of tables share."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, Table, insert, text
 
 ERASED = "erased"  # the content of feedback whose words were erased
 NO_TEXT = "null"  # an input that was erased, as JSON
+ROWS_PER_STATEMENT = 1_000  # SQLite takes 32,766 values
 
 
 def index_only_where(condition: str) -> dict[str, Any]:
@@ -17,3 +20,27 @@ def index_only_where(condition: str) -> dict[str, Any]:
 def now() -> str:
     """Return the current time, ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat()
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows that have every column; on SQLite, many with one statement.
+
+    Between two rows of an `executemany` the writer thread waits for the interpreter lock, which beside a busy event loop
+    would take most of its time.
+    """
+    if connection.dialect.name != "sqlite":
+        connection.execute(insert(table), rows)
+        return
+    names = table.columns.keys()
+    for start in range(0, len(rows), ROWS_PER_STATEMENT):
+        page = rows[start : start + ROWS_PER_STATEMENT]
+        statement = insert_statement(table, len(page))
+        connection.exec_driver_sql(statement, tuple(row[name] for row in page for name in names))
+
+
+@cache
+def insert_statement(table: Table, rows: int) -> str:
+    """Return a statement that inserts so many rows; its values are the columns of each row, in order."""
+    names = ", ".join(f'"{column.name}"' for column in table.columns)
+    row = f"({', '.join('?' * len(table.c))})"
+    return f"INSERT INTO {table.name} ({names}) VALUES {', '.join([row] * rows)}"

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
-from online.store.database.values import now
+from online.store.database.values import insert_rows, now
 
 
 class ErasureRow(SQLModel, table=True):
@@ -131,7 +131,7 @@ def add_items(connection: Connection, id: str, model: str, kind: str, keys: Sequ
         {"erasure": id, "model": model, "kind": kind, "key": key} for key in dict.fromkeys(keys) if key not in known
     ]
     if rows:
-        connection.execute(insert(ERASURE_ITEMS), rows)
+        insert_rows(connection, ERASURE_ITEMS, rows)
     return len(rows)
 
 

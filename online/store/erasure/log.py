@@ -8,7 +8,7 @@ reply, without which that reply would come back.
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, String, cast, delete, literal, or_, select, update
 
 from online.schemas.events import Event
 from online.store.classes import CLASSES
@@ -27,27 +27,13 @@ def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> 
     every = [*offsets, *connection.scalars(retractions)]
     if not every:
         return 0, []
-    connection.execute(
-        update(EVENTS)
-        .where(EVENTS.c.model == model, EVENTS.c.offset == bindparam("at"))
-        .values(
-            id=bindparam("new_id"),
-            body=bindparam("new_body"),
-            label="",
-            features=b"",
-            kind="void",
-            source="feedback",
-            feedback_id=None,
-            target_offset=None,
-        ),
-        [{"at": offset, "new_id": event.id, "new_body": event.body()} for offset, event in map(build_void, every)],
-    )
+    before, after = Event(derive_event_id("void", "@"), "void").body().split("@")
+    at = cast(EVENTS.c.offset, String)
+    nothing = {"label": "", "features": b"", "kind": "void", "feedback_id": None, "target_offset": None}
+    values = {"id": derive_event_id("void", "") + at, "body": literal(before) + at + after, **nothing}
+    connection.execute(update(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(every)).values(**values))
     connection.execute(delete(REFUSALS).where(REFUSALS.c.model == model, REFUSALS.c.offset.in_(every)))
     return len(every), sorted({label for label in rows.values() if label})
-
-
-def build_void(offset: int) -> tuple[int, Event]:
-    return offset, Event(derive_event_id("void", str(offset)), "void")
 
 
 def find_retracted_events(connection: Connection, model: str, feedback: Sequence[str]) -> dict[int, str]:

@@ -39,8 +39,8 @@ def list_feedback_about(connection: Connection, model: str, predictions: Sequenc
     Its features are those of the questions.
     """
     about = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.content != ERASED)
-    query = select(FEEDBACK.c.id, FEEDBACK.c.user).where(*about).order_by(FEEDBACK.c.offset)
-    return [(id, user) for id, user in connection.execute(query)]
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user).where(*about)
+    return [(id, user) for _, id, user in sorted(map(tuple, connection.execute(query)))]
 
 
 def blank_feedback(connection: Connection, model: str, ids: Sequence[str]) -> None:
