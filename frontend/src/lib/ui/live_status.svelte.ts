@@ -11,6 +11,7 @@ import type { FeedbackProgress, Frozen, Learner, Receipt, Version } from '../sch
 
 const POLL_MS = 1000;
 const VERSIONS_SHOWN = 8;
+const DECISION_POLL_MS = 10_000;
 
 /** The requests that it needs, for a model of any kind. */
 export type LiveStatusApi = Pick<
@@ -97,6 +98,15 @@ export class LiveStatus {
       // A failed request is repeated at the next event: the server may be starting.
       const outcome = await this.api.feedback(id).catch(() => null);
       if (outcome && outcome.status !== 'accepted') return outcome;
+    }
+  }
+
+  /** Resolves when a curator has decided about held feedback. No event tells of a rejection, so it is asked for. */
+  async awaitDecision({ id, offset }: Receipt): Promise<FeedbackProgress> {
+    for (;;) {
+      await Promise.race([this.pause(DECISION_POLL_MS), this.nextEvent(id, offset)]);
+      const outcome = await this.api.feedback(id).catch(() => null);
+      if (outcome && outcome.status !== 'held') return outcome;
     }
   }
 
