@@ -86,6 +86,7 @@ def propose(page: Page, question: str, text: str) -> Locator:
 
 def sign_in(page: Page, key: str) -> None:
     """Sign in on the page that asks for a key, or in the dialog."""
+    expect(button(page, "Sign in").first).to_be_visible()
     if page.get_by_label("Key", exact=True).count() == 0:
         button(page.get_by_role("banner"), "Sign in").click()
     page.get_by_label("Key", exact=True).fill(key)
@@ -162,8 +163,14 @@ def test_a_rejected_reply_is_never_given_and_its_author_sees_that(visits: Visits
     expect(status).to_contain_text("You proposed: “There are two.”")
     expect(status).to_contain_text(HELD)
 
-    curator = visits.open(f"{reviewed.url}/repertoire", width=360, scheme="dark")
+    curator = visits.open(reviewed.url, width=360, scheme="dark")
+    button(curator, "Sign in").click()
+    check_accessible(curator)
+    shoot(curator, "access-dialog-dark")
     sign_in(curator, ADMIN_KEY)
+    expect(curator.get_by_role("button", name="Signed in as admin")).to_be_visible()
+    shoot(curator, "access-operator-dark")
+    curator.get_by_role("link", name="Repertoire").click()
     curator.get_by_role("link", name="To review").click()
     item = curator.get_by_role("region", name="To review").get_by_role("listitem")
     expect(item).to_contain_text("There are two.")
