@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.conftest import config
 from tests.e2e.browsing import Visits, check_accessible, shoot
 from tests.e2e.test_page import CHAT, ask
-from tests.support import Service, run_online
+from tests.support import Service, run_online, until
 
 ADMIN_KEY = "open sesame"
 HELD = "Thank you. It will be learned once it was reviewed."
@@ -56,11 +56,15 @@ NUMBERS = itertools.count()
 
 
 def create_key(service: Service, scopes: str) -> str:
-    name = f"key {next(NUMBERS)}"
-    process = run_online("keys", "create", "--name", name, "--scopes", scopes, "--state", str(service.state), "--json")
-    assert process.returncode == 0, process.stderr
-    key: str = json.loads(process.stdout)["key"]
+    created = run_keys(service, "create", "--name", f"key {next(NUMBERS)}", "--scopes", scopes, "--json")
+    key: str = json.loads(created)["key"]
     return key
+
+
+def run_keys(service: Service, *arguments: str) -> str:
+    process = run_online("keys", *arguments, "--state", str(service.state))
+    assert process.returncode == 0, process.stderr
+    return str(process.stdout)
 
 
 def button(where: Page | Locator, name: str) -> Locator:
@@ -103,7 +107,7 @@ def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, rev
     visitor = visits.open(reviewed.url)
     with visitor.expect_request("**/*:predict") as predicted:
         ask(visitor, "When do you open?")
-    assert "user" not in predicted.value.post_data_json and "x-user" not in predicted.value.headers
+    assert '"user"' not in (predicted.value.post_data or "") and "x-user" not in predicted.value.headers
     button(last_reply(visitor), "Good reply").click()
     expect(last_reply(visitor).get_by_role("status")).to_contain_text("learned in version")
     status = propose(visitor, question, lesson)
@@ -239,6 +243,23 @@ def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, rev
         button(dialog, "Sign out").click()
     expect(button(page.get_by_role("banner"), "Sign in")).to_be_visible()
     assert cookie(page, "online_session") is None
+
+
+def test_the_end_of_a_session_is_noticed(visits: Visits, reviewed: Service) -> None:
+    key = create_key(reviewed, "predict,curate")
+    page = visits.open(f"{reviewed.url}/repertoire")
+    sign_in(page, key)
+    tabs = page.get_by_role("navigation", name="Repertoire sections")
+    expect(tabs.get_by_role("link", name="To review")).to_be_visible()
+    run_keys(reviewed, "revoke", key.split("_")[1])
+    headers = {"X-API-Key": key}
+    until(lambda: reviewed.http.get("/v1/models", headers=headers).status_code == 401, what="the revocation")
+    tabs.get_by_role("link", name="To review").click()
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
+    expect(page.get_by_text("Reviews need a key with the scope curate.")).to_be_visible()
+    expect(button(page.get_by_role("banner"), "Sign in")).to_be_visible()
+    assert visits.refused
+    visits.refused.clear()
 
 
 def test_visitors_who_may_not_teach_choose_among_the_replies(visits: Visits, untaught: Service) -> None:

@@ -184,13 +184,13 @@ export const watchConnection = (onEvent: (answered: boolean) => void) =>
 interface Identity {
   /** The user to name in requests; undefined if the service finds it out by itself. */
   user?: string | undefined;
-  /** Called when a request was refused because nobody known sent it: the session may have ended. */
+  /** Called when a request was refused because of who sent it: the session may have ended. */
   load: () => unknown;
 }
 let identity: Identity = { load: () => {} };
 export const speakFor = (session: Identity) => (identity = session);
 
-const UNAUTHORIZED = 401;
+const REFUSALS = [401, 403]; // the caller is not known, or may not do this
 
 /** Whether the service answers. */
 export const ping = () =>
@@ -232,7 +232,7 @@ async function call<T>(
   if (response.status === 204) return undefined as T;
   // A proxy's error page is not JSON: then the message names the status.
   const answer = (await response.json().catch(() => null)) as unknown;
-  if (response.status === UNAUTHORIZED && url !== SESSION) identity.load();
+  if (REFUSALS.includes(response.status) && url !== SESSION) identity.load();
   if (!response.ok) throw failure(answer, response.status, response.headers.get('retry-after'));
   if (answer === null) throw new ApiError('The server sent an incomplete answer.');
   return answer as T;

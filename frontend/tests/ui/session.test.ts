@@ -171,11 +171,12 @@ test('signing in and out starts the page again, and the page keeps no key', asyn
 
 test.each([
   [
-    new ApiError('the key is not valid: it is misspelt', 401),
-    'The key is not valid: it is misspelt.',
+    new ApiError('the key is not valid', 401),
+    'The key is not valid: it is misspelt, revoked or expired.',
   ],
   [new ApiError('slow down', 429, 34), 'Too many attempts. Try again in 34 seconds.'],
   [new ApiError('slow down', 429), 'Too many attempts. Try again later.'],
+  [new ApiError('The server does not answer.'), 'The server does not answer.'],
 ])('a refusal to sign in is explained: %s', async (error, problem) => {
   const { api, restart, session } = await load(VISITOR);
   api.signIn.mockRejectedValueOnce(error);

@@ -2,7 +2,7 @@
 
    load (before anything else) -> caller, scopes -> what the page offers
    sign in, sign out -> a cookie that no script can read -> the page starts again
-   a request refused with 401 -> load again
+   a request refused with 401 or 403 -> load again
 */
 
 import { createContext } from 'svelte';
@@ -12,6 +12,7 @@ import type { Pause } from './live_status.svelte';
 import { messageOf } from './wording';
 
 const POLL_MS = 3000;
+const UNAUTHORIZED = 401;
 const TOO_MANY = 429;
 
 export interface SessionApi {
@@ -145,13 +146,11 @@ export class Session implements Rights {
 }
 
 function describeRefusal(error: unknown): string {
-  if (!(error instanceof ApiError)) return messageOf(error);
-  if (error.status !== TOO_MANY) return `${capitalize(error.message)}.`.replace('..', '.');
-  const { retryAfter_s } = error;
+  const { status = 0, retryAfter_s = null } = error instanceof ApiError ? error : {};
+  if (status === UNAUTHORIZED) return 'The key is not valid: it is misspelt, revoked or expired.';
+  if (status !== TOO_MANY) return messageOf(error);
   return `Too many attempts. Try again ${retryAfter_s === null ? 'later' : `in ${retryAfter_s} seconds`}.`;
 }
-
-const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** The session, for every component of the page. */
 export const [getSession, setSession] = createContext<Session>();
