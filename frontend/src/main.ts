@@ -1,39 +1,38 @@
 import { mount } from 'svelte';
 import './app.css';
 import App from './App.svelte';
-import { ping, createChatApi, listModels, watchConnection } from './lib/api';
+import { createChatApi, listModels, ping, sessionApi, speakFor, watchConnection } from './lib/api';
 import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
 import { browserKey, newId } from './lib/ui/identity';
 import { LiveStatus } from './lib/ui/live_status.svelte';
 import { isChatModel, Models } from './lib/ui/models.svelte';
 import { Connection } from './lib/ui/connection.svelte';
-import { Router } from './lib/ui/router.svelte';
+import { hrefOf, Router } from './lib/ui/router.svelte';
 import { registerServiceWorker } from './lib/ui/service_worker';
+import { Session } from './lib/ui/session.svelte';
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const connection = new Connection(ping, pause);
 watchConnection((answered) => connection.report(answered));
 addEventListener('offline', () => connection.report(false));
-const models = new Models(listModels, pause);
+const router = new Router(window);
+// What is shown belongs to the caller before, such as a conversation.
+const restart = () =>
+  router.page === 'chat' ? location.assign(hrefOf('chat')) : location.reload();
+const session = new Session({ api: sessionApi, pause, browserId: browserKey, restart });
+speakFor(session);
+void session.load();
+const models = new Models(() => session.usable.then(listModels), pause);
 void models.all();
-const user = browserKey();
 // The conversation is kept while other pages are shown; events are received only while it is shown.
 const api = createChatApi(() => models.first(isChatModel));
 const live = new LiveStatus(api, pause);
-const conversation = new Conversation({ api, live, user, newId });
-const conversations = new StoredConversations(api, user, pause);
+const conversation = new Conversation({ api, live, newId, rights: session });
+const conversations = new StoredConversations(api, pause);
 
 mount(App, {
   target: document.getElementById('app')!,
-  props: {
-    router: new Router(window),
-    connection,
-    models,
-    live,
-    conversation,
-    conversations,
-    user,
-  },
+  props: { router, connection, session, models, live, conversation, conversations },
 });
 registerServiceWorker();

@@ -4,6 +4,7 @@ import { ApiError, type Api, type OperatorApi } from '../src/lib/api';
 import { Conversation } from '../src/lib/chat/conversation.svelte';
 import type { ServerEvent, SetAside } from '../src/lib/ui/events';
 import { LiveStatus } from '../src/lib/ui/live_status.svelte';
+import type { Rights } from '../src/lib/ui/session.svelte';
 import type {
   StoredConversation,
   Curve,
@@ -52,6 +53,8 @@ export class FakeApi implements Api {
   learned_until = 34;
   learnerNow: Learner = { state: 'running' };
   isFrozen = false;
+  /** Whether new feedback is held for a curator. */
+  isReviewed = false;
   /** The error of every request; null if requests succeed. */
   broken: string | null = null;
   stored = new Map<string, StoredConversation>();
@@ -85,11 +88,9 @@ export class FakeApi implements Api {
           : feedback.correction;
     this.check(`give ${content}`);
     this.sentFeedback.push(feedback);
-    const receipt: FeedbackProgress = {
-      id: feedback.id,
-      offset: ++this.offset,
-      status: 'accepted',
-    };
+    const receipt: FeedbackProgress = this.isReviewed
+      ? { id: feedback.id, offset: 0, status: 'held', reason: 'review' }
+      : { id: feedback.id, offset: ++this.offset, status: 'accepted' };
     this.progress.set(feedback.id, receipt);
     return receipt;
   }
@@ -105,8 +106,9 @@ export class FakeApi implements Api {
 
   async retract(id: string) {
     this.check(`retract ${id}`);
+    const isHeld = this.progress.get(id)!.status === 'held';
     this.progress.get(id)!.status = 'retracted';
-    return { id, offset: ++this.offset, status: 'retracted' as const };
+    return { id, offset: isHeld ? 0 : ++this.offset, status: 'retracted' as const };
   }
 
   async explain(id: string): Promise<ExplanationAnswer> {
@@ -120,19 +122,19 @@ export class FakeApi implements Api {
     };
   }
 
-  async conversations(user: string, words: string) {
-    this.check(`conversations of ${user} with "${words}"`);
+  async conversations(words: string) {
+    this.check(`conversations with "${words}"`);
     return [...this.stored.values()].filter(({ title }) => title.includes(words));
   }
 
-  async conversation(_: string, id: string) {
+  async conversation(id: string) {
     this.check(`conversation ${id}`);
     const conversation = this.stored.get(id);
     if (!conversation) throw new ApiError('no such conversation', 404);
     return conversation;
   }
 
-  async deleteConversation(_: string, id: string) {
+  async deleteConversation(id: string) {
     this.check(`delete ${id}`);
     this.stored.delete(id);
   }
@@ -142,8 +144,8 @@ export class FakeApi implements Api {
     return ++this.offset;
   }
 
-  async restore(text: string) {
-    this.check(`restore ${text}`);
+  async restore(id: string) {
+    this.check(`restore ${id}`);
     return ++this.offset;
   }
 
@@ -187,6 +189,12 @@ export class FakeApi implements Api {
   events(onEvent: (event: ServerEvent) => void, onDisconnect: () => void) {
     [this.onEvent, this.onDisconnect] = [onEvent, onDisconnect];
     return () => {};
+  }
+
+  /** Decide about held feedback, without an event. */
+  decide(id: string, status: 'accepted' | 'rejected') {
+    const offset = status === 'accepted' ? ++this.offset : 0;
+    this.progress.set(id, { id, offset, status });
   }
 
   /** Learn all accepted feedback into a new version, without an event. */
@@ -237,36 +245,37 @@ export class FakeApi implements Api {
   }
 }
 
+export const ALL_RIGHTS: Rights = { mayRate: true, mayCurate: true, teaching: 'on' };
+
 /** The page's state on a fake service. Its pauses last until the test ends them. */
-export async function openPage() {
+export async function openPage(rights: Rights = ALL_RIGHTS) {
   const api = new FakeApi();
   let endPause = () => {};
   const pause = () => new Promise<void>((resolve) => (endPause = resolve));
   const live = new LiveStatus(api, pause);
   let ids = -1; // f0 is the id of the conversation
-  const conversation = new Conversation({ api, live, user: 'ada', newId: () => `f${++ids}` });
+  const conversation = new Conversation({ api, live, newId: () => `f${++ids}`, rights });
   live.start();
   api.connect();
   await settle();
   return { api, live, conversation, endPause: () => endPause() };
 }
 
-export async function openAndAsk(question = 'When do you open?') {
-  const page = await openPage();
-  await page.conversation.ask(question);
+export async function openAndAsk(rights: Rights = ALL_RIGHTS) {
+  const page = await openPage(rights);
+  await page.conversation.ask('When do you open?');
   return { ...page, turn: page.conversation.last! };
 }
 
 /** Let all pending promises continue. A fake answers at once, so one turn of the event loop is enough. */
 export const settle = () => new Promise<void>((resolve) => setTimeout(resolve));
 
-/** The operator's requests to the fake, with a key if the test requires one. */
+/** The operator's requests to the fake. */
 export class FakeOperatorApi implements OperatorApi {
   labels: VersionLabel[] = [];
   frozen: Frozen | null = null;
   refused: RejectedSnapshot[] = [];
   quarantined: Quarantine[] = [];
-  requiredKey: string | null = null;
 
   constructor(private service: FakeApi) {}
 
@@ -278,43 +287,32 @@ export class FakeOperatorApi implements OperatorApi {
     return this.quarantined;
   }
 
-  async rollBack(version: string, key: string | null) {
-    this.checkKey(key);
+  async rollBack(version: string) {
     return this.service.rollBack(version);
   }
 
-  async freeze(reason: string, key: string | null) {
-    this.checkKey(key);
+  async freeze(reason: string) {
     this.frozen = { since: '2026-11-21T09:00:00Z', reason };
   }
 
-  async thaw(key: string | null) {
-    this.checkKey(key);
+  async thaw() {
     this.frozen = null;
   }
 
-  async label(label: string, version: string, key: string | null) {
-    this.checkKey(key);
+  async label(label: string, version: string) {
     this.labels = [...this.labels, { label, version, percent: 0 }];
   }
 
-  async unlabel(name: string, key: string | null) {
-    this.checkKey(key);
+  async unlabel(name: string) {
     this.labels = this.labels.filter(({ label }) => label !== name);
   }
 
-  async endQuarantine(outcome: QuarantineOutcome, key: string | null) {
-    this.checkKey(key);
+  async endQuarantine(outcome: QuarantineOutcome) {
     this.quarantined = this.quarantined.map((one) => ({
       ...one,
       outcome,
       ended_at: '2026-11-21T09:05:00Z',
     }));
     this.frozen = null;
-  }
-
-  private checkKey(key: string | null) {
-    if (this.requiredKey !== null && key !== this.requiredKey)
-      throw new ApiError('this needs the admin key', 401);
   }
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect, sync_playwright
 
 from tests.support import skip_or_fail
 
@@ -45,12 +45,17 @@ def launch_browser() -> Iterator[Browser]:
 
 
 class Visits:
-    """Open pages, each in its own browser profile. foreign: requests to another origin. failed: uncaught errors, and what a policy has blocked."""
+    """Open pages, each in its own browser profile.
+
+    foreign: requests to another origin. failed: uncaught errors, and what a policy has blocked. refused: requests that the
+    caller may not send (401, 403), which the page should not have sent.
+    """
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
         self.foreign: list[str] = []
         self.failed: list[str] = []
+        self.refused: list[str] = []
         self.pages: list[Page] = []
 
     def open(self, url: str, width: int = 1200, height: int = 800, scheme: str = "light", touch: bool = False) -> Page:
@@ -62,6 +67,7 @@ class Visits:
         page.set_default_timeout(SLOW_MS)
         origin = origin_of(url)
         page.context.on("request", lambda request: self._note(origin, request.url))
+        page.on("response", self._note_refusal)
         page.on("pageerror", lambda error: self.failed.append(str(error)))
         page.on("console", self._note_violation)
         page.on("filechooser", lambda _: None)  # registered now: a chooser may open before a later handler is in place
@@ -73,6 +79,10 @@ class Visits:
         if not url.startswith(("data:", "blob:")) and origin_of(url) != origin:
             self.foreign.append(url)
 
+    def _note_refusal(self, response: Response) -> None:
+        if response.status in (401, 403):
+            self.refused.append(f"{response.status} {response.request.method} {response.url}")
+
     def _note_violation(self, message: ConsoleMessage) -> None:
         if "Content Security Policy" in message.text:
             self.failed.append(message.text)
@@ -82,6 +92,7 @@ class Visits:
             page.context.close()
         assert not self.foreign, f"requests left the origin: {self.foreign}"
         assert not self.failed, f"the page failed: {self.failed}"
+        assert not self.refused, f"requests were refused: {self.refused}"
 
 
 def origin_of(url: str) -> tuple[str, str]:

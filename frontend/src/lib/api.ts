@@ -2,12 +2,13 @@
 
    state classes -> ModelApi -> fetch / EventSource -> /v1/models/{model}...
    Models -------> listModels -------------------------> /v1/models
+   Session ------> sessionApi -------------------------> /v1/session
 */
 
 import { BASE_PATH } from './base';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
-import { readKey, sessionKeys } from './ui/identity';
 import type { LiveStatusApi } from './ui/live_status.svelte';
+import type { SessionApi } from './ui/session.svelte';
 import type {
   StoredConversation,
   ConversationSummary,
@@ -18,6 +19,7 @@ import type {
   FeedbackRequest,
   Frozen,
   Guess,
+  Held,
   ImportAnswer,
   ClassInfo,
   Learner,
@@ -38,6 +40,7 @@ import type {
   ReplyDetails,
   ReplySummary,
   SavedReply,
+  SessionAnswer,
   ReportState,
   RolledBack,
   Version,
@@ -64,18 +67,18 @@ export interface ModelApi<Prediction, Instance> {
   events: (onEvent: (event: ServerEvent) => void, onDisconnect: () => void) => () => void;
 }
 
-/** The requests of the chat. user: owner of the conversations. */
+/** The requests of the chat. */
 export interface Api extends ModelApi<RankerPrediction, string> {
   /** Whether learning is frozen. */
   frozen(): Promise<boolean>;
   explain(predictionId: string): Promise<ExplanationAnswer>;
   /** words: to search for; "" for all. */
-  conversations(user: string, words: string): Promise<ConversationSummary[]>;
-  conversation(user: string, id: string): Promise<StoredConversation>;
-  deleteConversation(user: string, id: string): Promise<void>;
+  conversations(words: string): Promise<ConversationSummary[]>;
+  conversation(id: string): Promise<StoredConversation>;
+  deleteConversation(id: string): Promise<void>;
   /** Both return the offset of the change. */
   retire(replyId: string): Promise<number>;
-  restore(text: string): Promise<number>;
+  restore(replyId: string): Promise<number>;
 }
 
 /** The requests of the drawing page, for a classifier of 64 numbers. */
@@ -84,7 +87,7 @@ export interface DrawApi extends ModelApi<Guess, number[]> {
   curve(): Promise<Curve>;
 }
 
-/** The requests of an operator. key: the admin key, if the service requires one. */
+/** The requests of an operator. */
 export interface OperatorApi {
   versionState(): Promise<{
     labels: VersionLabel[];
@@ -92,12 +95,12 @@ export interface OperatorApi {
     refused: RejectedSnapshot[];
   }>;
   quarantines(): Promise<Quarantine[]>;
-  rollBack(version: string, key: string | null): Promise<RolledBack>;
-  freeze(reason: string, key: string | null): Promise<unknown>;
-  thaw(key: string | null): Promise<unknown>;
-  label(name: string, version: string, key: string | null): Promise<unknown>;
-  unlabel(name: string, key: string | null): Promise<unknown>;
-  endQuarantine(outcome: QuarantineOutcome, key: string | null): Promise<unknown>;
+  rollBack(version: string): Promise<RolledBack>;
+  freeze(reason: string): Promise<unknown>;
+  thaw(): Promise<unknown>;
+  label(name: string, version: string): Promise<unknown>;
+  unlabel(name: string): Promise<unknown>;
+  endQuarantine(outcome: QuarantineOutcome): Promise<unknown>;
 }
 
 export type FileFormat = 'jsonl' | 'csv';
@@ -116,6 +119,10 @@ export interface RepertoireApi extends ModelApi<RankerPrediction, string> {
     format: FileFormat,
     options: { dry_run: boolean; skip_bad: boolean },
   ): Promise<ImportAnswer>;
+  /** The feedback that waits for a decision. */
+  held(): Promise<Held>;
+  acceptHeld(id: string): Promise<Receipt>;
+  rejectHeld(id: string): Promise<Receipt>;
   /** The URL of the repertoire as a file. */
   exportOf(format: FileFormat): string;
 }
@@ -158,10 +165,11 @@ export interface ReplaysApi {
 }
 
 export class ApiError extends Error {
-  /** status: of the response; 0 without one. */
+  /** status: of the response; 0 without one. retryAfter_s: when the service accepts another; null if it does not say. */
   constructor(
     message: string,
     readonly status = 0,
+    readonly retryAfter_s: number | null = null,
   ) {
     super(message);
   }
@@ -171,6 +179,18 @@ export class ApiError extends Error {
 let reportConnection: (answered: boolean) => void = () => {};
 export const watchConnection = (onEvent: (answered: boolean) => void) =>
   (reportConnection = onEvent);
+
+/** What the requests need to know of the session. */
+interface Identity {
+  /** The user to name in requests; undefined if the service finds it out by itself. */
+  user?: string | undefined;
+  /** Called when a request was refused because of who sent it: the session may have ended. */
+  load: () => unknown;
+}
+let identity: Identity = { load: () => {} };
+export const speakFor = (session: Identity) => (identity = session);
+
+const REFUSALS = [401, 403]; // the caller is not known, or may not do this
 
 /** Whether the service answers. */
 export const ping = () =>
@@ -182,8 +202,8 @@ export const ping = () =>
 const REOPEN_MS = 3000;
 
 interface CallOptions {
-  user?: string;
-  key?: string | null;
+  /** Whether a header names the user. */
+  namesUser?: boolean;
   signal?: AbortSignal | undefined;
 }
 
@@ -191,7 +211,7 @@ async function call<T>(
   method: string,
   url: string,
   body?: unknown,
-  { user, key, signal }: CallOptions = {},
+  { namesUser = false, signal }: CallOptions = {},
 ): Promise<T> {
   const response = await fetch(url, {
     method,
@@ -200,8 +220,7 @@ async function call<T>(
       ...(body === undefined
         ? {}
         : { 'content-type': body instanceof Blob ? 'text/plain' : 'application/json' }),
-      ...(user === undefined ? {} : { 'x-user': user }),
-      ...(key ? { 'x-admin-key': key } : {}),
+      ...(namesUser && identity.user !== undefined ? { 'x-user': identity.user } : {}),
     },
     ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
   }).catch((error: unknown) => {
@@ -213,17 +232,23 @@ async function call<T>(
   if (response.status === 204) return undefined as T;
   // A proxy's error page is not JSON: then the message names the status.
   const answer = (await response.json().catch(() => null)) as unknown;
-  if (!response.ok) throw failure(answer, response.status);
+  if (REFUSALS.includes(response.status) && url !== SESSION) identity.load();
+  if (!response.ok) throw failure(answer, response.status, response.headers.get('retry-after'));
   if (answer === null) throw new ApiError('The server sent an incomplete answer.');
   return answer as T;
 }
 
 const NO_ANSWER = 'The server does not answer. Is it running?';
 
-function failure(answer: unknown, status: number): ApiError {
+function failure(answer: unknown, status: number, retryAfter: string | null): ApiError {
   const { error } = (answer ?? {}) as { error?: string };
-  return new ApiError(error ?? `The server answered ${status}.`, status);
+  const message = error ?? `The server answered ${status}.`;
+  return new ApiError(message, status, retryAfter === null ? null : Number(retryAfter));
 }
+
+/** A request with the user for whom it is made, if the page names one. */
+const withUser = (request: object) =>
+  identity.user === undefined ? request : { ...request, user: identity.user };
 
 /** Upload a large body and report the progress, which `fetch` cannot. */
 function upload<T>(
@@ -236,14 +261,12 @@ function upload<T>(
     const request = new XMLHttpRequest();
     request.open('POST', url);
     request.responseType = 'json';
-    const key = readKey(sessionKeys()); // entered on the learning page, if the service requires one
-    if (key !== null) request.setRequestHeader('x-admin-key', key);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
     request.onload = () => {
       const { status } = request;
       const answer = request.response as unknown;
       if (status < 300 && answer !== null) resolve(answer as T);
-      else reject(failure(answer, status));
+      else reject(failure(answer, status, request.getResponseHeader('retry-after')));
     };
     request.onerror = () => {
       reportConnection(false);
@@ -256,8 +279,15 @@ function upload<T>(
 }
 
 const V1 = `${BASE_PATH}v1`;
+const SESSION = `${V1}/session`;
 
 const pathOf = (name: string) => `${V1}/models/${encodeURIComponent(name)}`;
+
+export const sessionApi: SessionApi = {
+  load: () => call<SessionAnswer>('GET', SESSION),
+  signIn: (key) => call<SessionAnswer>('POST', SESSION, { key }),
+  signOut: () => call<SessionAnswer>('DELETE', SESSION),
+};
 
 export const listModels = async () =>
   (await call<{ data: ModelCard[] }>('GET', `${V1}/models`)).data;
@@ -293,7 +323,11 @@ function keepListening(
     if (!stopped) source = listen(address, onEvent, broken);
   };
   // The browser reconnects by itself, but gives up when a starting server answers with an error.
-  const broken = () => (source?.readyState === EventSource.CLOSED ? reopenLater() : onDisconnect());
+  const broken = () => {
+    if (source?.readyState !== EventSource.CLOSED) return onDisconnect();
+    identity.load(); // perhaps: the status cannot be read
+    reopenLater();
+  };
   const reopenLater = () => {
     onDisconnect();
     if (!stopped) reopening = setTimeout(open, REOPEN_MS);
@@ -314,12 +348,15 @@ export function createApi<Prediction, Instance>(
   const model = async () => pathOf(await name());
   const feedbackUrl = async (id: string) => `${await model()}/feedback/${encodeURIComponent(id)}`;
   const giveAll = async (feedback: FeedbackRequest[]) =>
-    (await call<{ receipts: Receipt[] }>('POST', `${await model()}:feedback`, { feedback }))
-      .receipts;
+    (
+      await call<{ receipts: Receipt[] }>('POST', `${await model()}:feedback`, {
+        feedback: feedback.map(withUser),
+      })
+    ).receipts;
 
   return {
     predict: async (request, signal) =>
-      call('POST', `${await model()}:predict`, request, { signal }),
+      call('POST', `${await model()}:predict`, withUser(request), { signal }),
     giveFeedback: async (feedback) => (await giveAll([feedback]))[0]!,
     giveAll,
     feedback: async (id) => call('GET', await feedbackUrl(id)),
@@ -334,10 +371,13 @@ export function createApi<Prediction, Instance>(
   };
 }
 
+const OF_USER: CallOptions = { namesUser: true };
+
 export function createChatApi(name: () => Promise<string>): Api {
   const model = async () => pathOf(await name());
   const conversationUrl = async (id: string) =>
     `${await model()}/conversations/${encodeURIComponent(id)}`;
+  const replyUrl = async (id: string) => `${await model()}/replies/${encodeURIComponent(id)}`;
 
   return {
     ...createApi(name),
@@ -345,20 +385,16 @@ export function createChatApi(name: () => Promise<string>): Api {
       (await call<{ frozen: object | null }>('GET', `${await model()}/versions`)).frozen !== null,
     explain: async (id) =>
       call('GET', `${await model()}/predictions/${encodeURIComponent(id)}/why`),
-    conversations: async (user, words) => {
+    conversations: async (words) => {
       const url = `${await model()}/conversations?${new URLSearchParams({ q: words })}`;
-      return (await call<{ conversations: ConversationSummary[] }>('GET', url, undefined, { user }))
+      return (await call<{ conversations: ConversationSummary[] }>('GET', url, undefined, OF_USER))
         .conversations;
     },
-    conversation: async (user, id) => call('GET', await conversationUrl(id), undefined, { user }),
-    deleteConversation: async (user, id) =>
-      call('DELETE', await conversationUrl(id), undefined, { user }),
-    retire: async (id) => {
-      const url = `${await model()}/replies/${encodeURIComponent(id)}`;
-      return (await call<{ offset: number }>('DELETE', url)).offset;
-    },
-    restore: async (text) =>
-      (await call<{ offset: number }>('POST', `${await model()}/replies`, { text })).offset,
+    conversation: async (id) => call('GET', await conversationUrl(id), undefined, OF_USER),
+    deleteConversation: async (id) => call('DELETE', await conversationUrl(id), undefined, OF_USER),
+    retire: async (id) => (await call<{ offset: number }>('DELETE', await replyUrl(id))).offset,
+    restore: async (id) =>
+      (await call<{ offset: number }>('PUT', await replyUrl(id), { active: true })).offset,
   };
 }
 
@@ -374,6 +410,7 @@ export function createDrawApi(name: string): DrawApi {
 export function createRepertoireApi(name: string): RepertoireApi {
   const model = pathOf(name);
   const replyUrl = (id: string) => `${model}/replies/${encodeURIComponent(id)}`;
+  const heldUrl = (id: string) => `${model}/held/${encodeURIComponent(id)}`;
   return {
     ...createApi(async () => name),
     replies: async (words) => {
@@ -394,6 +431,9 @@ export function createRepertoireApi(name: string): RepertoireApi {
       });
       return call('POST', `${model}/replies:import?${query}`, file);
     },
+    held: () => call('GET', `${model}/held`),
+    acceptHeld: (id) => call('POST', `${heldUrl(id)}:accept`),
+    rejectHeld: (id) => call('POST', `${heldUrl(id)}:reject`),
     exportOf: (format) => `${model}/replies:export?${new URLSearchParams({ format })}`,
   };
 }
@@ -416,12 +456,12 @@ function operatorApi(model: string): OperatorApi {
     versionState: () => call('GET', `${model}/versions`),
     quarantines: async () =>
       (await call<{ quarantines: Quarantine[] }>('GET', `${model}/quarantine`)).quarantines,
-    rollBack: (version, key) => call('POST', `${model}:rollback`, { version }, { key }),
-    freeze: (reason, key) => call('POST', `${model}:freeze`, { reason }, { key }),
-    thaw: (key) => call('POST', `${model}:thaw`, undefined, { key }),
-    label: (name, version, key) => call('PUT', labelUrl(name), { version }, { key }),
-    unlabel: (name, key) => call('DELETE', labelUrl(name), undefined, { key }),
-    endQuarantine: (outcome, key) => call('POST', `${model}/quarantine:end`, { outcome }, { key }),
+    rollBack: (version) => call('POST', `${model}:rollback`, { version }),
+    freeze: (reason) => call('POST', `${model}:freeze`, { reason }),
+    thaw: () => call('POST', `${model}:thaw`),
+    label: (name, version) => call('PUT', labelUrl(name), { version }),
+    unlabel: (name) => call('DELETE', labelUrl(name)),
+    endQuarantine: (outcome) => call('POST', `${model}/quarantine:end`, { outcome }),
   };
 }
 
@@ -446,7 +486,6 @@ export const replaysApi: ReplaysApi = {
     for (const model of models) query.append('model', model);
     return upload(`${V1}/replays?${query}`, log, onProgress, signal);
   },
-  drop: async (id) =>
-    void (await call('DELETE', `${V1}/replays/${id}`, undefined, { key: readKey(sessionKeys()) })),
+  drop: async (id) => void (await call('DELETE', `${V1}/replays/${id}`)),
   page: (id) => `${V1}/replays/${id}/report`,
 };

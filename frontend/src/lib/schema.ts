@@ -13,7 +13,6 @@ export type Curve = Schemas['CurveAnswer'];
 export type CurvePoint = Schemas['CurvePoint'];
 export type PredictRequest<Instance = string> = Schemas['PredictRequest'] & {
   instances: Instance[];
-  user: string;
 };
 export type PredictResponse<Prediction = RankerPrediction> = Omit<
   Schemas['PredictAnswer'],
@@ -21,7 +20,7 @@ export type PredictResponse<Prediction = RankerPrediction> = Omit<
 > & {
   predictions: Prediction[];
 };
-type FeedbackSubject = { [Name in 'id' | 'prediction_id' | 'user']: string };
+type FeedbackSubject = { [Name in 'id' | 'prediction_id']: string };
 export type Thumb = { reward: 0 | 1; reason?: string; comment?: string };
 export type FeedbackContent = Thumb | { correction: string } | { label: string };
 export type FeedbackRequest = FeedbackSubject & FeedbackContent;
@@ -56,6 +55,10 @@ export type OpenQuestion = Schemas['UnansweredQuestion'];
 export type ImportAnswer = Schemas['ImportAnswer'];
 export type ImportedLine = Schemas['ImportedLine'];
 export type RolledBack = Schemas['RollbackAnswer'];
+export type Held = Schemas['HeldAnswer'];
+export type HeldItem = Schemas['HeldItem'];
+export type SessionAnswer = Schemas['SessionAnswer'];
+export type Scope = SessionAnswer['scopes'][number];
 export type ReportState = Schemas['ReportState'];
 export type Progress = Schemas['Progress'];
 export type Replay = Schemas['ReplayStatus'];

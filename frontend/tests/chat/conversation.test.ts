@@ -62,10 +62,12 @@ test('the keys act on the last reply', async () => {
   expect(conversation.last!.teachRequests).toBe(1);
 });
 
-test('learned feedback of this session is counted, and retracted feedback is not', async () => {
+test('learned feedback of this session is counted, and what was replaced or retracted is not', async () => {
   const { api, conversation, turn } = await openAndAsk();
   await turn.rate(0);
   await turn.choose(0);
+  await conversation.ask('When do you close?');
+  await conversation.last!.rate(1);
   expect(conversation.learnedCount).toBe(0);
   api.publish();
   await settle();
@@ -76,7 +78,7 @@ test('learned feedback of this session is counted, and retracted feedback is not
 
 test('only the first answer waits for the service to learn', async () => {
   const { api, conversation } = await openPage();
-  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', reward: 1 });
   const answered = conversation.ask('When do you open?');
   await settle();
   expect(api.predicted.map(({ min_offset, timeout_ms }) => [min_offset, timeout_ms])).toEqual([
@@ -97,7 +99,7 @@ test('only the first answer waits for the service to learn', async () => {
 
 test('the first answer does not wait for a stopped learner', async () => {
   const { api, conversation } = await openPage();
-  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', reward: 1 });
   api.learnerNow = { state: 'stopped' };
   api.connect();
   await conversation.ask('When do you open?');
@@ -106,7 +108,7 @@ test('the first answer does not wait for a stopped learner', async () => {
 
 test('the first answer does not wait for a frozen model', async () => {
   const { api, conversation } = await openPage();
-  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', reward: 1 });
   api.isFrozen = true;
   await conversation.ask('When do you open?');
   expect(api.predicted.map(({ min_offset }) => min_offset)).toEqual([undefined]);
@@ -125,7 +127,7 @@ test('the first answer does not wait after a rollback', async () => {
 
 test('the page says that the first answer waits for learning', async () => {
   const { api, conversation } = await openPage();
-  await api.giveFeedback({ id: 'before', prediction_id: 'p', user: 'eve', reward: 1 });
+  await api.giveFeedback({ id: 'before', prediction_id: 'p', reward: 1 });
   let answer = () => {};
   const { predict } = api;
   api.predict = async (...request) => {

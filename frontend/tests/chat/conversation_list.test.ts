@@ -150,11 +150,7 @@ function listOf(...titles: string[]) {
   const api = new FakeApi();
   for (const title of titles) api.stored.set(title, { ...stored(title), title });
   const pauses: (() => void)[] = [];
-  const list = new StoredConversations(
-    api,
-    'ada',
-    () => new Promise((resolve) => pauses.push(resolve)),
-  );
+  const list = new StoredConversations(api, () => new Promise((resolve) => pauses.push(resolve)));
   return { api, list, endPauses: () => pauses.forEach((end) => end()) };
 }
 
@@ -163,7 +159,7 @@ test('a search waits for a pause in typing and sends one request', async () => {
   const typed = [list.search('p'), list.search('pr'), list.search('print ')];
   endPauses();
   await Promise.all(typed);
-  expect(api.calls).toEqual(['conversations of ada with "print"']);
+  expect(api.calls).toEqual(['conversations with "print"']);
   expect(list.shown?.map(({ title }) => title)).toEqual(['printing']);
 });
 

@@ -52,7 +52,7 @@ test('feedback on another reply is compared with the first reply', async () => {
 test('a stopped question returns to the composer and its late answer is ignored', async () => {
   const { api, conversation } = await openAndAsk();
   let aborted = false;
-  const answer = await api.predict({ instances: ['x'], user: 'ada' });
+  const answer = await api.predict({ instances: ['x'] });
   let answerNow = () => {};
   api.predict = (_, signal) => {
     signal?.addEventListener('abort', () => (aborted = true));
@@ -116,7 +116,7 @@ test('retiring and restoring a reply is reported step by step', async () => {
   await settle();
   expect(api.calls.filter((call) => /retire|restore/.test(call))).toEqual([
     'retire r0',
-    'restore at nine',
+    'restore r0',
   ]);
   expect(retirement.steps.at(-1)).toBe('asked again now: before “at ten”, now “at nine”');
 });
@@ -131,7 +131,7 @@ test('undo restores a retired reply, then takes back earlier feedback', async ()
   await conversation.act({ do: 'undo' });
   expect(api.calls.filter((call) => /^re(tire|store|tract)/.test(call))).toEqual([
     'retire r0',
-    'restore at nine',
+    'restore r0',
     'retract f1',
   ]);
 });

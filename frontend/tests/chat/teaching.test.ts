@@ -16,7 +16,6 @@ test('choosing a chip sends its text as the correction and hides the chips', asy
   expect(api.sentFeedback.at(-1)).toEqual({
     id: 'f2',
     prediction_id: 'p1',
-    user: 'ada',
     correction: 'at eleven',
   });
   expect(turn.correctionText).toBe('at eleven');
@@ -34,7 +33,7 @@ test('an abstention offers its candidates and teaching at once, and no thumbs', 
   api.reply = null;
   await conversation.ask('Do you lend umbrellas?');
   const turn = conversation.last!;
-  expect([turn.offersChips, turn.offersTeaching]).toEqual([true, true]);
+  expect([turn.offersChips, turn.showsCorrection]).toEqual([true, true]);
   await turn.rate(1);
   expect(api.sentFeedback).toEqual([]);
 });
@@ -44,16 +43,17 @@ test('a correction replaces a good rating and an earlier correction', async () =
   await turn.rate(1);
   await turn.teach('at one');
   await turn.teach('at two');
-  expect(api.calls.slice(-4)).toEqual(['retract f1', 'give at one', 'retract f2', 'give at two']);
+  expect(api.calls.slice(-3)).toEqual(['give 1', 'give at one', 'give at two']); // the service replaces them
+  expect([turn.reward, turn.correctionText]).toEqual([null, 'at two']);
 });
 
-test('a good rating takes back a bad rating and a correction', async () => {
+test('a rating replaces a correction', async () => {
   const { api, turn } = await openAndAsk();
   await turn.rate(0);
   await turn.teach('at one');
   await turn.rate(1);
-  expect(api.calls.slice(-3)).toEqual(['retract f1', 'retract f2', 'give 1']);
-  expect(turn.correctionText).toBeNull();
+  expect(api.calls.slice(-3)).toEqual(['give 0', 'give at one', 'give 1']);
+  expect([turn.reward, turn.correctionText]).toEqual([1, null]);
 });
 
 test('a correction that could not be sent keeps its text and its box', async () => {
@@ -63,12 +63,12 @@ test('a correction that could not be sent keeps its text and its box', async () 
   api.broken = 'the log is full';
   await turn.teach();
   expect(turn.teachDraft).toBe('at one');
-  expect(turn.offersTeaching).toBe(true);
+  expect(turn.showsCorrection).toBe(true);
 
   api.broken = null;
   await turn.teach();
   expect(turn.teachDraft).toBe('');
-  expect(turn.offersTeaching).toBe(false);
+  expect(turn.showsCorrection).toBe(false);
 });
 
 test('blank text sends nothing', async () => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { DrawApi } from '../../src/lib/api';
 import { DrawSession } from '../../src/lib/draw/draw_session.svelte';
 import type { Guess, ClassInfo, PredictRequest, PredictResponse } from '../../src/lib/schema';
-import { FakeApi, NO_CURVE, settle } from '../fake';
+import { ALL_RIGHTS, FakeApi, NO_CURVE, settle } from '../fake';
 
 /** A model whose guess is set by the test. */
 class FakeDrawApi extends FakeApi implements DrawApi {
@@ -31,15 +31,15 @@ class FakeDrawApi extends FakeApi implements DrawApi {
   }
 }
 
-async function openBoard(knownClasses: ClassInfo[] = []) {
+async function openBoard(knownClasses: ClassInfo[] = [], rights = ALL_RIGHTS) {
   const api = new FakeDrawApi();
   api.knownClasses = knownClasses;
   let ids = 0;
   const draw = new DrawSession({
     api,
-    user: 'ada',
     newId: () => `f${++ids}`,
     pause: () => settle(),
+    rights,
   });
   draw.start();
   api.connect();
@@ -73,9 +73,7 @@ test('a drawing is guessed by unrecorded predictions', async () => {
 test('a name is recorded with the guess, sent and learned, and the drawing is predicted again', async () => {
   const { api, draw } = await openAndDraw();
   await draw.name('7');
-  expect(api.sentFeedback).toEqual([
-    { id: 'f1', prediction_id: expect.any(String), user: 'ada', label: '7' },
-  ]);
+  expect(api.sentFeedback).toEqual([{ id: 'f1', prediction_id: expect.any(String), label: '7' }]);
   expect(api.requests.filter(({ record }) => record)).toHaveLength(1);
   expect([draw.current?.label, draw.current?.guessBefore, draw.correctCount]).toEqual([
     '7',

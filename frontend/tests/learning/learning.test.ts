@@ -26,7 +26,11 @@ class FakeLearningApi extends FakeApi implements LearningApi {
 async function openLearning() {
   const api = new FakeLearningApi();
   let endPauses: (() => void)[] = [];
-  const learning = new Learning(api, () => new Promise<void>((resolve) => endPauses.push(resolve)));
+  const learning = new Learning(
+    api,
+    () => new Promise<void>((resolve) => endPauses.push(resolve)),
+    true,
+  );
   learning.start();
   api.connect();
   await settle();

@@ -2,14 +2,10 @@ import { expect, test } from 'vitest';
 import { Operator } from '../../src/lib/learning/operator.svelte';
 import { FakeApi, FakeOperatorApi } from '../fake';
 
-function open() {
-  const api = new FakeOperatorApi(new FakeApi());
-  const stored = new Map<string, string>();
-  const keys = {
-    getItem: (name: string) => stored.get(name) ?? null,
-    setItem: (name: string, key: string) => void stored.set(name, key),
-  };
-  return { api, operator: new Operator(api, keys, async () => {}) };
+function open(isAllowed = true) {
+  const service = new FakeApi();
+  const api = new FakeOperatorApi(service);
+  return { service, api, operator: new Operator(api, isAllowed, async () => {}) };
 }
 
 test('an operation is shown at once', async () => {
@@ -22,31 +18,6 @@ test('an operation is shown at once', async () => {
   expect(operator.labels).toEqual([{ label: 'stable', version: '42', percent: 0 }]);
   await operator.unlabel('stable');
   expect([operator.labels, operator.problem]).toEqual([[], null]);
-});
-
-test('a required key is requested once, and then the action is done', async () => {
-  const { api, operator } = open();
-  api.requiredKey = 'sesame';
-  await operator.freeze('an odd day');
-  expect([operator.needsKey, operator.frozen, operator.problem]).toEqual([true, null, null]);
-  await operator.submitKey('wrong');
-  expect([operator.needsKey, operator.problem]).toEqual([true, 'this needs the admin key']);
-  await operator.submitKey('sesame');
-  expect([operator.needsKey, operator.frozen?.reason, operator.problem]).toEqual([
-    false,
-    'an odd day',
-    null,
-  ]);
-  await operator.thaw();
-  expect([operator.needsKey, operator.frozen]).toEqual([false, null]);
-});
-
-test('canceling the key request cancels the action', async () => {
-  const { api, operator } = open();
-  api.requiredKey = 'sesame';
-  await operator.freeze('');
-  operator.cancelKeyRequest();
-  expect([operator.needsKey, operator.frozen, operator.problem]).toEqual([false, null, null]);
 });
 
 test('a quarantine is open until it is decided', async () => {
@@ -66,21 +37,20 @@ test('a quarantine is open until it is decided', async () => {
   expect([operator.open, operator.quarantines[0]?.outcome]).toEqual([null, 'dropped']);
 });
 
-test('without storage the key is requested each time', async () => {
-  const api = new FakeOperatorApi(new FakeApi());
-  const forbidden = {
-    getItem: () => {
-      throw new Error('forbidden');
-    },
-    setItem: () => {
-      throw new Error('forbidden');
-    },
-  };
-  const operator = new Operator(api, forbidden, async () => {});
-  api.requiredKey = 'sesame';
-  await operator.freeze('');
-  await operator.submitKey('sesame');
-  expect([operator.needsKey, operator.frozen !== null]).toEqual([false, true]);
-  await operator.thaw();
-  expect(operator.needsKey).toBe(true);
+test('an operation that fails is explained, and can be repeated', async () => {
+  const { service, operator } = open();
+  service.broken = 'the state folder is full';
+  await operator.rollBack('41');
+  expect([operator.problem, operator.busy]).toEqual(['the state folder is full', false]);
+  service.broken = null;
+  await operator.rollBack('41');
+  expect(operator.problem).toBe(null);
+});
+
+test('a caller without the scope never asks for quarantines', async () => {
+  const { api, operator } = open(false);
+  api.labels = [{ label: 'stable', version: '42', percent: 0 }];
+  api.quarantines = () => Promise.reject(new Error('the caller lacks the scope'));
+  await operator.refresh();
+  expect([operator.labels.length, operator.quarantines]).toEqual([1, []]);
 });

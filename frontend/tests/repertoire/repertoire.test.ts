@@ -3,6 +3,7 @@ import { ApiError, type FileFormat, type RepertoireApi } from '../../src/lib/api
 import { effectOf } from '../../src/lib/repertoire/reply_import.svelte';
 import { PAGE_SIZE, containsWords, Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
 import type {
+  HeldItem,
   EditReply,
   ImportAnswer,
   NewReply,
@@ -26,6 +27,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   /** The example questions of each reply, by its id. */
   questions: Record<string, string[]> = { hours: ['When do you open?'] };
   clusters: OpenCluster[] = [];
+  waiting: HeldItem[] = [];
   plan: ImportAnswer = { lines: [], bad: 0, offset: null };
   private last = 34;
 
@@ -67,6 +69,23 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
     return this.clusters;
   }
 
+  async held() {
+    this.calls.push('held');
+    return { held: this.waiting.slice(0, 2), count: this.waiting.length };
+  }
+
+  async acceptHeld(id: string) {
+    const offset = this.accept(`accept ${id}`);
+    this.waiting = this.waiting.filter((item) => item.id !== id);
+    return { id, offset, status: 'accepted' as const };
+  }
+
+  async rejectHeld(id: string) {
+    this.accept(`reject ${id}`);
+    this.waiting = this.waiting.filter((item) => item.id !== id);
+    return { id, offset: 0, status: 'rejected' as const };
+  }
+
   async importReplies(_: Blob, format: FileFormat, how: { dry_run: boolean; skip_bad: boolean }) {
     const offset = how.dry_run ? null : this.accept(`import ${format}, skip bad: ${how.skip_bad}`);
     if (this.broken !== null) throw new Error(this.broken);
@@ -90,15 +109,18 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   }
 }
 
-async function openRepertoire(arrange: (api: FakeRepertoireApi) => void = () => {}) {
+async function openRepertoire(
+  arrange: (api: FakeRepertoireApi) => void = () => {},
+  mayCurate = true,
+) {
   const api = new FakeRepertoireApi();
   arrange(api);
   let ids = 0;
   const repertoire = new Repertoire({
     api,
-    user: 'ada',
     newId: () => `f${++ids}`,
     pause: () => settle(),
+    mayCurate,
   });
   repertoire.start();
   api.connect();
@@ -249,8 +271,8 @@ test('one click teaches every question of a cluster, and another undoes it', asy
   shown.draft = ' Yes. ';
   await shown.teach();
   expect(api.sentFeedback).toEqual([
-    { id: 'f1', prediction_id: 'p-a', user: 'ada', correction: 'Yes.' },
-    { id: 'f2', prediction_id: 'p-b', user: 'ada', correction: 'Yes.' },
+    { id: 'f1', prediction_id: 'p-a', correction: 'Yes.' },
+    { id: 'f2', prediction_id: 'p-b', correction: 'Yes.' },
   ]);
   expect([shown.taught, shown.open, shown.change?.steps, unanswered.openCount]).toEqual([
     'Yes.',
@@ -360,4 +382,69 @@ test('unanswered questions are refreshed while they are shown', async () => {
   await settle();
   await settle();
   expect(repertoire.unanswered.openCount).toBe(0);
+});
+
+const waiting = (id: string): HeldItem => ({
+  id,
+  question: 'Do you lend umbrellas?',
+  correction: 'Yes, at the desk.',
+  caller: 'visitor:1f2e3d4c',
+  user: 'visitor:1f2e3d4c',
+  reason: 'review',
+  created_at: '2026-11-21T09:00:00Z',
+});
+
+test('held feedback is accepted and rejected, and what is left is listed again', async () => {
+  const items = ['h1', 'h2', 'h3'].map(waiting);
+  const { api, repertoire } = await openRepertoire((api) => (api.waiting = items));
+  const { held } = repertoire;
+  expect([held.items?.map(({ id }) => id), held.count]).toEqual([['h1', 'h2'], 3]);
+  expect(await held.accept(items[0]!)).toBe(true);
+  expect([held.items?.map(({ id }) => id), held.count, held.news]).toEqual([
+    ['h2', 'h3'],
+    2,
+    'Accepted. 2 left.',
+  ]);
+  api.learnAll();
+  await settle();
+  expect(held.change?.steps).toEqual(['accepted', 'learned in version 43']);
+  await held.reject(items[1]!);
+  await held.reject(items[2]!);
+  expect([held.items, held.news, held.change]).toEqual([[], 'Rejected. 0 left.', null]);
+});
+
+test('a decision that another curator has made before is explained, and the list is updated', async () => {
+  const { api, repertoire } = await openRepertoire((api) => (api.waiting = [waiting('h1')]));
+  const { held } = repertoire;
+  api.waiting = [];
+  api.broken = 'the feedback was rejected before';
+  expect(await held.accept(waiting('h1'))).toBe(false);
+  expect([held.problem, held.items, held.deciding]).toEqual([
+    'the feedback was rejected before',
+    [],
+    null,
+  ]);
+});
+
+test('a caller that is no curator asks neither for held feedback nor for unanswered questions', async () => {
+  const { api, repertoire } = await openRepertoire((api) => (api.waiting = [waiting('h1')]), false);
+  repertoire.followHeld(true);
+  repertoire.followUnanswered(true);
+  api.publish();
+  await settle();
+  expect(api.calls).not.toContain('held');
+  expect([repertoire.held.items, repertoire.unanswered.shown]).toEqual([null, null]);
+});
+
+test('new held feedback is found while the review is shown', async () => {
+  const { api, repertoire } = await openRepertoire();
+  repertoire.followHeld(true);
+  api.waiting = [waiting('h1')];
+  while (repertoire.held.count !== 1) await settle();
+  repertoire.followHeld(false);
+  await settle();
+  await settle();
+  const asked = api.calls.filter((call) => call === 'held').length;
+  await settle();
+  expect(api.calls.filter((call) => call === 'held').length).toBe(asked);
 });

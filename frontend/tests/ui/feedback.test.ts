@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { openAndAsk, settle } from '../fake';
 
+const VISITOR = { mayRate: true, mayCurate: false, teaching: 'review' } as const;
+
 test('a thumb is saved, then learned, and the question is predicted again, unrecorded', async () => {
   const { api, turn } = await openAndAsk();
   await turn.rate(1);
@@ -59,11 +61,11 @@ test('a pressed thumb that is pressed again is taken back, and un-learned', asyn
   ]);
 });
 
-test('the other thumb first takes back the one that was pressed', async () => {
+test('the other thumb replaces the one that was pressed', async () => {
   const { api, turn } = await openAndAsk();
   await turn.rate(1);
   await turn.rate(0);
-  expect(api.calls.slice(-2)).toEqual(['retract f1', 'give 0']);
+  expect(api.calls.slice(-2)).toEqual(['give 1', 'give 0']);
   expect(turn.reward).toBe(0);
 });
 
@@ -72,9 +74,7 @@ test('thumbs pressed faster than the server answers still arrive in order', asyn
   await Promise.all([turn.rate(1), turn.rate(0), turn.rate(1)]);
   expect(api.calls.filter((call) => /give|retract/.test(call))).toEqual([
     'give 1',
-    'retract f1',
     'give 0',
-    'retract f2',
     'give 1',
   ]);
   expect(turn.reward).toBe(1);
@@ -128,7 +128,6 @@ test('a comparison that arrives after the retraction is not shown', async () => 
   await turn.rate(1);
   const answer = await api.predict({
     instances: ['When do you open?'],
-    user: 'ada',
     record: false,
   });
   let answerNow = () => {};
@@ -140,4 +139,94 @@ test('a comparison that arrives after the retraction is not shown', async () => 
   await settle();
   expect(turn.latest!.steps).toEqual(['taken back']);
   expect(turn.latest!.recheckResult).toBeNull();
+});
+
+test('a thumb that could not replace another leaves it pressed', async () => {
+  const { api, turn } = await openAndAsk();
+  await turn.rate(1);
+  api.broken = 'the log is full';
+  await turn.rate(0);
+  expect(turn.reward).toBe(1);
+});
+
+test('a proposal is held beside the rating, until a curator accepts it', async () => {
+  const { api, turn, endPause } = await openAndAsk(VISITOR);
+  await turn.rate(0);
+  api.isReviewed = true;
+  await turn.teach('at one');
+  expect(turn.latest!.steps).toEqual(['Thank you. It will be learned once it was reviewed.']);
+  expect([turn.reward, turn.correctionText, turn.correction?.held]).toEqual([0, 'at one', true]);
+
+  api.decide('f2', 'accepted');
+  api.publish(); // wakes the page
+  await settle();
+  expect(turn.latest!.steps).toEqual([
+    'saved',
+    'learned in version 43, 61 ms later',
+    'asked again now: still “at nine”',
+  ]);
+  expect([turn.reward, turn.correction?.held]).toEqual([null, false]);
+  endPause();
+});
+
+test('a rejection is found by asking, and the box for another proposal is back', async () => {
+  const { api, turn, endPause } = await openAndAsk(VISITOR);
+  await turn.rate(0);
+  api.isReviewed = true;
+  await turn.teach('at one');
+  endPause();
+  await settle();
+  expect(turn.correction?.held).toBe(true);
+  api.decide('f2', 'rejected');
+  endPause();
+  await settle();
+  expect(turn.latest!.steps).toEqual(['saved', 'not learned: it was reviewed and rejected']);
+  expect([turn.reward, turn.correctionText, turn.showsCorrection]).toEqual([0, null, true]);
+});
+
+test('another proposal withdraws the one that is held, and the rating stays', async () => {
+  const { api, turn } = await openAndAsk(VISITOR);
+  await turn.rate(0);
+  api.isReviewed = true;
+  await turn.teach('at one');
+  await turn.teach('at two');
+  await settle();
+  expect(api.calls.filter((call) => /give|retract/.test(call))).toEqual([
+    'give 0',
+    'give at one',
+    'give at two',
+    'retract f2',
+  ]);
+  expect([turn.reward, turn.correctionText]).toEqual([0, 'at two']);
+});
+
+test('a held proposal is taken back at once, because it was not learned', async () => {
+  const { api, turn } = await openAndAsk(VISITOR);
+  api.isReviewed = true;
+  await turn.teach('at one');
+  await turn.undo(turn.latest!);
+  api.publish();
+  await settle();
+  expect(turn.latest!.steps).toEqual(['taken back']);
+});
+
+test('without the right to teach, only existing replies can be chosen', async () => {
+  const { api, turn } = await openAndAsk({ mayRate: true, mayCurate: false, teaching: 'off' });
+  turn.openTeaching();
+  expect([turn.offersTeaching, turn.showsCorrection, turn.retirement]).toEqual([
+    false,
+    false,
+    null,
+  ]);
+  await turn.rate(0);
+  expect([turn.showsCorrection, turn.offersTeaching]).toEqual([true, false]);
+  await turn.choose(0);
+  expect(api.sentFeedback.at(-1)).toMatchObject({ correction: 'at ten' });
+});
+
+test('without the right to rate, nothing is sent', async () => {
+  const { api, turn } = await openAndAsk({ mayRate: false, mayCurate: false, teaching: 'off' });
+  await turn.rate(0);
+  await turn.choose(0);
+  expect([api.sentFeedback, turn.showsCorrection]).toEqual([[], false]);
 });

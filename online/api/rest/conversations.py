@@ -5,6 +5,7 @@ names one, as `user` does in the requests of the predictions.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -15,10 +16,14 @@ from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.errors import BadInput
 from online.schemas.conversations import ConversationAnswer, ConversationsAnswer, DeletedConversation
+from online.schemas.feedback import FeedbackOutcome
 from online.schemas.fields import Name
 from online.serving.feedback.feedback import describe_outcome
+from online.serving.feedback.held import held_receipt
 from online.store import conversations as store
+from online.store.callers.held_feedback import HeldFeedbackRow, list_held_of_user
 from online.store.database.values import ERASED
+from online.store.feedback import FeedbackRow
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -56,12 +61,15 @@ async def list_conversations(model: ModelDep, user: UserDep, q: SearchWords = ""
 async def get_conversation(model: ModelDep, id: str, user: UserDep) -> Response:
     """The turns of one conversation, with the feedback about each."""
 
-    def load(connection: Connection) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        row = store.load_conversation(connection, model.spec.name, user, id)
-        return row, store.load_turns(connection, model.spec.name, id)
+    def load(connection: Connection) -> tuple[dict[str, Any], list[dict[str, Any]], list[HeldFeedbackRow]]:
+        name = model.spec.name
+        row = store.load_conversation(connection, name, user, id)
+        return row, store.load_turns(connection, name, id), list_held_of_user(connection, name, user)
 
-    row, turns = await model.read(load)
-    content = {**summarise(row, len(turns)), "said": [describe_turn(turn) for turn in turns]}
+    row, turns, held = await model.read(load)
+    held_about = group_by_prediction(held)
+    said = [describe_turn(turn, held_about.get(turn["id"], [])) for turn in turns]
+    content = {**summarise(row, len(turns)), "said": said}
     return json_response(content, headers=live_headers(model))
 
 
@@ -78,7 +86,15 @@ def summarise(row: dict[str, Any], turns: int) -> dict[str, Any]:
     return {**{name: row[name] for name in ("id", "title", "created_at", "updated_at")}, "turns": turns}
 
 
-def describe_turn(turn: dict[str, Any]) -> dict[str, Any]:
+def group_by_prediction(held: Sequence[HeldFeedbackRow]) -> dict[str, list[HeldFeedbackRow]]:
+    groups = dict[str, list[HeldFeedbackRow]]()
+    for row in held:
+        groups.setdefault(json.loads(row.content).get("prediction_id", ""), []).append(row)
+    return groups
+
+
+def describe_turn(turn: dict[str, Any], held: Sequence[HeldFeedbackRow]) -> dict[str, Any]:
+    """held: the feedback about it that waits for a decision or was rejected."""
     candidates = [{"id": id, "text": turn["texts"].get(id, id), "score": score} for id, score in turn["candidates"]]
     reply = None if turn["choice"] is None else {"id": turn["choice"], "text": turn["texts"].get(turn["choice"], "")}
     return {
@@ -89,13 +105,18 @@ def describe_turn(turn: dict[str, Any]) -> dict[str, Any]:
         "besides": json.loads(turn["exclude"]),
         "model_version": str(turn["version"]),
         "created_at": turn["created_at"],
-        "feedback": [describe_feedback(row) for row in turn["feedback"]],
+        "feedback": [
+            describe_feedback(row) for row in sorted([*turn["feedback"], *held], key=lambda row: row.created_at)
+        ],
     }
 
 
-def describe_feedback(row: Any) -> dict[str, Any]:
+def describe_feedback(row: FeedbackRow | HeldFeedbackRow) -> dict[str, Any]:
     """One feedback about a turn, and what became of it."""
-    outcome = describe_outcome(row)
+    if isinstance(row, HeldFeedbackRow):
+        outcome = FeedbackOutcome(**held_receipt(row).model_dump())
+    else:
+        outcome = describe_outcome(row)
     item = {} if row.content == ERASED else json.loads(row.content)
     fields = {name: item[name] for name in ("reward", "label", "correction", "reason", "comment") if name in item}
     return {"id": row.id, "status": outcome.status, "version": outcome.version, **fields}

@@ -143,10 +143,10 @@ class Feedback:
     def _load_predictions(
         self, connection: Connection, items: Sequence[FeedbackItem], caller: Caller
     ) -> dict[str, PredictionRow]:
-        """The predictions that items are about, by id, and of those the caller's own."""
+        """The predictions that items are about, by id, and of those the caller's own. A curator corrects those of others."""
         ids = [item.prediction_id for item in items if item.prediction_id]
         rows = load_predictions(connection, self.name, ids)
-        return {id: row for id, row in rows.items() if caller.may_act_for(row.user)}
+        return {id: row for id, row in rows.items() if caller.may("curate") or caller.may_act_for(row.user)}
 
     def _find_prediction(
         self, place: int, item: FeedbackItem, predictions: Mapping[str, PredictionRow]

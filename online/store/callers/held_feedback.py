@@ -57,6 +57,14 @@ def load_held_of(connection: Connection, model: str, ids: Sequence[str]) -> dict
     return {row["id"]: HeldFeedbackRow(**row) for row in found.mappings()}
 
 
+def list_held_of_user(connection: Connection, model: str, user: str) -> list[HeldFeedbackRow]:
+    """The items of a user that wait for a decision or were rejected, oldest first."""
+    undecided_or_rejected = HELD.c.decision.is_(None) | (HELD.c.decision == "rejected")
+    query = select(HELD).where(HELD.c.model == model, HELD.c.user == user, undecided_or_rejected)
+    found = connection.execute(query.order_by(HELD.c.created_at, HELD.c.id))
+    return [HeldFeedbackRow(**row) for row in found.mappings()]
+
+
 def list_undecided(connection: Connection, model: str, count: int) -> list[HeldFeedbackRow]:
     """The items that wait for a decision, oldest first."""
     query = select(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))

@@ -1,6 +1,7 @@
 """The REST API on a real service: its answers, and the requests it refuses without changing anything."""
 
 import json
+import re
 import time
 import uuid
 from contextlib import closing
@@ -400,7 +401,10 @@ def test_events_report_refused_feedback_with_the_reason(service: Service) -> Non
 def test_the_documentation_needs_no_other_host(service: Service) -> None:
     page = service.http.get("/docs").text
     assert "http://" not in page and "https://" not in page
-    assert service.http.get("/openapi.json").json()["info"]["title"] == "online"
+    document = service.http.get("/openapi.json")
+    assert document.json()["info"]["title"] == "online"
+    schemas = set(document.json()["components"]["schemas"])
+    assert set(re.findall(r'"#/components/schemas/(\w+)"', document.text)) <= schemas
 
 
 # refusals

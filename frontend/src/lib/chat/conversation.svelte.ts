@@ -5,13 +5,20 @@
    another -> predict, excluding those --/
 */
 
-import { ApiError, type Api } from '../api';
+import { ApiError } from '../api';
 import { Exchange } from './exchange.svelte';
-import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
+import { Feedback } from '../ui/feedback.svelte';
 import type { Action } from './shortcuts';
 import { Retirement } from './retirement.svelte';
 import type { PredictRequest, PredictResponse, StoredTurn } from '../schema';
-import { toAnswer, toStoredAnswer, Turn, type Answer, type UndoableAction } from './turn.svelte';
+import {
+  toAnswer,
+  toStoredAnswer,
+  Turn,
+  type Answer,
+  type ChatContext,
+  type UndoableAction,
+} from './turn.svelte';
 import { messageOf } from '../ui/wording';
 
 /** How long the first answer waits for a service that has just started and is still learning. */
@@ -52,9 +59,9 @@ export class Conversation {
     this.actions.filter((done) => done instanceof Feedback && done.learned && done.isActive).length,
   );
 
-  private context: FeedbackContext<Api>;
+  private context: ChatContext;
 
-  constructor(context: Omit<FeedbackContext<Api>, 'complain'>) {
+  constructor(context: Omit<ChatContext, 'complain'>) {
     this.context = { ...context, complain: (error) => this.complain(error) };
     this.id = context.newId();
   }
@@ -130,7 +137,7 @@ export class Conversation {
 
   /** The answer; null after an error or a cancellation. */
   private async request(waiting: PendingRequest): Promise<Answer | null> {
-    const { api, user } = this.context;
+    const { api } = this.context;
     const { question, exchange, abort } = waiting;
     const exclude = exchange ? { exclude: exchange.shownReplies } : {};
     this.problem = null;
@@ -138,7 +145,6 @@ export class Conversation {
     try {
       const request = {
         instances: [question],
-        user,
         record: true,
         conversation: this.id,
         ...exclude,
@@ -205,11 +211,11 @@ export class Conversation {
   }
 
   private async load(id: string) {
-    const { api, user } = this.context;
+    const { api } = this.context;
     const generation = this.generation;
     this.loading = true;
     try {
-      const { said } = await api.conversation(user, id);
+      const { said } = await api.conversation(id);
       if (generation === this.generation) for (const turn of said) this.restore(turn);
     } catch (error) {
       if (generation !== this.generation) return;

@@ -20,7 +20,6 @@ export class StoredConversations {
 
   constructor(
     private api: ConversationsApi,
-    private user: string,
     private pause: Pause,
   ) {}
 
@@ -34,7 +33,7 @@ export class StoredConversations {
 
   async refresh(): Promise<void> {
     const count = ++this.count;
-    const listed = this.api.conversations(this.user, this.words.trim());
+    const listed = this.api.conversations(this.words.trim());
     await this.attempt(async () => {
       const shown = await listed;
       if (count === this.count) this.shown = shown;
@@ -43,13 +42,13 @@ export class StoredConversations {
 
   /** The whole conversation, for a file; null if the request fails. */
   open(id: string): Promise<StoredConversation | null> {
-    return this.attempt(() => this.api.conversation(this.user, id));
+    return this.attempt(() => this.api.conversation(id));
   }
 
   /** Delete a conversation. Return whether it was deleted. */
   async delete(id: string): Promise<boolean> {
     const deleted = await this.attempt(async () => {
-      await this.api.deleteConversation(this.user, id);
+      await this.api.deleteConversation(id);
       return true;
     });
     if (deleted) await this.refresh();

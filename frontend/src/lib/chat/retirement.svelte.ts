@@ -34,7 +34,7 @@ export class Retirement {
   }
 
   restore(): Promise<void> {
-    return this.want('restore', () => this.context.api.restore(this.reply.text));
+    return this.want('restore', () => this.context.api.restore(this.reply.id));
   }
 
   private async want(wanted: 'retire' | 'restore', send: () => Promise<number>) {

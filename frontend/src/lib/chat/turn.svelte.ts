@@ -9,9 +9,9 @@ import type {
   Reply,
   FeedbackContent,
   StoredFeedback,
-  Thumb,
   StoredTurn,
 } from '../schema';
+import type { Rights } from '../ui/session.svelte';
 import { Explanation } from './explanation.svelte';
 
 const CHIPS = 3;
@@ -21,6 +21,11 @@ export type Reason = (typeof REASONS)[number];
 
 const isThumb = ({ content }: Feedback) => 'reward' in content;
 const isCorrection = ({ content }: Feedback) => 'correction' in content;
+
+/** What the chat depends on. */
+export interface ChatContext extends FeedbackContext<Api> {
+  rights: Rights;
+}
 
 /** An action that can be undone. */
 export type UndoableAction = Feedback | Retirement;
@@ -67,9 +72,12 @@ export class Turn {
   teachDraft = $state('');
   commentDraft = $state('');
 
-  thumb = $derived(this.feedbacks.findLast((one) => one.isActive && isThumb(one)) ?? null);
+  /** What is held counts beside the last opinion, until a curator accepts it. */
+  proposal = $derived(this.feedbacks.findLast((one) => one.isActive && one.held) ?? null);
+  private opinion = $derived(this.feedbacks.findLast((one) => one.isActive && !one.held) ?? null);
+  thumb = $derived(this.opinion && isThumb(this.opinion) ? this.opinion : null);
   correction = $derived(
-    this.feedbacks.findLast((one) => one.isActive && isCorrection(one)) ?? null,
+    [this.proposal, this.opinion].find((one) => one !== null && isCorrection(one)) ?? null,
   );
   rating = $derived(this.thumb && 'reward' in this.thumb.content ? this.thumb.content : null);
   reward = $derived(this.rating?.reward ?? null);
@@ -81,17 +89,21 @@ export class Turn {
       : null,
   );
   offersChips = $derived.by(
-    () => this.correctionText === null && (this.reply === null || this.reward === 0),
+    () =>
+      this.correctionText === null &&
+      (this.reply === null || this.reward === 0) &&
+      this.context.rights.mayRate,
   );
-  /** A box with text stays open, also after an error. */
-  offersTeaching = $derived(
+  offersTeaching = $derived.by(() => this.context.rights.teaching !== 'off');
+  /** Whether the form for a correction is shown. A box with text stays open, also after an error. */
+  showsCorrection = $derived(
     this.offersChips ||
       this.teachRequests > 0 ||
       (this.correctionText === null && this.teachDraft !== ''),
   );
 
   constructor(
-    private context: FeedbackContext<Api>,
+    readonly context: ChatContext,
     private actions: UndoableAction[],
     readonly question: string,
     { id, version, reply, candidates }: Answer,
@@ -102,7 +114,7 @@ export class Turn {
     this.chips = candidates.filter((one) => one.id !== reply?.id).slice(0, CHIPS);
     this.explanation = new Explanation(context, id);
     this.retirement =
-      reply && reply.text !== ''
+      reply && reply.text !== '' && context.rights.mayCurate
         ? new Retirement(context, reply, (offset) => this.runRecheck(offset), this.before())
         : null;
   }
@@ -115,19 +127,19 @@ export class Turn {
     }
   }
 
-  /** Rate the reply. The same rating again takes it back; a good one also takes back a correction. */
+  /** Rate the reply. The same rating again takes it back. */
   async rate(reward: 0 | 1): Promise<void> {
-    if (this.reply === null) return; // nothing to rate
+    if (this.reply === null || !this.context.rights.mayRate) return; // nothing to rate
     if (this.thumb && this.reward === reward) return this.undo(this.thumb);
     this.teachRequests = 0;
-    return this.give({ reward }, [this.thumb, reward === 1 ? this.correction : null]);
+    return this.give({ reward });
   }
 
   /** Set the reason of a bad rating; the same reason again removes it. */
   async giveReason(reason: Reason): Promise<void> {
     if (this.rating?.reward !== 0) return;
     const { reason: current, ...rest } = this.rating;
-    await this.amend(current === reason ? rest : { ...rest, reason });
+    await this.give(current === reason ? rest : { ...rest, reason });
   }
 
   /** Set the comment; an empty one removes it. Text that could not be sent stays in the box. */
@@ -135,16 +147,16 @@ export class Turn {
     if (!this.rating) return;
     const { comment: current, ...rest } = this.rating;
     const comment = text.trim();
-    if (comment !== (current ?? '')) await this.amend(comment === '' ? rest : { ...rest, comment });
+    if (comment !== (current ?? '')) await this.give(comment === '' ? rest : { ...rest, comment });
     if ((this.comment ?? '') === comment) this.commentDraft = '';
   }
 
-  /** Teach the right reply. It replaces an earlier correction and a good rating. */
+  /** Teach the right reply. */
   async teach(text = this.teachDraft): Promise<void> {
     const correction = text.trim();
     if (correction === '') return;
     this.teachRequests = 0;
-    await this.give({ correction }, [this.correction, this.reward === 1 ? this.thumb : null]);
+    await this.give({ correction });
     if (this.correctionText === correction) this.teachDraft = '';
   }
 
@@ -160,7 +172,7 @@ export class Turn {
   }
 
   openTeaching() {
-    this.teachRequests += 1;
+    if (this.offersTeaching) this.teachRequests += 1;
   }
 
   closeTeaching() {
@@ -172,16 +184,12 @@ export class Turn {
     await feedback.retract().catch(this.context.complain);
   }
 
-  /** Feedback is immutable: a rating with a reason replaces the one without. */
-  private amend(thumb: Thumb): Promise<void> {
-    return this.give(thumb, [this.thumb]);
-  }
-
-  private give(content: FeedbackContent, replaces: (Feedback | null)[]): Promise<void> {
+  /** Give feedback, which is immutable: it replaces what was said about this reply before. */
+  private give(content: FeedbackContent): Promise<void> {
     const feedback = this.feedback(content);
-    const replaced = Promise.all(replaces.map(async (one) => one?.retract()));
+    const earlier = this.feedbacks.filter(({ isActive }) => isActive);
     this.add(feedback);
-    return feedback.send(replaced);
+    return feedback.sendInsteadOf(earlier);
   }
 
   private feedback(content: FeedbackContent, id?: string): Feedback {
@@ -225,8 +233,8 @@ export class Turn {
 
   /** Predict without a record, to show what changed. */
   private async runRecheck(min_offset: number): Promise<string | null> {
-    const { api, user } = this.context;
-    const options = { user, record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
+    const { api } = this.context;
+    const options = { record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
     const { predictions } = await api.predict({ instances: [this.question], ...options });
     return predictions[0]?.reply?.text ?? null;
   }

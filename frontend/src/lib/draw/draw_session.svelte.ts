@@ -11,6 +11,7 @@ import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
 import { coalesce } from '../ui/coalesce';
 import { computeFeatures, type Point } from './ink';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
+import type { Rights } from '../ui/session.svelte';
 import type { Curve, Guess, ClassInfo } from '../schema';
 import { RECHECK_TIMEOUT_MS } from '../chat/turn.svelte';
 import { messageOf } from '../ui/wording';
@@ -28,9 +29,9 @@ export interface NamedDrawing {
 
 interface Dependencies {
   api: DrawApi;
-  user: string;
   newId: () => string;
   pause: Pause;
+  rights: Rights;
 }
 
 export class DrawSession {
@@ -59,7 +60,7 @@ export class DrawSession {
     );
     const guessed = Object.keys(this.guess?.probabilities ?? {}).sort();
     const all = [
-      ...DIGITS,
+      ...(this.rights.teaching === 'off' ? [] : DIGITS), // naming a new one teaches it
       ...this.knownClasses.map(({ label }) => label),
       ...guessed,
       ...this.newClasses,
@@ -68,17 +69,16 @@ export class DrawSession {
   });
   features = $derived(computeFeatures(this.board.strokes));
 
+  readonly rights: Rights;
   private api: DrawApi;
-  private user: string;
   private context: FeedbackContext;
   private updateGuess: () => void;
   private refresh: () => void;
 
-  constructor({ api, user, newId, pause }: Dependencies) {
-    this.api = api;
-    this.user = user;
+  constructor({ api, newId, pause, rights }: Dependencies) {
+    [this.api, this.rights] = [api, rights];
     this.live = new LiveStatus(api, pause, (event) => this.onEvent(event));
-    this.context = { api, live: this.live, user, newId, complain: (error) => this.complain(error) };
+    this.context = { api, live: this.live, newId, complain: (error) => this.complain(error) };
     this.updateGuess = coalesce(() => this.guessNow(), pause, GUESS_EVERY_MS);
     this.refresh = coalesce(() => this.loadCurve(), pause, REST_MS);
   }
@@ -140,7 +140,7 @@ export class DrawSession {
   /** Name the drawing. The same name again takes it back; another name replaces it. */
   async name(label: string): Promise<void> {
     const features = this.features;
-    if (features === null || this.busy) return;
+    if (features === null || this.busy || !this.mayName(label)) return;
     const before = this.current;
     if (before?.label === label && before.feedback.isActive) return this.undo();
     this.busy = true;
@@ -151,6 +151,11 @@ export class DrawSession {
       this.complain(error);
     }
     this.busy = false;
+  }
+
+  private mayName(label: string): boolean {
+    const { mayRate, teaching } = this.rights;
+    return mayRate && (teaching !== 'off' || this.classes.includes(label));
   }
 
   /** Name the drawing with a name that may be new, which adds a class. */
@@ -176,7 +181,7 @@ export class DrawSession {
   }
 
   private async sendName(label: string, features: number[], before: NamedDrawing | null) {
-    const answer = await this.api.predict({ instances: [features], user: this.user, record: true });
+    const answer = await this.api.predict({ instances: [features], record: true });
     const recheck = (offset: number) => this.runRecheck(features, offset);
     const feedback = new Feedback(this.context, answer.prediction_ids[0] ?? '', { label }, recheck);
     const drawing = { label, guessBefore: answer.predictions[0]?.label ?? null, feedback };
@@ -188,7 +193,7 @@ export class DrawSession {
   }
 
   private async runRecheck(features: number[], min_offset: number): Promise<string | null> {
-    const options = { user: this.user, record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
+    const options = { record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
     const { predictions } = await this.api.predict({ instances: [features], ...options });
     this.updateGuess();
     return predictions[0]?.label ?? null;
@@ -205,7 +210,6 @@ export class DrawSession {
     try {
       const answer = await this.api.predict({
         instances: [features],
-        user: this.user,
         record: false,
       });
       if (this.features !== null) this.guess = answer.predictions[0] ?? null;

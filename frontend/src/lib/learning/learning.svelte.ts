@@ -7,7 +7,6 @@ import type { LearningApi } from '../api';
 import { coalesce } from '../ui/coalesce';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { messageOf } from '../ui/wording';
-import type { KeyStore } from '../ui/identity';
 import { Operator } from './operator.svelte';
 import { curveChart } from '../ui/plots';
 import type { Curve, Drift, ModelStatus, RefusedEvent } from '../schema';
@@ -29,11 +28,11 @@ export class Learning {
   constructor(
     readonly api: LearningApi,
     pause: Pause,
-    keys: KeyStore | null = null,
+    mayOperate: boolean,
   ) {
     this.refresh = coalesce(() => this.load(), pause, REST_MS);
     this.live = new LiveStatus(api, pause, () => this.refresh());
-    this.operator = new Operator(api.operator, keys, () => this.live.listVersions());
+    this.operator = new Operator(api.operator, mayOperate, () => this.live.listVersions());
   }
 
   start() {
@@ -52,7 +51,7 @@ export class Learning {
         api.status(),
         api.curve(),
         api.drift(),
-        api.refused(),
+        this.operator.isAllowed ? api.refused() : [],
         this.operator.refresh(),
       ]);
       [this.status, this.curve, this.drift, this.refused] = await answers;

@@ -1,11 +1,7 @@
-/* What an operator can change: the live version, version labels, and whether the model learns.
+/* What an operator can change: the live version, version labels, and whether the model learns. */
 
-   action -> OperatorApi with the stored key -> 401: request a key, then repeat the action
-*/
-
-import { ApiError, type OperatorApi } from '../api';
+import type { OperatorApi } from '../api';
 import type { QuarantineOutcome, Quarantine, RejectedSnapshot, VersionLabel } from '../schema';
-import { ADMIN_KEY, readKey, type KeyStore } from '../ui/identity';
 import { messageOf } from '../ui/wording';
 
 export class Operator {
@@ -16,20 +12,18 @@ export class Operator {
   open = $derived(this.quarantines.find(({ ended_at }) => ended_at === null) ?? null);
   problem = $state<string | null>(null);
   busy = $state(false);
-  /** The action that waits for a key. */
-  private pendingAction = $state.raw<((key: string | null) => Promise<unknown>) | null>(null);
-  needsKey = $derived(this.pendingAction !== null);
 
   constructor(
     private api: OperatorApi,
-    private keys: KeyStore | null,
+    /** Whether the caller is an operator. Otherwise it sees the versions only. */
+    readonly isAllowed: boolean,
     private onChange: () => Promise<unknown>,
   ) {}
 
   async refresh() {
     const [{ labels, frozen, refused }, quarantines] = await Promise.all([
       this.api.versionState(),
-      this.api.quarantines(),
+      this.isAllowed ? this.api.quarantines() : [],
     ]);
     this.labels = labels;
     this.frozen = frozen;
@@ -37,44 +31,22 @@ export class Operator {
     this.quarantines = quarantines;
   }
 
-  rollBack = (version: string) => this.perform((key) => this.api.rollBack(version, key));
-  freeze = (reason: string) => this.perform((key) => this.api.freeze(reason, key));
-  thaw = () => this.perform((key) => this.api.thaw(key));
-  label = (name: string, version: string) =>
-    this.perform((key) => this.api.label(name, version, key));
-  unlabel = (name: string) => this.perform((key) => this.api.unlabel(name, key));
+  rollBack = (version: string) => this.perform(() => this.api.rollBack(version));
+  freeze = (reason: string) => this.perform(() => this.api.freeze(reason));
+  thaw = () => this.perform(() => this.api.thaw());
+  label = (name: string, version: string) => this.perform(() => this.api.label(name, version));
+  unlabel = (name: string) => this.perform(() => this.api.unlabel(name));
   endQuarantine = (outcome: QuarantineOutcome) =>
-    this.perform((key) => this.api.endQuarantine(outcome, key));
+    this.perform(() => this.api.endQuarantine(outcome));
 
-  async submitKey(key: string) {
-    const action = this.pendingAction;
-    this.pendingAction = null;
-    try {
-      this.keys?.setItem(ADMIN_KEY, key);
-    } catch {
-      // without storage, the key is requested each time
-    }
-    if (action) await this.perform(action, key);
-  }
-
-  cancelKeyRequest() {
-    this.pendingAction = null;
-    this.problem = null;
-  }
-
-  private async perform(
-    action: (key: string | null) => Promise<unknown>,
-    key = readKey(this.keys),
-  ) {
+  private async perform(action: () => Promise<unknown>) {
     this.problem = null;
     this.busy = true;
     try {
-      await action(key);
+      await action();
       await Promise.all([this.refresh(), this.onChange()]);
     } catch (error) {
-      if (error instanceof ApiError && error.status === 401) this.pendingAction = action;
-      this.problem =
-        error instanceof ApiError && error.status === 401 && key === null ? null : messageOf(error);
+      this.problem = messageOf(error);
     } finally {
       this.busy = false;
     }

@@ -15,7 +15,6 @@ const SUGGESTED = 3;
 interface Dependencies {
   api: RepertoireApi;
   live: LiveStatus;
-  user: string;
   newId: () => string;
 }
 
@@ -50,9 +49,9 @@ export class QuestionCluster {
     this.open = !this.open;
     const [question] = this.questions;
     if (!this.open || !question) return;
-    const { api, user } = this.context;
+    const { api } = this.context;
     const answer = await api
-      .predict({ instances: [question.text], user, record: false })
+      .predict({ instances: [question.text], record: false })
       .catch(() => null);
     this.suggested = answer?.predictions[0]?.candidates.slice(0, SUGGESTED) ?? []; // optional: replies can be searched as well
   }
@@ -61,12 +60,11 @@ export class QuestionCluster {
   async teach(text = this.draft): Promise<void> {
     const correction = text.trim();
     if (correction === '' || this.busy) return;
-    const { api, live, user, newId } = this.context;
+    const { api, live, newId } = this.context;
     const ids = this.questions.map(newId);
     const feedback = this.questions.map(({ predictions }, place) => ({
       id: ids[place]!,
       prediction_id: predictions[0]!, // all predictions of a question have the same text
-      user,
       correction,
     }));
     const send = async () => Math.max(...(await api.giveAll(feedback)).map(({ offset }) => offset));

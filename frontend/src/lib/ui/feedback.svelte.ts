@@ -2,6 +2,7 @@
 
    send -> saved -> learned (or refused) -> predicted again
              \-> retract -> retracted -> un-learned -> predicted again
+             \-> held -> accepted or rejected by a curator
    resume (given before the page was opened) -/
 */
 
@@ -11,12 +12,12 @@ import type { Receipt, FeedbackContent, StoredFeedback } from '../schema';
 import { messageOf, describeFeedback, type FeedbackState } from './wording';
 
 const NO_REASON = 'no reason was given';
+const REJECTED = 'it was reviewed and rejected';
 
 /** The dependencies of feedback, passed in so that a test can replace them. */
 export interface FeedbackContext<A extends FeedbackApi = FeedbackApi> {
   api: A;
   live: LiveStatus;
-  user: string;
   newId: () => string;
   complain: (error: unknown) => void;
 }
@@ -28,18 +29,25 @@ export type Recheck = (offset: number) => Promise<string | null>;
 
 export class Feedback implements FeedbackState {
   saved = $state(false);
+  /** Whether it waits for a curator. */
+  held = $state(false);
   failed = $state<string | null>(null);
   refused = $state<string | null>(null);
+  /** Whether a later one about the same answer counts instead. */
+  replaced = $state(false);
   learned = $state<FeedbackState['learned']>(null);
   undo = $state<FeedbackState['undo']>('none');
   unlearnedVersion = $state<string | null>(null);
   recheckResult = $state.raw<FeedbackState['recheckResult']>(null);
 
-  /** False once it was refused, lost or taken back. */
-  isActive = $derived(this.failed === null && this.refused === null && this.undo === 'none');
+  /** False once it was refused, lost, replaced or taken back. */
+  isActive = $derived(
+    this.failed === null && this.refused === null && !this.replaced && this.undo === 'none',
+  );
   steps = $derived(describeFeedback(this));
 
   private sent: Promise<void> = Promise.resolve();
+  private earlier: Feedback[] = [];
 
   constructor(
     private context: FeedbackContext,
@@ -59,10 +67,16 @@ export class Feedback implements FeedbackState {
     return this;
   }
 
-  /** Send it once the feedback that it replaces was retracted, and follow it. */
-  send(replaced: Promise<unknown>): Promise<void> {
-    this.sent = this.post(replaced);
+  /** Send it after earlier requests, and follow it. */
+  send(earlier: Promise<unknown>): Promise<void> {
+    this.sent = this.post(earlier);
     return this.sent;
+  }
+
+  /** Send it after earlier feedback about the same answer, which the service replaces with it. */
+  sendInsteadOf(earlier: Feedback[]): Promise<void> {
+    this.earlier = earlier;
+    return this.send(Promise.all(earlier.map(({ sent }) => sent)));
   }
 
   async retract(): Promise<void> {
@@ -75,21 +89,20 @@ export class Feedback implements FeedbackState {
       if (this.failed !== null) return; // it never reached the server
       const receipt = await this.context.api.retract(this.id);
       this.undo = 'saved';
-      void this.followUndo(receipt, before);
+      if (!this.held) void this.followUndo(receipt, before);
     } catch (error) {
       this.undo = 'none';
       throw error;
     }
   }
 
-  private async post(replaced: Promise<unknown>) {
-    const { api, user } = this.context;
+  private async post(earlier: Promise<unknown>) {
+    const { api } = this.context;
     try {
-      await replaced;
+      await earlier;
       const receipt = await api.giveFeedback({
         id: this.id,
         prediction_id: this.predictionId,
-        user,
         ...this.content,
       });
       this.saved = true;
@@ -101,11 +114,26 @@ export class Feedback implements FeedbackState {
   }
 
   private async follow(receipt: Receipt) {
-    const outcome = await this.context.live.awaitOutcome(receipt);
+    const { live } = this.context;
+    const decided = receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
+    if (decided.status === 'rejected') this.refused = REJECTED;
+    if (decided.status === 'rejected' || decided.status === 'retracted') return;
+    for (const one of this.earlier) one.replaced = true;
+    const outcome = await live.awaitOutcome(decided);
     if (outcome.status === 'refused') this.refused = outcome.reason ?? NO_REASON;
     if (outcome.status !== 'learned') return;
     this.learned = { version: outcome.version ?? '?', freshness_ms: outcome.freshness_ms ?? null };
-    if (this.isActive) await this.runRecheck(receipt.offset, this.before);
+    if (this.isActive) await this.runRecheck(outcome.offset, this.before);
+  }
+
+  /** What is held replaces only what is held: the rest still counts, until a curator accepts it. */
+  private async awaitDecision(receipt: Receipt): Promise<Receipt> {
+    this.held = true;
+    const { complain, live } = this.context;
+    for (const one of this.earlier) if (one.held && one.isActive) one.retract().catch(complain);
+    const decided = await live.awaitDecision(receipt);
+    this.held = false;
+    return decided;
   }
 
   private async followUndo({ id, offset }: Receipt, before: string | null | undefined) {

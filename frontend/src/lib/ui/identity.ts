@@ -1,4 +1,4 @@
-/* The random, anonymous id of this browser, and the admin key that is stored while the tab is open. */
+/* Random ids: of this browser, which is the user's name where the service lets the page name one, and of feedback. */
 
 const KEY = 'online.user';
 
@@ -19,27 +19,5 @@ export function browserKey(): string {
     return known ?? key;
   } catch {
     return key; // without storage, the key lasts as long as the page
-  }
-}
-
-export const ADMIN_KEY = 'online.admin-key';
-
-/** Storage for a key while the tab is open. */
-export type KeyStore = Pick<Storage, 'getItem' | 'setItem'>;
-
-/** The session storage; null if the browser forbids it. */
-export function sessionKeys(): KeyStore | null {
-  try {
-    return sessionStorage;
-  } catch {
-    return null;
-  }
-}
-
-export function readKey(keys: KeyStore | null): string | null {
-  try {
-    return keys?.getItem(ADMIN_KEY) ?? null;
-  } catch {
-    return null;
   }
 }

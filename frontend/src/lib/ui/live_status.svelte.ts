@@ -11,6 +11,8 @@ import type { FeedbackProgress, Frozen, Learner, Receipt, Version } from '../sch
 
 const POLL_MS = 1000;
 const VERSIONS_SHOWN = 8;
+const MIN_DECISION_POLL_MS = 10_000;
+const MAX_DECISION_POLL_MS = 320_000;
 
 /** The requests that it needs, for a model of any kind. */
 export type LiveStatusApi = Pick<
@@ -98,6 +100,27 @@ export class LiveStatus {
       const outcome = await this.api.feedback(id).catch(() => null);
       if (outcome && outcome.status !== 'accepted') return outcome;
     }
+  }
+
+  /** Resolves when a curator has decided about held feedback. No event tells of a rejection, so it is asked for. */
+  async awaitDecision({ id, offset }: Receipt): Promise<FeedbackProgress> {
+    for (
+      let pause_ms = MIN_DECISION_POLL_MS;
+      ;
+      pause_ms = Math.min(2 * pause_ms, MAX_DECISION_POLL_MS)
+    ) {
+      await this.awaitNews(id, offset, pause_ms);
+      const outcome = await this.api.feedback(id).catch(() => null);
+      if (outcome && outcome.status !== 'held') return outcome;
+    }
+  }
+
+  /** Resolves with the next event that concerns feedback `id` or `offset`, or after a pause. */
+  private async awaitNews(id: string, offset: number, pause_ms: number): Promise<void> {
+    let waiter: Waiter | undefined;
+    const event = new Promise<void>((wake) => this.waiters.push((waiter = { id, offset, wake })));
+    await Promise.race([this.pause(pause_ms), event]);
+    this.waiters = this.waiters.filter((one) => one !== waiter);
   }
 
   /** Resolves once the live version has learned the event at `offset`, or another event concerns feedback `id`. */

@@ -10,5 +10,4 @@ export type PageName = (typeof PAGES)[number];
 export interface PageProps {
   router: Router;
   models: Models;
-  user: string;
 }

@@ -34,7 +34,7 @@ export function hrefOf(page: PageName, model?: string | null): string {
 export const hrefOfConversation = (id: string | null) =>
   id === null ? './' : `./?${new URLSearchParams({ c: id })}`;
 
-export const REPERTOIRE_TABS = ['replies', 'unanswered', 'file'] as const;
+export const REPERTOIRE_TABS = ['replies', 'unanswered', 'held', 'file'] as const;
 export type RepertoireTab = (typeof REPERTOIRE_TABS)[number];
 
 /** What the repertoire page shows: a reply by its id, or one of the tabs; all replies by default. */

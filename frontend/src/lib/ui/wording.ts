@@ -3,6 +3,7 @@
 export interface FeedbackState {
   failed: string | null;
   saved: boolean;
+  held: boolean;
   refused: string | null;
   learned: { version: string; freshness_ms: number | null } | null;
   undo: 'none' | 'requested' | 'saved' | 'learned';
@@ -16,6 +17,7 @@ export interface RecheckResult {
   after: string | null;
 }
 
+const HELD = 'Thank you. It will be learned once it was reviewed.';
 const BEFORE_CHARS = 60; // the full text is shown above
 
 const learnedIn = ({ version, freshness_ms }: NonNullable<FeedbackState['learned']>) =>
@@ -42,6 +44,7 @@ export function describeFeedback(state: FeedbackState): string[] {
   if (state.failed !== null) return [`not saved: ${state.failed}`];
   if (state.undo !== 'none') return describeUndo(state);
   if (!state.saved) return ['saving…'];
+  if (state.held) return [HELD];
   if (state.refused !== null) return ['saved', `not learned: ${state.refused}`];
   if (!state.learned) return ['saved'];
   return [
@@ -104,6 +107,15 @@ export function describeChange({
   if (failed !== null) return [`not saved: ${failed}`];
   if (!saved) return ['saving…'];
   return sinceVersion === null ? [done] : [done, `${learned} version ${sinceVersion}`];
+}
+
+const ID_CHARS = 6; // enough to tell visitors apart
+
+/** "visitor:1f2e3d4c" -> "visitor 1f2e3d", "key:website" -> "key website". */
+export function describeCaller(id: string): string {
+  const [, kind, name] = /^(visitor|key|user):(.+)$/s.exec(id) ?? [];
+  if (kind === undefined || name === undefined) return id;
+  return `${kind} ${kind === 'visitor' ? name.slice(0, ID_CHARS) : name}`;
 }
 
 /** "1 question", "2 questions". */

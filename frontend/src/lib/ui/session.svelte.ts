@@ -1,0 +1,156 @@
+/* Who the page speaks for, and what it may do.
+
+   load (before anything else) -> caller, scopes -> what the page offers
+   sign in, sign out -> a cookie that no script can read -> the page starts again
+   a request refused with 401 or 403 -> load again
+*/
+
+import { createContext } from 'svelte';
+import { ApiError } from '../api';
+import type { Scope, SessionAnswer } from '../schema';
+import type { Pause } from './live_status.svelte';
+import { messageOf } from './wording';
+
+const POLL_MS = 3000;
+const UNAUTHORIZED = 401;
+const TOO_MANY = 429;
+
+export interface SessionApi {
+  load(): Promise<SessionAnswer>;
+  /** key: an API key, or the admin key. */
+  signIn(key: string): Promise<SessionAnswer>;
+  signOut(): Promise<SessionAnswer>;
+}
+
+/** What becomes of a new reply that is taught: it is learned, held for review, or not accepted. */
+export type Teaching = 'on' | 'review' | 'off';
+
+/** What the page may do in the chat. */
+export interface Rights {
+  mayRate: boolean;
+  mayCurate: boolean;
+  teaching: Teaching;
+}
+
+interface Dependencies {
+  api: SessionApi;
+  pause: Pause;
+  /** Returns the id of this browser, which is named where the service lets the page name a user. */
+  browserId: () => string;
+  /** Called after signing in and out. */
+  restart: () => void;
+}
+
+export class Session implements Rights {
+  /** null until the service has answered. */
+  answer = $state.raw<SessionAnswer | null>(null);
+  problem = $state<string | null>(null);
+  busy = $state(false);
+  isDialogOpen = $state(false);
+  /** Whether it ended by itself: it has expired, or its key was revoked. */
+  hasEnded = $state(false);
+
+  private isVisitor = $derived.by(() => this.split()[0] === 'visitor');
+  isSignedIn = $derived(this.answer?.is_signed_in ?? false);
+  mayPredict = $derived(this.may('predict'));
+  mayRate = $derived(this.may('feedback'));
+  mayTeach = $derived(this.may('teach'));
+  mayCurate = $derived(this.may('curate'));
+  mayOperate = $derived(this.may('operate'));
+  teaching: Teaching = $derived.by(() => {
+    if (!this.mayRate) return 'off';
+    if (this.mayTeach || this.mayCurate) return 'on';
+    return this.isVisitor && this.answer?.public_teaching === 'review' ? 'review' : 'off';
+  });
+  /** Whether nothing can be done before signing in. */
+  needsKey = $derived(this.answer !== null && !this.mayPredict);
+  /** Whether a key could allow more. A proxy that names users, and this machine, have decided already. */
+  canSignIn = $derived(
+    this.answer !== null &&
+      !this.isSignedIn &&
+      (this.isVisitor || ['anonymous', 'open'].includes(this.answer.caller)),
+  );
+  /** The name of the key, or of the user that a proxy names; null for others. */
+  name = $derived.by(() => {
+    const [kind, name] = this.split();
+    if (kind === 'admin') return 'admin';
+    return kind === 'key' || kind === 'user' ? name : null;
+  });
+  /** The user to name in requests; undefined if the service finds it out by itself. */
+  user = $derived.by(() =>
+    this.answer?.may_name_user ? this.dependencies.browserId() : undefined,
+  );
+
+  /** Resolves once predictions can be asked for: never, if that needs a key. */
+  readonly usable: Promise<void>;
+
+  private use = () => {};
+  private loading: Promise<void> | null = null;
+
+  constructor(private dependencies: Dependencies) {
+    this.usable = new Promise((resolve) => (this.use = resolve));
+  }
+
+  may(scope: Scope): boolean {
+    return this.answer?.scopes.includes(scope) ?? false;
+  }
+
+  /** Ask until the service answers. Calls meanwhile share the answer. */
+  load = (): Promise<void> => {
+    this.loading ??= this.ask().finally(() => (this.loading = null));
+    return this.loading;
+  };
+
+  /** Return whether the key was accepted. */
+  async signIn(key: string): Promise<boolean> {
+    return this.change(() => this.dependencies.api.signIn(key));
+  }
+
+  async signOut(): Promise<boolean> {
+    return this.change(() => this.dependencies.api.signOut());
+  }
+
+  openDialog = () => {
+    this.problem = null;
+    this.isDialogOpen = true;
+  };
+
+  private async ask() {
+    const { api, pause } = this.dependencies;
+    let answer: SessionAnswer | null;
+    while ((answer = await api.load().catch(() => null)) === null) await pause(POLL_MS);
+    this.hasEnded = this.isSignedIn && !answer.is_signed_in;
+    this.answer = answer;
+    if (this.mayPredict) this.use();
+  }
+
+  private async change(send: () => Promise<unknown>): Promise<boolean> {
+    if (this.busy) return false;
+    [this.busy, this.problem] = [true, null];
+    try {
+      await send();
+      this.dependencies.restart();
+      return true;
+    } catch (error) {
+      this.problem = describeRefusal(error);
+      return false;
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  private split(): [kind: string, name: string] {
+    const [kind = '', ...rest] = (this.answer?.caller ?? '').split(':');
+    return [kind, rest.join(':')];
+  }
+}
+
+function describeRefusal(error: unknown): string {
+  const { status = 0, retryAfter_s = null } = error instanceof ApiError ? error : {};
+  if (status === UNAUTHORIZED) return 'The key is not valid: it is misspelt, revoked or expired.';
+  if (status !== TOO_MANY) return messageOf(error);
+  return `Too many attempts. Try again ${retryAfter_s === null ? 'later' : `in ${retryAfter_s} seconds`}.`;
+}
+
+/** The session, for every component of the page. */
+export const [getSession, setSession] = createContext<Session>();

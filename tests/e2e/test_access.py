@@ -1,0 +1,312 @@
+"""Who may do what on the page, in a real Chromium: visitors, signing in with a key, and the review of what visitors teach."""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.conftest import config
+from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.test_page import CHAT, ask
+from tests.support import Service, run_online, until
+
+ADMIN_KEY = "open sesame"
+HELD = "Thank you. It will be learned once it was reviewed."
+VEC = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 64, scale = 16.0 }\n'
+MAX_SIGN_INS = 25  # ten in a minute, and the test may begin at the end of one
+
+
+@contextmanager
+def serve(folder: Path, **settings: str) -> Iterator[Service]:
+    service = Service(folder / "state", config(folder, CHAT + VEC, admin_key=ADMIN_KEY, **settings))
+    service.http.headers["X-API-Key"] = ADMIN_KEY
+    service.wait_learned("chat", 1)
+    yield service
+    service.stop()
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for visitors, whose new replies are reviewed."""
+    with serve(tmp_path_factory.mktemp("reviewed"), public_teaching="review") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def untaught(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service for visitors, who may not add replies."""
+    with serve(tmp_path_factory.mktemp("untaught"), public_teaching="off") as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service without visitors."""
+    with serve(tmp_path_factory.mktemp("private")) as service:
+        yield service
+
+
+NUMBERS = itertools.count()
+
+
+def create_key(service: Service, scopes: str) -> str:
+    created = run_keys(service, "create", "--name", f"key {next(NUMBERS)}", "--scopes", scopes, "--json")
+    key: str = json.loads(created)["key"]
+    return key
+
+
+def run_keys(service: Service, *arguments: str) -> str:
+    process = run_online("keys", *arguments, "--state", str(service.state))
+    assert process.returncode == 0, process.stderr
+    return str(process.stdout)
+
+
+def button(where: Page | Locator, name: str) -> Locator:
+    return where.get_by_role("button", name=name, exact=True)
+
+
+def last_reply(page: Page) -> Locator:
+    return page.get_by_role("article", name="Reply").last
+
+
+def propose(page: Page, question: str, text: str) -> Locator:
+    ask(page, question)
+    reply = last_reply(page)
+    if button(reply, "Wrong reply").count():
+        button(reply, "Wrong reply").click()
+    reply.get_by_label("What should I have said?").fill(text)
+    button(reply, "Propose").click()
+    status = reply.get_by_role("status")
+    expect(status).to_contain_text(f"You proposed: “{text}”")
+    expect(status).to_contain_text(HELD)
+    return status
+
+
+def sign_in(page: Page, key: str) -> None:
+    """Sign in on the page that asks for a key, or in the dialog."""
+    expect(button(page, "Sign in").first).to_be_visible()
+    if page.get_by_label("Key", exact=True).count() == 0:
+        button(page.get_by_role("banner"), "Sign in").click()
+    page.get_by_label("Key", exact=True).fill(key)
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+
+
+def cookie(page: Page, name: str) -> Any:
+    return next((each for each in page.context.cookies() if each["name"] == name), None)
+
+
+def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, reviewed: Service) -> None:
+    question, lesson = "Do you lend umbrellas?", "Umbrellas are lent at the desk."
+    visitor = visits.open(reviewed.url)
+    with visitor.expect_request("**/*:predict") as predicted:
+        ask(visitor, "When do you open?")
+    assert '"user"' not in (predicted.value.post_data or "") and "x-user" not in predicted.value.headers
+    button(last_reply(visitor), "Good reply").click()
+    expect(last_reply(visitor).get_by_role("status")).to_contain_text("learned in version")
+    status = propose(visitor, question, lesson)
+    expect(button(visitor.get_by_role("log"), "Retire this reply")).to_have_count(0)
+    shoot(visitor, "access-proposed")
+    check_accessible(visitor)
+    given = cookie(visitor, "online_visitor")
+    assert given["httpOnly"] and given["sameSite"] == "Lax"
+    assert visitor.evaluate("[document.cookie, localStorage.length]") == ["", 0]
+
+    stranger = visits.open(reviewed.url, width=360, scheme="dark")
+    ask(stranger, question)
+    expect(last_reply(stranger)).not_to_contain_text(lesson)
+    stranger.goto(visitor.url)
+    expect(stranger.get_by_role("alert")).to_contain_text("belongs to another browser")
+    button(stranger, "Conversations").click()
+    expect(stranger.get_by_role("dialog").get_by_role("listitem")).to_have_count(1)
+    stranger.keyboard.press("Escape")
+    assert cookie(stranger, "online_visitor")["value"] != given["value"]
+
+    curator = visits.open(f"{reviewed.url}/repertoire?part=held")
+    expect(curator.get_by_text("Reviews need a key with the scope curate.")).to_be_visible()
+    expect(curator.get_by_role("navigation", name="Repertoire sections").get_by_role("link")).to_have_text(
+        ["Replies 5"]
+    )
+    expect(curator.get_by_text(lesson)).to_have_count(0)
+    sign_in(curator, create_key(reviewed, "predict,curate"))
+    session = cookie(curator, "online_session")
+    assert session["httpOnly"] and session["sameSite"] == "Strict"
+    tab = curator.get_by_role("navigation", name="Repertoire sections").get_by_role("link", name="To review")
+    expect(tab).to_have_text("To review 1")
+    item = curator.get_by_role("region", name="To review").get_by_role("listitem")
+    expect(item).to_contain_text(question)
+    expect(item).to_contain_text(lesson)
+    expect(item).to_contain_text("What visitors teach is reviewed")
+    shoot(curator, "access-review")
+    check_accessible(curator)
+    button(item, "Accept").focus()
+    curator.keyboard.press("Enter")
+    expect(curator.get_by_text("Nothing waits for review.")).to_be_visible()
+    expect(curator.get_by_role("heading", name="To review")).to_be_focused()
+    expect(curator.get_by_role("region", name="To review")).to_contain_text("learned in version")
+    expect(tab).to_have_text("To review 0")
+
+    expect(status).to_contain_text("You taught me")
+    expect(status).to_contain_text(f"now “{lesson}”")
+    for page in (visitor, stranger):
+        ask(page, question)
+        expect(last_reply(page)).to_contain_text(lesson)
+
+
+def test_a_rejected_reply_is_never_given_and_its_author_sees_that(visits: Visits, reviewed: Service) -> None:
+    visitor = visits.open(reviewed.url)
+    propose(visitor, "Is there a ghost in the attic?", "There are two.")
+    visitor.reload()
+    status = last_reply(visitor).get_by_role("status")
+    expect(status).to_contain_text("You proposed: “There are two.”")
+    expect(status).to_contain_text(HELD)
+
+    curator = visits.open(reviewed.url, width=360, scheme="dark")
+    button(curator, "Sign in").click()
+    check_accessible(curator)
+    shoot(curator, "access-dialog-dark")
+    sign_in(curator, ADMIN_KEY)
+    expect(curator.get_by_role("button", name="Signed in as admin")).to_be_visible()
+    shoot(curator, "access-operator-dark")
+    curator.get_by_role("link", name="Repertoire").click()
+    curator.get_by_role("link", name="To review").click()
+    item = curator.get_by_role("region", name="To review").get_by_role("listitem")
+    expect(item).to_contain_text("There are two.")
+    shoot(curator, "access-review-dark")
+    check_accessible(curator)
+    button(item, "Reject").click()
+    expect(item).to_have_count(0)
+
+    visitor.reload()
+    expect(status).to_contain_text("not learned: it was reviewed and rejected")
+    ask(visitor, "Is there a ghost in the attic?")
+    expect(last_reply(visitor)).not_to_contain_text("There are two.")
+    shoot(visitor, "access-rejected")
+
+
+def test_a_curator_answers_the_unanswered_questions_of_visitors(visits: Visits, reviewed: Service) -> None:
+    visitor = visits.open(reviewed.url)
+    ask(visitor, "Qzx wvut plonk?")
+    expect(last_reply(visitor)).to_contain_text("I don't know yet.")
+    curator = visits.open(f"{reviewed.url}/repertoire?part=unanswered")
+    sign_in(curator, create_key(reviewed, "predict,feedback,teach,curate"))
+    cluster = curator.get_by_role("group", name=re.compile("Qzx wvut plonk"))
+    button(cluster, "Give a reply").click()
+    cluster.get_by_role("textbox").fill("Plonk it is.")
+    button(cluster, "Teach this question").click()
+    expect(cluster).to_contain_text("learned in version")
+    ask(visitor, "Qzx wvut plonk?")
+    expect(last_reply(visitor)).to_contain_text("Plonk it is.")
+
+
+def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, reviewed: Service) -> None:
+    page = visits.open(reviewed.url)
+    pages = page.get_by_role("navigation", name="Pages").get_by_role("link")
+    expect(pages).to_have_text(["Chat", "Repertoire", "Draw", "Learning"])
+    sign_in(page, create_key(reviewed, "predict,feedback"))
+    ask(page, "When do you open?")
+    expect(button(page, "Teach me")).to_have_count(0)
+    for name in ("Retire this reply", "Roll back to version 1"):
+        expect(button(page, name)).to_have_count(0)
+    page.goto(f"{reviewed.url}/learning")
+    expect(page.get_by_role("region", name="Current status")).to_contain_text("up to date")
+    expect(page.get_by_text("need a key with the scope operate")).to_be_visible()
+    expect(page.get_by_role("region", name="Operator controls")).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("^(Roll back|Label) "))).to_have_count(0)
+    check_accessible(page)
+    shoot(page, "access-learning")
+    page.goto(f"{reviewed.url}/reports")
+    expect(page.get_by_text("Reports and replays need a key with the scope operate.")).to_be_visible()
+    check_accessible(page)
+    shoot(page, "access-reports")
+    page.goto(f"{reviewed.url}/repertoire?reply=hours")
+    expect(page.get_by_text("Changes of a reply need a key with the scope curate.")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^(Edit|Retire|Remove|Add)"))).to_have_count(0)
+    page.goto(f"{reviewed.url}/repertoire")
+    expect(button(page, "New reply")).to_have_count(0)
+    page.goto(f"{reviewed.url}/draw")
+    expect(page.get_by_text("New names cannot be taught here.")).to_be_visible()
+    check_accessible(page)
+
+    page.get_by_role("button", name="Signed in as").click()
+    dialog = page.get_by_role("dialog", name="Signed in")
+    expect(dialog).to_contain_text("It may: predict, feedback.")
+    check_accessible(page)
+    shoot(page, "access-signed-in")
+    with page.expect_navigation():
+        button(dialog, "Sign out").click()
+    expect(button(page.get_by_role("banner"), "Sign in")).to_be_visible()
+    assert cookie(page, "online_session") is None
+
+
+def test_the_end_of_a_session_is_noticed(visits: Visits, reviewed: Service) -> None:
+    key = create_key(reviewed, "predict,curate")
+    page = visits.open(f"{reviewed.url}/repertoire")
+    sign_in(page, key)
+    tabs = page.get_by_role("navigation", name="Repertoire sections")
+    expect(tabs.get_by_role("link", name="To review")).to_be_visible()
+    run_keys(reviewed, "revoke", key.split("_")[1])
+    headers = {"X-API-Key": key}
+    until(lambda: reviewed.http.get("/v1/models", headers=headers).status_code == 401, what="the revocation")
+    tabs.get_by_role("link", name="To review").click()
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
+    expect(page.get_by_text("Reviews need a key with the scope curate.")).to_be_visible()
+    expect(button(page.get_by_role("banner"), "Sign in")).to_be_visible()
+    assert visits.refused
+    visits.refused.clear()
+
+
+def test_visitors_who_may_not_teach_choose_among_the_replies(visits: Visits, untaught: Service) -> None:
+    page = visits.open(untaught.url, width=360)
+    expect(page.get_by_text("Your ratings change my answers within moments.", exact=True)).to_be_visible()
+    ask(page, "When do you open?")
+    reply = last_reply(page)
+    expect(button(reply, "Teach me")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.keyboard.press("t")
+    page.keyboard.press("d")
+    expect(reply.get_by_text("New replies cannot be taught here.")).to_be_visible()
+    expect(reply.get_by_role("textbox")).to_have_count(0)
+    shoot(page, "access-untaught")
+    check_accessible(page)
+    page.keyboard.press("1")
+    expect(reply.get_by_role("status")).to_contain_text("learned in version")
+
+
+def test_a_service_without_visitors_asks_for_a_key_first(visits: Visits, private: Service) -> None:
+    page = visits.open(f"{private.url}/learning")
+    expect(page.get_by_role("heading", name="Sign in", level=1)).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages").get_by_role("link")).to_have_text(["Learning"])
+    assert page.context.cookies() == []
+    check_accessible(page)
+    shoot(page, "access-key")
+    sign_in(page, ADMIN_KEY)
+    expect(page.get_by_role("heading", name="Learning", level=1)).to_be_visible()
+    expect(page.get_by_role("region", name="Operator controls")).to_be_visible()
+    page.get_by_role("link", name="Chat").click()
+    ask(page, "When do you open?")
+    expect(last_reply(page)).to_contain_text("We open at nine.")
+
+
+def test_wrong_keys_are_refused_and_too_many_of_them_for_a_while(visits: Visits, private: Service) -> None:
+    page = visits.open(private.url, width=360, scheme="dark")
+    alert = page.get_by_role("alert")
+    for attempt in range(MAX_SIGN_INS):
+        page.get_by_label("Key", exact=True).fill(f"wrong key {attempt}")
+        with page.expect_response("**/v1/session") as answer:
+            page.keyboard.press("Enter")
+        if answer.value.status == 429:
+            break
+        expect(alert).to_contain_text("The key is not valid")
+    expect(alert).to_have_text(re.compile(r"^Too many attempts\. Try again in \d+ seconds\.$"))
+    check_accessible(page)
+    shoot(page, "access-key-dark")
+    assert page.context.cookies() == []
+    assert {each.partition("/v1")[2] for each in visits.refused} == {"/session"}, "nothing else was sent"
+    visits.refused.clear()
