@@ -20,7 +20,8 @@ class Event:
     id: of the feedback, or derived from it. label: the right class or reply id, or what was
     answered; of `retire` and `restore`, the class or reply that is meant. text: of a new reply, or
     of an example question. choice: what the prediction had chosen, for prequential scores. target:
-    of a retraction, the whole event that it retracts.
+    of a retraction, the whole event that it retracts. holder: a number for the caller or user whose feedback
+    it is; 0 for a trusted one.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Event:
     reward: float = 1.0
     choice: str | None = None
     target: "Target | None" = None
+    holder: int = 0
 
     @property
     def is_feedback(self) -> bool:
@@ -44,6 +46,8 @@ class Event:
         """Everything except the features, as JSON."""
         fields = asdict(self)
         del fields["features"]
+        if not self.holder:  # as before there were holders
+            del fields["holder"]
         if self.target is not None:
             fields["target"]["event"] = self.target.event.body()
         return json.dumps(fields, separators=(",", ":"))

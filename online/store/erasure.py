@@ -5,6 +5,7 @@ from dataclasses import replace
 from sqlalchemy import Connection, case, delete, select, update
 
 from online.schemas.events import Event
+from online.store.callers.standing import STANDING
 from online.store.conversations import CONVERSATIONS, TURNS
 from online.store.database.values import ERASED, NO_TEXT
 from online.store.events import EVENTS, build_retraction
@@ -25,6 +26,7 @@ def erase_user(connection: Connection, model: str, user: str) -> tuple[int, int]
     no_input = case((FEEDBACK.c.input.is_not(None), NO_TEXT), else_=None)
     connection.execute(update(FEEDBACK).where(of_user).values(user=None, input=no_input, content=ERASED))
     delete_conversations(connection, model, user)
+    connection.execute(delete(STANDING).where(STANDING.c.model == model, STANDING.c.holder == user))
     predicted = (PREDICTIONS.c.model == model) & (PREDICTIONS.c.user == user)
     delete_messages(connection, select(PREDICTIONS.c.id).where(predicted))
     found = connection.execute(update(PREDICTIONS).where(predicted).values(user=None, input=NO_TEXT))

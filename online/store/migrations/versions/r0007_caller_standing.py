@@ -1,0 +1,41 @@
+"""How far each holder is trusted, and the reply or class that each feedback is about.
+
+Revision ID: 0007
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+UNDECIDED = sa.text("decision IS NULL")
+HOLDER = sa.text('coalesce("user", caller)')
+
+
+def text(name: str, nullable: bool = False, primary_key: bool = False) -> "sa.Column[str]":
+    return sa.Column(name, sa.String(), nullable=nullable, primary_key=primary_key)
+
+
+def upgrade() -> None:
+    op.add_column("feedback", text("about", nullable=True))
+    op.create_index("feedback_by_holder", "feedback", ["model", HOLDER, "about", "created_at"])
+    op.create_index(
+        "held_by_holder", "held_feedback", ["model", HOLDER], sqlite_where=UNDECIDED, postgresql_where=UNDECIDED
+    )
+    op.create_table(
+        "caller_standing",
+        *(text(name, primary_key=True) for name in ("model", "holder")),
+        sa.Column("number", sa.Integer(), nullable=False),
+        *(text(name) for name in ("state", "address", "seen_at")),
+        *(sa.Column(name, sa.Integer(), nullable=False) for name in ("judged", "agreed")),
+        *(text(name, nullable=True) for name in ("reason", "decided_by", "decided_at")),
+    )
+    op.create_index("standing_by_state", "caller_standing", ["model", "state", "seen_at"])
+
+
+def downgrade() -> None:
+    op.drop_table("caller_standing")
+    op.drop_index("held_by_holder", "held_feedback")
+    op.drop_index("feedback_by_holder", "feedback")
+    op.drop_column("feedback", "about")
