@@ -18,12 +18,12 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Connection, text
 
 from benchmarks.clinc150 import Int8s, Split, split
 from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
@@ -38,11 +38,12 @@ from online.settings import ModelSettings, Settings
 from online.store import now
 from online.store.callers.standing import load_newest_standings
 from online.store.predictions import add_predictions
+from online.store.replies import add_reply
 
 MODEL = "m"
 STRATEGIES = ("flips", "coordinated", "sleepers")
-ROUND = 100  # questions that are answered by one version
-REVIEW_EVERY = 5  # rounds
+ROUND = 200  # questions that are answered by one version
+REVIEW_EVERY = 2  # rounds
 TARGET_POINTS = 5.0
 CALLER: tuple[Scope, ...] = ("predict", "feedback")
 CURATOR: tuple[Scope, ...] = (*CALLER, "curate")
@@ -92,7 +93,7 @@ class Attack:
     """One run on a store of its own."""
 
     def __init__(self, folder: Path, run: Run, crowd: Crowd, taught: Split, test: Split, args: Namespace) -> None:
-        options = {"input": "text"} if run.kind == "classifier" else {}
+        options = {"input": "text", "head": args.head} if run.kind == "classifier" else {}
         spec = ModelSettings(name=MODEL, kind=run.kind, options=options, guard=False)
         settings = Settings(
             state=folder, models=(spec,), publish_every_ms=0.0, durable_every_s=3_600.0, log_level="error"
@@ -139,8 +140,6 @@ class Attack:
             stream.append(Event(f"taught-{place}", "label", row.tobytes(), label))
 
     def _add_reply(self, name: str, offset: int) -> None:
-        from online.store.replies import add_reply
-
         self.runtime.workspace.store.submit(
             lambda connection: add_reply(connection, MODEL, name, name, offset)
         ).result()
@@ -222,10 +221,8 @@ class Attack:
         self.run.learned, self.run.held = store.read(count_feedback)
 
 
-def count_feedback(connection: Any) -> tuple[int, int]:
+def count_feedback(connection: Connection) -> tuple[int, int]:
     """How much feedback stands, and how much is held."""
-    from sqlalchemy import text
-
     stands = connection.scalar(text("SELECT count(*) FROM feedback WHERE retracted_offset IS NULL"))
     return stands, connection.scalar(text("SELECT count(*) FROM held_feedback WHERE decision IS NULL"))
 
@@ -284,6 +281,7 @@ def main() -> int:
     parser.add_argument("--taught", type=int, default=5, help="examples of each class that an operator has taught")
     parser.add_argument("--slips", type=float, default=0.03, help="share of wrong labels of honest callers")
     parser.add_argument("--kinds", default="classifier,ranker")
+    parser.add_argument("--head", default="slda", help="of the classifier")
     parser.add_argument("--strategies", default=",".join(STRATEGIES))
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
