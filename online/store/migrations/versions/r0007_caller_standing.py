@@ -3,6 +3,8 @@
 Revision ID: 0007
 """
 
+import json
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -35,7 +37,24 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    remove_holders(op.get_bind())
     op.drop_table("caller_standing")
     op.drop_index("held_by_holder", "held_feedback")
     op.drop_index("feedback_by_holder", "feedback")
     op.drop_column("feedback", "about")
+
+
+def remove_holders(connection: sa.Connection) -> None:
+    """Earlier releases cannot read events that name their holder."""
+    found = connection.execute(sa.text("""SELECT model, "offset", body FROM event WHERE body LIKE '%holder%'""")).all()
+    update = sa.text('UPDATE event SET body = :body WHERE model = :model AND "offset" = :offset')
+    for model, offset, body in found:
+        connection.execute(update, {"model": model, "offset": offset, "body": without_holder(body)})
+
+
+def without_holder(body: str) -> str:
+    fields = json.loads(body)
+    fields.pop("holder", None)
+    if fields["target"] is not None:
+        fields["target"]["event"] = without_holder(fields["target"]["event"])
+    return json.dumps(fields, separators=(",", ":"))
