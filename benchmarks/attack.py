@@ -18,7 +18,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ from online.store.replies import add_reply
 
 MODEL = "m"
 STRATEGIES = ("flips", "coordinated", "sleepers")
-ROUND = 200  # questions that are answered by one version
+ROUND = 250  # questions that are answered by one version
 REVIEW_EVERY = 2  # rounds
 TARGET_POINTS = 5.0
 CALLER: tuple[Scope, ...] = ("predict", "feedback")
@@ -61,6 +61,7 @@ class Run:
     after: float = 0.0
     caught: int = 0
     blamed: int = 0
+    blamed_because: list[str] = field(default_factory=list)
     established: int = 0
     learned: int = 0
     held: int = 0
@@ -217,6 +218,8 @@ class Attack:
             is_hostile = int(row.holder.removeprefix("key:")) < self.run.hostile
             self.run.caught += row.is_set_apart and is_hostile
             self.run.blamed += row.is_set_apart and not is_hostile
+            if row.is_set_apart and not is_hostile:
+                self.run.blamed_because.append(row.reason or "")
             self.run.established += row.state == "established"
         self.run.learned, self.run.held = store.read(count_feedback)
 

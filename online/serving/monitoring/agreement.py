@@ -31,7 +31,8 @@ LEAST_JUDGED = 6
 LEAST_HOLDERS, LEAST_MEDIAN = 5, 0.6  # of others; where they do not agree among themselves, nobody is judged by them
 ESTABLISHED_AFTER = 3  # statements with which others agree
 BURST = timedelta(hours=1)
-LEAST_BURST = 8  # new holders that push one answer
+LEAST_BURST = 10  # new holders that push one answer
+BURST_TOLERANCE = 1 / 2  # in place of TOLERANCE: of some answers even honest people are rarely sure
 
 Verdict = bool | None
 Floats = NDArray[np.float32]
@@ -110,30 +111,36 @@ class Crowd:
                 agreed[statement.holder] += verdict
         return {holder: Tally(judged[holder], agreed[holder]) for holder in judged}
 
-    def find_campaigns(self, verdicts: Sequence[Verdict], expected: float) -> dict[str, set[str]]:
+    def find_campaigns(
+        self, verdicts: Sequence[Verdict], tallies: Mapping[str, Tally], expected: float
+    ) -> dict[str, set[str]]:
         """Answer -> the new holders that push it against others within an hour, where they are too many for chance.
 
-        Each holder counts once for an answer. expected: how often others agree with a holder.
+        Others agree with nothing that these holders said. Each holder counts once for an answer. expected: how often
+        others agree with a holder.
         """
         pushed: dict[str, list[tuple[datetime, str, bool]]] = defaultdict(list)
         for statement, verdict in zip(self.statements, verdicts, strict=True):
             standing = self.standings.get(statement.holder)
             if verdict is not None and standing is not None and standing.state == "new" and statement.is_for:
                 at = datetime.fromisoformat(statement.created_at)
-                pushed[statement.label].append((at, statement.holder, verdict))
+                pushed[statement.label].append((at, statement.holder, tallies[statement.holder].agreed > 0))
         found = {label: find_burst(each, expected) for label, each in pushed.items()}
         return {label: holders for label, holders in found.items() if holders}
 
 
 def find_burst(pushed: Sequence[tuple[datetime, str, bool]], expected: float) -> set[str]:
-    """The holders that others contradict, of the hour that ends with the newest statement."""
+    """The holders that others contradict, of the hour that ends with the newest statement.
+
+    pushed: when, by whom, and whether others agree with anything that it said.
+    """
     newest = max(at for at, _, _ in pushed)
     agreed: dict[str, bool] = {}
     for at, holder, verdict in pushed:
         if newest - at <= BURST:
             agreed[holder] = agreed.get(holder, False) or verdict
     against = {holder for holder, agrees in agreed.items() if not agrees}
-    is_rare = probability_of_at_most(len(agreed) - len(against), len(agreed), TOLERANCE * expected) < LEVEL
+    is_rare = probability_of_at_most(len(agreed) - len(against), len(agreed), BURST_TOLERANCE * expected) < LEVEL
     return against if len(against) >= LEAST_BURST and is_rare else set()
 
 

@@ -141,7 +141,7 @@ class CallerReview:
                     f"others agree with {tally.agreed} of {tally.judged} of its feedbacks; with the median caller's, "
                     f"{100 * expected:.0f} %"
                 )
-        for label, holders in crowd.find_campaigns(verdicts, overall or 1.0).items():
+        for label, holders in crowd.find_campaigns(verdicts, tallies, overall or 1.0).items():
             reason = f"it is one of {len(holders)} new callers that push {label!r} within an hour, against all others"
             found = {**dict.fromkeys(sorted(holders), reason), **found}
         return {holder: reason for holder, reason in found.items() if crowd.standings[holder].state in REVIEWED}
