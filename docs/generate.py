@@ -64,7 +64,7 @@ def default_text(field: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):
-        return ", ".join(f"`{each.name}` ({each.kind})" for each in value)
+        return ", ".join(f"`{each}`" if isinstance(each, str) else f"`{each.name}` ({each.kind})" for each in value)
     return f"{value:,}" if isinstance(value, int) and value >= 10_000 else f"`{value}`"
 
 

@@ -5,6 +5,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 
 from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
+from online.schemas.access.sessions import NewKeyRequest, RotateKeyRequest, SignInRequest
 from online.schemas.chat import ChatRequest
 from online.schemas.feedback import FeedbackRequest, LinkedFeedback
 from online.schemas.integrations import OpenWebuiEvent, Score
@@ -27,6 +28,9 @@ PARSED_BODIES = (
     LinkedFeedback,
     OpenWebuiEvent,
     Score,
+    SignInRequest,
+    NewKeyRequest,
+    RotateKeyRequest,
 )
 
 

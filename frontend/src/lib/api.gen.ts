@@ -229,7 +229,7 @@ export interface paths {
         };
         /**
          * Get Reply
-         * @description One reply, its example questions, and the newest feedback about it.
+         * @description One reply, its example questions, and the newest feedback about it: a curator sees all, others their own.
          */
         get: operations["get_reply_v1_models__model__replies__id__get"];
         /**
@@ -414,6 +414,8 @@ export interface paths {
         /**
          * Explain Prediction
          * @description Explain why a question gets its reply, by what the live version has learned.
+         *
+         *     Other people's questions are shown to curators only.
          */
         get: operations["explain_prediction_v1_models__model__predictions__id__why_get"];
         put?: never;
@@ -1005,7 +1007,10 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Server-sent events: status, published, learned, refused, retracted, rolled_back, frozen, labelled, adapted, counted.
+         * @description Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, labelled, adapted, counted,
+         *     caller.
+         *
+         *     What became of a feedback, and of a caller, is sent to its caller, and to curators.
          */
         get: operations["stream_events_v1_models__model__events_get"];
         put?: never;
@@ -1052,6 +1057,218 @@ export interface paths {
         get: operations["get_readiness_readyz_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/held": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Held
+         * @description The feedback that waits for a decision, oldest first.
+         */
+        get: operations["list_held_v1_models__model__held_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/held/{id}:accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Accept Held
+         * @description Accept one: it becomes feedback of its caller, and is learned.
+         */
+        post: operations["accept_held_v1_models__model__held__id__accept_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/held/{id}:reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reject Held
+         * @description Reject one: it is never learned.
+         */
+        post: operations["reject_held_v1_models__model__held__id__reject_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Session
+         * @description Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors.
+         */
+        get: operations["get_session_v1_session_get"];
+        put?: never;
+        /**
+         * Sign In
+         * @description Sign in with a key: a cookie that no script can read stands for it, for 12 hours.
+         */
+        post: operations["sign_in_v1_session_post"];
+        /**
+         * Sign Out
+         * @description Sign out: the cookie is deleted.
+         */
+        delete: operations["sign_out_v1_session_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Keys
+         * @description Every key, revoked and expired ones too. The keys themselves are not stored.
+         */
+        get: operations["list_keys_v1_keys_get"];
+        put?: never;
+        /**
+         * Add Key
+         * @description Create a key. The answer shows it once.
+         */
+        post: operations["add_key_v1_keys_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete Key
+         * @description Revoke a key, by its id or name. Every server refuses it from then on.
+         */
+        delete: operations["delete_key_v1_keys__id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{id}:rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replace Key
+         * @description Create a new key with the name, scopes and models of this one, which stays valid for `grace_hours`.
+         */
+        post: operations["replace_key_v1_keys__id__rotate_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/callers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Callers
+         * @description The callers that are not trusted: those set apart first, then the newest.
+         */
+        get: operations["list_callers_v1_models__model__callers_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/callers/{holder}:release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release Caller
+         * @description Vouch for a caller: what is held of it is learned, and the review leaves it alone.
+         */
+        post: operations["release_caller_v1_models__model__callers__holder__release_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/callers/{holder}:drop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drop Caller
+         * @description Retract all feedback of a caller, exactly and for good; what it says from now on is held.
+         */
+        post: operations["drop_caller_v1_models__model__callers__holder__drop_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1225,6 +1442,33 @@ export interface components {
              * @description The newest first.
              */
             conversations: components["schemas"]["ConversationSummary"][];
+        };
+        /** CreatedKey */
+        CreatedKey: {
+            /** Id */
+            id: string;
+            /**
+             * Prefix
+             * @description How the key begins; the rest of it is not stored.
+             */
+            prefix: string;
+            /** Name */
+            name: string;
+            /** Scopes */
+            scopes: ("predict" | "feedback" | "teach" | "curate" | "operate" | "erase" | "keys" | "impersonate")[];
+            /** Models */
+            models: string[] | null;
+            /** Created At */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Revoked At */
+            revoked_at: string | null;
+            /**
+             * Key
+             * @description The whole key. It is shown this once.
+             */
+            key: string;
         };
         /**
          * CurveAnswer
@@ -1422,7 +1666,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined";
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined" | "held" | "rejected";
             /** Version */
             version?: string | null;
             /** Reason */
@@ -1441,6 +1685,110 @@ export interface components {
         HTTPValidationError: {
             /** Detail */
             detail?: components["schemas"]["ValidationError"][];
+        };
+        /** HeldAnswer */
+        HeldAnswer: {
+            /** Held */
+            held: components["schemas"]["HeldItem"][];
+            /**
+             * Count
+             * @description How many wait; the list has the oldest of them.
+             */
+            count: number;
+        };
+        /**
+         * HeldItem
+         * @description One held item: exactly one of reward, label and correction is set.
+         */
+        HeldItem: {
+            /** Id */
+            id: string;
+            /**
+             * Question
+             * @description The instance that it is about.
+             */
+            question: unknown;
+            /** Reward */
+            reward?: number | null;
+            /** Label */
+            label?: string | null;
+            /** Correction */
+            correction?: string | null;
+            /** Caller */
+            caller: string;
+            /** User */
+            user: string | null;
+            /**
+             * Reason
+             * @description review: visitors' teaching is reviewed; influence: its caller has said as much as one caller may; quarantine: its caller is set apart.
+             * @enum {string}
+             */
+            reason: "review" | "influence" | "quarantine";
+            /** Created At */
+            created_at: string;
+        };
+        /**
+         * HolderInfo
+         * @description One caller, or one user on whose behalf feedback is given. Curators are trusted and not listed.
+         */
+        HolderInfo: {
+            /** Caller */
+            caller: string;
+            /**
+             * State
+             * @description new: nobody has agreed with it yet; established: others agree with it; quarantined: set apart by the review; released: an operator vouches for it; dropped: an operator has retracted all it said.
+             * @enum {string}
+             */
+            state: "new" | "established" | "quarantined" | "released" | "dropped";
+            /**
+             * Reason
+             * @description Why it was set apart.
+             */
+            reason: string | null;
+            /**
+             * Decided By
+             * @description Who changed its state last: review, or the id of an operator.
+             */
+            decided_by: string | null;
+            /** Decided At */
+            decided_at: string | null;
+            /**
+             * Standing
+             * @description How much of its feedback is learned.
+             */
+            standing: number;
+            /**
+             * Held
+             * @description How much of its feedback is held.
+             */
+            held: number;
+            /**
+             * Judged
+             * @description Of how much of its newest feedback the last review found what others say.
+             */
+            judged: number;
+            /**
+             * Agreed
+             * @description How much of that others agree with.
+             */
+            agreed: number;
+            /** Seen At */
+            seen_at: string;
+        };
+        /** HoldersAnswer */
+        HoldersAnswer: {
+            /**
+             * Callers
+             * @description Those set apart first, then the newest.
+             */
+            callers: components["schemas"]["HolderInfo"][];
+            /**
+             * Counts
+             * @description State -> how many callers are in it.
+             */
+            counts: {
+                [key: string]: number;
+            };
         };
         /** ImportAnswer */
         ImportAnswer: {
@@ -1586,6 +1934,33 @@ export interface components {
         JobsAnswer: {
             /** Jobs */
             jobs: components["schemas"]["JobStatus"][];
+        };
+        /** KeyInfo */
+        KeyInfo: {
+            /** Id */
+            id: string;
+            /**
+             * Prefix
+             * @description How the key begins; the rest of it is not stored.
+             */
+            prefix: string;
+            /** Name */
+            name: string;
+            /** Scopes */
+            scopes: ("predict" | "feedback" | "teach" | "curate" | "operate" | "erase" | "keys" | "impersonate")[];
+            /** Models */
+            models: string[] | null;
+            /** Created At */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Revoked At */
+            revoked_at: string | null;
+        };
+        /** KeysAnswer */
+        KeysAnswer: {
+            /** Keys */
+            keys: components["schemas"]["KeyInfo"][];
         };
         /** ModelCard */
         ModelCard: {
@@ -1759,7 +2134,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined";
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined" | "held" | "rejected";
         };
         /** RefusedAnswer */
         RefusedAnswer: {
@@ -2011,6 +2386,34 @@ export interface components {
             learned_until: number;
         };
         /**
+         * SessionAnswer
+         * @description Who the page speaks for.
+         */
+        SessionAnswer: {
+            /**
+             * Caller
+             * @description The id of the caller, such as key:alice or visitor:1f2e...; anonymous for nobody.
+             */
+            caller: string;
+            /** Scopes */
+            scopes: ("predict" | "feedback" | "teach" | "curate" | "operate" | "erase" | "keys" | "impersonate")[];
+            /**
+             * Is Signed In
+             * @description Whether a session of this browser counts, which can be signed out.
+             */
+            is_signed_in: boolean;
+            /**
+             * Public Teaching
+             * @description What visitors may teach; null where there are none.
+             */
+            public_teaching: ("off" | "review" | "on") | null;
+            /**
+             * May Name User
+             * @description Whether the field `user` and the header X-User count.
+             */
+            may_name_user: boolean;
+        };
+        /**
          * ShadowAnswer
          * @description The version with the label `shadow`, compared with what was answered.
          */
@@ -2080,7 +2483,7 @@ export interface components {
              * Status
              * @enum {string}
              */
-            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined";
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined" | "held" | "rejected";
             /** Version */
             version?: string | null;
             /** Reward */
@@ -2578,6 +2981,42 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             } | null;
+        };
+        /** SignInRequest */
+        SignInRequest: {
+            /**
+             * Key
+             * @description An API key, or the admin key.
+             */
+            key: string;
+        };
+        /** NewKeyRequest */
+        NewKeyRequest: {
+            /** Name */
+            name: string;
+            /** Scopes */
+            scopes: ("predict" | "feedback" | "teach" | "curate" | "operate" | "erase" | "keys" | "impersonate")[];
+            /**
+             * Models
+             * @description The only models that it may use. Default: all.
+             * @default null
+             */
+            models?: string[] | null;
+            /**
+             * Expires Days
+             * @description Days until it expires. Default: never.
+             * @default null
+             */
+            expires_days?: number | null;
+        };
+        /** RotateKeyRequest */
+        RotateKeyRequest: {
+            /**
+             * Grace Hours
+             * @description Hours for which the old key is still accepted.
+             * @default 24
+             */
+            grace_hours?: number;
         };
     };
     responses: never;
@@ -4140,9 +4579,9 @@ export interface operations {
                 /** @description Only conversations with these words in a question or a reply. */
                 q?: string;
             };
-            header: {
-                /** @description The user whose conversations are meant. */
-                "X-User": string;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
             };
             path: {
                 model: string;
@@ -4210,9 +4649,9 @@ export interface operations {
     get_conversation_v1_models__model__conversations__id__get: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The user whose conversations are meant. */
-                "X-User": string;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
             };
             path: {
                 id: string;
@@ -4281,9 +4720,9 @@ export interface operations {
     delete_conversation_v1_models__model__conversations__id__delete: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The user whose conversations are meant. */
-                "X-User": string;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
             };
             path: {
                 id: string;
@@ -6827,6 +7266,836 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_held_v1_models__model__held_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HeldAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    accept_held_v1_models__model__held__id__accept_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    reject_held_v1_models__model__held__id__reject_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_session_v1_session_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    sign_in_v1_session_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    sign_out_v1_session_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_keys_v1_keys_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeysAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    add_key_v1_keys_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKeyRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_key_v1_keys__id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    replace_key_v1_keys__id__rotate_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotateKeyRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedKey"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_callers_v1_models__model__callers_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HoldersAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    release_caller_v1_models__model__callers__holder__release_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                holder: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HolderInfo"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    drop_caller_v1_models__model__callers__holder__drop_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                holder: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HolderInfo"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */
