@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from online import __version__
 from online.api import openapi, pages
-from online.api.auth import key_routes, session
+from online.api.auth import holder_routes, key_routes, session
 from online.api.auth.authentication import Authentication
 from online.api.auth.callers import Callers
 from online.api.auth.cookies import Cookies
@@ -89,6 +89,7 @@ MODULES = (
     review,
     session,
     key_routes,
+    holder_routes,
 )
 
 

@@ -5,7 +5,8 @@
 Whether an entry is selected is decided before anything is learned from it. It is learned all the
 same, because a user expects each rating to have an effect. A proposed snapshot that has just learned
 it has an advantage over the live version, so the comparison finds what a proposed snapshot broke, not what
-it gained. Retracted feedback, and feedback of a retired class, is dropped.
+it gained. Retracted feedback, and feedback of a retired class, is dropped. Feedback of one caller that is not
+trusted is at most MAX_OF_HOLDER of the examples, so that nobody decides alone what is published.
 """
 
 from collections import Counter
@@ -21,16 +22,18 @@ from online.schemas.events import Entry
 
 ONE_IN = 8
 MAX_COUNT = 128
+MAX_OF_HOLDER = 8  # examples of one holder
 MAX_BYTES = 262_144  # of features: wide inputs are fewer
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutExample:
-    """An input, as features, and its right answer."""
+    """An input, as features, and its right answer. holder: whose feedback it is, as in `Event`."""
 
     offset: int
     features: bytes
     label: str
+    holder: int = 0
 
 
 class HeldOut:
@@ -55,13 +58,16 @@ class HeldOut:
         elif event.kind in ("label", "correction", "reward"):
             self.items.pop(event.features, None)
             if names_right_answer(event) and crc32(event.id.encode()) % ONE_IN == 0:
-                self._add(HeldOutExample(entry.offset, event.features, event.label))
+                self._add(HeldOutExample(entry.offset, event.features, event.label, event.holder))
 
     def drop(self, offset: int) -> None:
         self._filter(lambda item: item.offset != offset)
 
     def _add(self, item: HeldOutExample) -> None:
         self.items[item.features] = item
+        of_holder = [each for each in self if each.holder == item.holder] if item.holder else []
+        if len(of_holder) > MAX_OF_HOLDER:
+            del self.items[of_holder[0].features]
         max_count = max(1, min(MAX_COUNT, MAX_BYTES // max(1, len(item.features))))
         while len(self.items) > max_count:
             self._drop_one()
@@ -80,13 +86,15 @@ class HeldOut:
 
     def part(self) -> Part:
         items = list(self)
-        meta = [[item.offset, len(item.features), item.label] for item in items]
+        meta = [
+            [item.offset, len(item.features), item.label, *([item.holder] if item.holder else [])] for item in items
+        ]
         features = np.frombuffer(b"".join(item.features for item in items), np.uint8)
         return Part({"meta": pack_json(meta), "features": features}, serving=False)
 
     def restore(self, part: Part) -> None:
         self.items, start, features = {}, 0, part.tensors["features"].tobytes()
-        for offset, length, label in unpack_json(part.tensors["meta"]):
-            item = HeldOutExample(offset, features[start : start + length], label)
+        for offset, length, label, *holder in unpack_json(part.tensors["meta"]):
+            item = HeldOutExample(offset, features[start : start + length], label, *holder)
             self.items[item.features] = item
             start += length

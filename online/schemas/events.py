@@ -23,7 +23,8 @@ class Event:
     id: of the feedback, or derived from it. label: the right class or reply id, or what was
     answered; of `retire` and `restore`, the class or reply that is meant. text: of a new reply, or
     of an example question. choice: what the prediction had chosen, for prequential scores. target:
-    of a retraction, the whole event that it retracts.
+    of a retraction, the whole event that it retracts. holder: a number for the caller or user whose feedback
+    it is; 0 for a trusted one.
 
     Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
     relearn: events before it were made void, so what was learned from them is learned anew.
@@ -37,6 +38,7 @@ class Event:
     reward: float = 1.0
     choice: str | None = None
     target: "Target | None" = None
+    holder: int = 0
 
     @property
     def is_feedback(self) -> bool:
@@ -54,6 +56,8 @@ class Event:
     def body(self) -> str:
         """Everything except the features, as JSON."""
         fields = {name: getattr(self, name) for name in BODY}
+        if self.holder:  # left out otherwise, as before there were holders
+            fields["holder"] = self.holder
         if self.target is not None:
             fields["target"] = {"offset": self.target.offset, "event": self.target.event.body()}
         return TO_JSON(fields)

@@ -19,9 +19,10 @@ from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
 from online.serving.erasure.files import JobFiles
 from online.serving.erasure.work import ErasableModel, ErasureWork
-from online.serving.event_feed import EventFeed
+from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
+from online.serving.feedback.holders import Holders
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.replay_jobs import ReplayJobs
@@ -29,6 +30,7 @@ from online.serving.jobs.report_jobs import ReportJobs
 from online.serving.jobs.retention import Retention
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
+from online.serving.monitoring.caller_review import CallerReview
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import Shadow
@@ -45,6 +47,7 @@ from online.serving.versions import ServedVersion
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
 from online.store import Store
+from online.store.callers.standing import STATES, State
 from online.store.shadow_answers import ShadowAnswerRow, add_shadow_answers
 from online.telemetry import Metrics
 from online.workspace import Workspace
@@ -158,6 +161,7 @@ class ModelBuilder:
 
         transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk)
         feedback = Feedback(settings, transactions, metrics, self.clock)
+        holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         runtime = ModelRuntime(
             spec=spec,
@@ -167,6 +171,8 @@ class ModelBuilder:
             transactions=transactions,
             predictor=self._build_predictor(transactions),
             feedback=feedback,
+            holders=holders,
+            caller_review=CallerReview(holders, live, partial(self._show_states, spec.name)),
             outcomes=outcomes,
             repertoire=Repertoire(transactions, settings.max_text_chars),
             relay=relay,
@@ -213,6 +219,17 @@ class ModelBuilder:
         show_trusted = self.metrics.trusted_version.labels(name).set
         monitor = LiveMonitor(live, roll_back, show_trusted) if transactions.spec.guard else None
         return Predictor(self.settings, transactions, self.metrics, self.clock, shadow, monitor)
+
+    def _build_holders(self, feedback: Feedback, feed: EventFeed) -> Holders:
+        def on_change(holder: str, state: State, reason: str | None) -> None:
+            self.metrics.caller_decisions.labels(feedback.name, state).inc()
+            feed.send(FeedEvent("caller", {"caller": holder, "state": state, "reason": reason}, owner=holder))
+
+        return Holders(feedback, on_change)
+
+    def _show_states(self, model: str, states: Mapping[str, int]) -> None:
+        for state in STATES:
+            self.metrics.callers.labels(model, state).set(states.get(state, 0))
 
     def _build_relay(self, spec: ModelSettings, live: LiveModel) -> StreamRelay | None:
         workspace = self.workspace

@@ -15,9 +15,11 @@ from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
+from online.serving.feedback.holders import Holders
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.live import LiveModel, describe_set_aside
+from online.serving.monitoring.caller_review import CallerReview
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
@@ -66,6 +68,8 @@ class ModelRuntime:
     transactions: Transactions
     predictor: Predictor
     feedback: Feedback
+    holders: Holders
+    caller_review: CallerReview
     outcomes: OutcomeMarker
     repertoire: Repertoire
     relay: StreamRelay | None
@@ -168,6 +172,8 @@ class ModelRuntime:
             yield self.predictor.monitor.run()
         if is_primary:
             yield self.outcomes.run()
+            if self.feedback.influence.has_limits:
+                yield self.caller_review.run()
             if self.relay is not None:
                 yield self.relay.run()
 

@@ -65,8 +65,9 @@ class ModelSettings(FrozenModel):
         "watch", description="off; watch: report drift; act: report it and let the model rely on recent examples."
     )
     guard: bool = Field(
-        False,
-        description="When the loss of the live version rises: roll back, stop learning and quarantine recent feedback.",
+        True,
+        description="When the loss of the live version rises: roll back, stop learning and quarantine recent feedback. "
+        "Default: on where drift is watched, off where it is acted on or off.",
     )
     golden_questions: tuple[GoldenQuestionSettings, ...] = Field(
         (),
@@ -94,6 +95,13 @@ class ModelSettings(FrozenModel):
                 "starting with a letter or digit"
             )
         return name
+
+    @model_validator(mode="before")
+    @classmethod
+    def _guard_is_off_where_drift_is_not_just_watched(cls, table: Any) -> Any:
+        if isinstance(table, dict) and table.get("drift", "watch") != "watch" and "guard" not in table:
+            return {**table, "guard": False}  # a model that acts on drift adapts; a guard would stop it from learning
+        return table
 
     @model_validator(mode="after")
     def _guard_needs_detectors(self) -> Self:
@@ -200,6 +208,27 @@ class Settings(BaseSettings):
         60,
         ge=1,
         description="Most new replies, new classes and examples of one caller in an hour. Curators have no limit.",
+    )
+    influence_window_hours: float = Field(
+        24.0,
+        gt=0,
+        le=8_760,
+        description="Hours within which the influence of a caller is limited, and held feedback waits.",
+    )
+    influence_per_reply: int = Field(
+        5,
+        ge=1,
+        description="Most feedback of one caller about one reply or class that is learned within that window; more is held "
+        "until others agree. Curators have no limit.",
+    )
+    new_influence_per_reply: int = Field(
+        1, ge=1, description="The same of a new caller, with whom nobody has agreed yet."
+    )
+    new_influence: int = Field(
+        10, ge=1, description="Most feedback of a new caller in all that is learned within that window; more is held."
+    )
+    new_influence_per_address: int = Field(
+        50, ge=1, description="The same of all new visitors at one address together."
     )
     requests_per_minute: int = Field(
         600, ge=1, description="Most requests of one visitor or user in a minute, for each process."

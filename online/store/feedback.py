@@ -22,6 +22,7 @@ class FeedbackRow(SQLModel, table=True):
     version: the first version that has learned it or, after a retraction, un-learned it.
     slot, slot_turn: of feedback that replaces earlier feedback of the same key, the key and its number.
     caller: the id of the caller that gave it; None for feedback of releases that had no callers.
+    about: the reply or class that it is about; None for a number, and for feedback of releases that had no callers.
     """
 
     __tablename__ = "feedback"
@@ -48,9 +49,12 @@ class FeedbackRow(SQLModel, table=True):
     slot: str | None = None
     slot_turn: int | None = None
     caller: str | None = None
+    about: str | None = None
 
 
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
+given_by: Any = func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller)  # who has the opinion
+Index("feedback_by_holder", FEEDBACK.c.model, given_by, FEEDBACK.c.about, FEEDBACK.c.created_at)
 
 
 def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -78,7 +82,7 @@ def assign_slot(connection: Connection, model: str, id: str, key: str, turn: int
 def load_standing(connection: Connection, model: str, prediction_id: str, holder: str) -> list[FeedbackRow]:
     """Return the feedback about a prediction that is not retracted, of one holder: its user, or else its caller."""
     standing = (FEEDBACK.c.prediction_id == prediction_id, FEEDBACK.c.model == model)
-    of_holder = (func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller) == holder, FEEDBACK.c.retracted_offset.is_(None))
+    of_holder = (given_by == holder, FEEDBACK.c.retracted_offset.is_(None))
     found = connection.execute(select(FEEDBACK).where(*standing, *of_holder).order_by(FEEDBACK.c.offset))
     return [FeedbackRow(**row) for row in found.mappings()]
 
@@ -131,3 +135,26 @@ def list_unretracted_between(connection: Connection, model: str, since: int, unt
     span = (FEEDBACK.c.offset >= since, FEEDBACK.c.offset <= until, FEEDBACK.c.retracted_offset.is_(None))
     query = select(FEEDBACK.c.id).where(FEEDBACK.c.model == model, *span)
     return list(connection.scalars(query.order_by(FEEDBACK.c.offset)))
+
+
+def count_standing(
+    connection: Connection, model: str, holder: str, since: str, about: str | None, except_prediction: str | None
+) -> int:
+    """How much feedback of a holder since an instant stands: about one reply or class, or (None) in all.
+
+    except_prediction: of a prediction whose feedback does not count, because it is about to be replaced.
+    """
+    of_holder = (FEEDBACK.c.model == model, given_by == holder, FEEDBACK.c.created_at >= since)
+    query = select(func.count()).select_from(FEEDBACK).where(*of_holder, FEEDBACK.c.retracted_offset.is_(None))
+    if about is not None:
+        query = query.where(FEEDBACK.c.about == about)
+    if except_prediction is not None:
+        query = query.where(FEEDBACK.c.prediction_id.is_distinct_from(except_prediction))
+    return connection.scalar(query) or 0
+
+
+def load_standing_of_holder(connection: Connection, model: str, holder: str, count: int) -> list[FeedbackRow]:
+    """Return the oldest feedback of a holder that is not retracted."""
+    of_holder = (FEEDBACK.c.model == model, given_by == holder, FEEDBACK.c.retracted_offset.is_(None))
+    found = connection.execute(select(FEEDBACK).where(*of_holder).order_by(FEEDBACK.c.offset).limit(count))
+    return [FeedbackRow(**row) for row in found.mappings()]

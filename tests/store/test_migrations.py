@@ -229,6 +229,20 @@ def test_a_downgrade_of_everything_leaves_no_table(release_0_1: Engine) -> None:
     assert dump(release_0_1) == {}
 
 
+def test_a_downgrade_removes_what_earlier_releases_cannot_read_from_the_log(engine: Engine) -> None:
+    event = Event("f9", "label", b"x", "a", holder=7)
+    retraction = Event("f9#retraction", "retraction", b"x", target=Target(1, event))
+    with engine.begin() as connection:
+        upgrade(connection, "0007")
+        for offset, each in enumerate((event, retraction), 1):
+            row = {"model": "m", "offset": offset, "id": each.id, "label": each.label, "features": b"x"}
+            insert(connection, "event", {**row, "body": each.body()})
+        downgrade(connection, "0006")
+        bodies = connection.scalars(text('SELECT body FROM event ORDER BY "offset"')).all()
+    plain = Event("f9", "label", b"x", "a")
+    assert bodies == [plain.body(), Event("f9#retraction", "retraction", b"x", target=Target(1, plain)).body()]
+
+
 def test_a_log_of_several_pages_and_models_is_migrated(url: str, engine: Engine) -> None:
     with engine.begin() as connection:
         upgrade(connection, "0001")

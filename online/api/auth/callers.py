@@ -173,7 +173,9 @@ class Callers:
         scopes: tuple[callers.Scope, ...] = (
             ("predict", "feedback", "teach") if teaching == "on" else ("predict", "feedback")
         )
-        return Caller(VISITOR + id, frozenset(scopes), user=VISITOR + id, is_reviewed=teaching == "review")
+        return Caller(
+            VISITOR + id, frozenset(scopes), user=VISITOR + id, is_reviewed=teaching == "review", is_visitor=True
+        )
 
     @staticmethod
     def _cookie(credentials: Credentials, name: str) -> str:

@@ -104,15 +104,19 @@ async def retract(request: Request, model: ModelDep, runtime: RuntimeDep, predic
 def link_caller(request: Request, prediction: PredictionRow) -> Caller:
     """The holder of the URL: the user of the prediction, who may rate it, and teach unless visitors may not.
 
-    It may act for any user, because a prediction may have none; it reaches no prediction but its own.
+    It may act for any user, because a prediction may have none; it reaches no prediction but its own. A curator who uses
+    it is trusted as ever.
     """
     callers: Callers = request.app.state.callers
     user, settings = prediction.user, callers.settings
     is_visitor = user is not None and user.startswith(VISITOR)
     teaching = settings.public_teaching if is_visitor else "on"
     scopes = frozenset[Scope](("feedback", "impersonate", "teach") if teaching == "on" else ("feedback", "impersonate"))
-    address = request.scope[CALLER].address
-    return Caller(f"link:{prediction.id}", scopes, address=address, is_reviewed=teaching == "review")
+    own: Caller = request.scope[CALLER]
+    if own.is_trusted:
+        scopes |= {"curate"}
+    anonymous, is_reviewed = is_visitor or user is None, teaching == "review"
+    return Caller(f"link:{prediction.id}", scopes, address=own.address, is_reviewed=is_reviewed, is_visitor=anonymous)
 
 
 def slot_key(prediction: PredictionRow) -> str:

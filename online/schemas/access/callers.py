@@ -29,6 +29,7 @@ class Caller:
     id: "key:NAME", "visitor:ID", "user:NAME" (from a proxy), "local", "open", "admin" or "anonymous".
     user: on whose behalf it acts; None for a caller that may act for any user (impersonate).
     models: the only models it may use; None for all. is_reviewed: what it teaches is held until a curator accepts it.
+    is_visitor: whether anybody can become such a caller again and again, with a new cookie.
     problem: why its credential does not count; "" if it sent none or a valid one.
     """
 
@@ -38,6 +39,7 @@ class Caller:
     models: frozenset[str] | None = None
     address: str = ""
     is_reviewed: bool = False
+    is_visitor: bool = False
     problem: str = ""
 
     def may(self, scope: Scope) -> bool:

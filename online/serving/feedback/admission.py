@@ -2,6 +2,7 @@
 
     about what somebody else was answered  --> NotFound, as if there were no such prediction
     it teaches (see `is_teaching`)         --> needs the scope teach; a reviewed caller's is held
+    its holder has said enough already     --> it is held until others agree (see influence.py)
     over a quota of the hour               --> QuotaExceeded
     otherwise                              --> it replaces what the same holder said about the same prediction
 
@@ -20,23 +21,30 @@ from online.errors import Forbidden, QuotaExceeded
 from online.models import spec_of
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem
+from online.serving.feedback.events import find_subject
+from online.serving.feedback.influence import Influence
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HoldReason, count_undecided
 from online.store.callers.quotas import QuotaKind, use_quota
 from online.store.classes import is_known_class
 from online.store.feedback import FeedbackRow
+from online.store.predictions import PredictionRow
 from online.store.replies import find_reply_by_text
 
-MAX_HELD = 100  # items of one holder that wait for a curator
+MAX_HELD = 100  # items of one holder that wait for a curator, or for others to agree
 MAX_HELD_IN_ALL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What was decided about one item. hold: why it is not learned yet; None if it is."""
+    """What was decided about one item.
+
+    hold: why it is not learned yet; None if it is. holder: the number of its holder, as in `Event`.
+    """
 
     is_teaching: bool
     hold: HoldReason | None = None
+    holder: int = 0
 
 
 def holder_of(caller: Caller, user: str | None) -> str:
@@ -63,22 +71,40 @@ def is_teaching(connection: Connection, model: ModelSettings, item: FeedbackItem
     return not is_known_class(connection, model.name, item.label)
 
 
-def admit(connection: Connection, model: ModelSettings, caller: Caller, place: int, item: FeedbackItem) -> Admission:
+def admit(
+    connection: Connection,
+    influence: Influence,
+    caller: Caller,
+    place: int,
+    item: FeedbackItem,
+    prediction: PredictionRow | None,
+) -> Admission:
     """Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
     if caller.is_trusted:
         return Admission(False)
+    model, at = influence.model, datetime.now(UTC)
     teaches = is_teaching(connection, model, item)
-    if not teaches or caller.may("teach"):
-        return Admission(teaches)
-    if not caller.is_reviewed:
+    if teaches and not caller.may("teach") and not caller.is_reviewed:
         raise Forbidden(
             f"feedback {place} teaches something new, which needs the scope 'teach'; the caller {caller.id!r} may rate "
             "what it was answered, and choose among the replies and classes that there are"
         )
-    waiting = count_undecided(connection, model.name, item.user), count_undecided(connection, model.name)
-    if waiting[0] >= MAX_HELD or waiting[1] >= MAX_HELD_IN_ALL:
+    subject = find_subject(connection, model, place, item, prediction)
+    standing = influence.meet(connection, caller, holder_of(caller, item.user), at)
+    hold = influence.find_hold(connection, standing, item, subject)
+    if hold != "quarantine" and teaches and not caller.may("teach"):
+        hold = "review"
+    if hold is None:
+        influence.note_learned(connection, standing, at)
+    else:
+        check_room_for_held(connection, model.name, place, standing.holder)
+    return Admission(teaches, hold, standing.number)
+
+
+def check_room_for_held(connection: Connection, model: str, place: int, holder: str) -> None:
+    """Raises QuotaExceeded."""
+    if count_undecided(connection, model, holder) >= MAX_HELD or count_undecided(connection, model) >= MAX_HELD_IN_ALL:
         raise QuotaExceeded(f"feedback {place}: too much waits for review; try again later", 3_600)
-    return Admission(teaches, "review")
 
 
 def charge(

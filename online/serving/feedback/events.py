@@ -5,7 +5,7 @@ correction, known reply  -> the event; before it the reply is restored if it was
 correction, new reply    -> the reply's event, then the correction's
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -39,27 +39,43 @@ def build_events(
     item: FeedbackItem,
     features: ItemFeatures,
     prediction: PredictionRow | None,
+    holder: int = 0,
 ) -> list[Event]:
     """The events of one item, in the order in which they are appended.
 
-    place: of the item in its request, for errors. Raises BadInput for a reward of an abstention,
-    and NotFound for a label that names no reply.
+    place: of the item in its request, for errors. holder: as in `Event`. Raises what `find_subject` does.
     """
     question = prediction.features if prediction is not None else features.input or b""
     choice = prediction.choice if prediction is not None else None
-    id = item.id or ""
+    id, subject = item.id or "", find_subject(connection, model, place, item, prediction) or ""
     if item.reward is not None:
-        if choice is None:
+        return [Event(id, "reward", question, subject, reward=item.reward, choice=choice, holder=holder)]
+    if item.label is not None:
+        return [Event(id, "label", question, subject, choice=choice, holder=holder)]
+    *others, own = build_correction(connection, model.name, item, question, features.correction or b"", choice)
+    return [*others, replace(own, holder=holder)]
+
+
+def find_subject(
+    connection: Connection, model: ModelSettings, place: int, item: FeedbackItem, prediction: PredictionRow | None
+) -> str | None:
+    """The reply, class or number that an item is about; None for a reply that it would bring along.
+
+    Raises BadInput for a reward of an abstention, and NotFound for a label that names no reply.
+    """
+    if item.reward is not None:
+        if prediction is None or prediction.choice is None:
             raise BadInput(
                 f"feedback {place}: prediction {item.prediction_id!r} abstained, so there is no answer to reward; "
                 "send a label or a correction"
             )
-        return [Event(id, "reward", question, choice, reward=item.reward, choice=choice)]
+        return prediction.choice
     if item.label is not None:
         if spec_of(model.kind).has_repertoire and find_reply(connection, model.name, item.label) is None:
             raise NotFound(f"feedback {place}: {model.name} has no reply {item.label!r}")
-        return [Event(id, "label", question, item.label, choice=choice)]
-    return build_correction(connection, model.name, item, question, features.correction or b"", choice)
+        return item.label
+    reply = find_reply_by_text(connection, model.name, normalize_text(item.correction or ""))
+    return None if reply is None else reply.id
 
 
 def build_correction(

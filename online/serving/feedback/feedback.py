@@ -13,13 +13,14 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from online.errors import Conflict, NotFound
-from online.models import Encoder
+from online.models import Encoder, spec_of
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem, FeedbackOutcome, FeedbackStatus, Receipt
 from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import check_items, learned_fields, signal_of
 from online.serving.feedback.events import ItemFeatures, build_events
-from online.serving.feedback.held import held_receipt, owns_held, withdraw
+from online.serving.feedback.held import held_reason, held_receipt, owns_held, withdraw
+from online.serving.feedback.influence import Influence
 from online.serving.feedback.retraction import record_retraction
 from online.serving.predictor import encode
 from online.serving.transactions import Transactions
@@ -47,6 +48,7 @@ class Feedback:
     ) -> None:
         self.settings, self.transactions, self.metrics, self.clock = settings, transactions, metrics, clock
         self.spec, self.name = transactions.spec, transactions.name
+        self.influence = Influence(settings, self.spec)
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
 
     async def submit(
@@ -129,12 +131,12 @@ class Feedback:
             if not is_chosen and (same := self._find_same(connection, item, caller)) is not None:
                 receipts.append(receipt_of(same))
                 continue
-            admission = admit(connection, self.spec, caller, place, item)
+            admission = admit(connection, self.influence, caller, place, item, prediction)
             new.append((item, admission))
             if admission.hold is not None:
                 receipts.append(self._hold(connection, item, caller, prediction, admission.hold))
             else:
-                row = self.record_item(connection, place, item, encoded, prediction, caller.id)
+                row = self.record_item(connection, place, item, encoded, prediction, caller.id, admission.holder)
                 known[row.id] = row
                 receipts.append(receipt_of(row))
         charge(connection, self.settings, caller, new)
@@ -194,19 +196,24 @@ class Feedback:
         features: ItemFeatures,
         prediction: PredictionRow | None,
         caller: str,
+        holder_number: int,
     ) -> FeedbackRow:
-        """Store one item with its events. What the same holder said before about the same prediction is retracted."""
+        """Store one item with its events. What the same holder said before about the same prediction is retracted.
+
+        holder_number: as `holder` of `Event`.
+        """
         if item.prediction_id is not None:
             holder = item.user if item.user is not None else caller
             for row in load_standing(connection, self.name, item.prediction_id, holder):
                 record_retraction(connection, self.spec, row.id)
-        events = build_events(connection, self.spec, place, item, features, prediction)
+        events = build_events(connection, self.spec, place, item, features, prediction, holder_number)
         # the feedback is new, so the ids of its events are
         offsets = append_events(connection, self.name, events, new=True, feedback_id=item.id)
         for event, offset in zip(events, offsets, strict=True):
             if event.kind == "reply":
                 add_reply(connection, self.name, event.label, event.text, offset)
-        row = build_row(self.name, item, offsets[-1], caller)
+        about = None if spec_of(self.spec.kind).predicts_numbers else events[-1].label
+        row = build_row(self.name, item, offsets[-1], caller, about)
         add_feedback(connection, [row.model_dump()])
         return row
 
@@ -214,7 +221,7 @@ class Feedback:
         """What became of one feedback. Raises NotFound, also for another caller's."""
         row, held, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))
         if row is None and held is not None and owns_held(caller, held):
-            return FeedbackOutcome(**held_receipt(held).model_dump(), reason=held.reason)
+            return FeedbackOutcome(**held_receipt(held).model_dump(), reason=held_reason(held))
         if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")
         outcome = describe_outcome(row)
@@ -270,7 +277,7 @@ def content_of(item: FeedbackItem) -> str:
     return item.model_dump_json(exclude_none=True)
 
 
-def build_row(model: str, item: FeedbackItem, offset: int, caller: str) -> FeedbackRow:
+def build_row(model: str, item: FeedbackItem, offset: int, caller: str, about: str | None) -> FeedbackRow:
     return FeedbackRow(
         model=model,
         id=item.id or "",
@@ -282,6 +289,7 @@ def build_row(model: str, item: FeedbackItem, offset: int, caller: str) -> Feedb
         created_at=now(),
         retracted_offset=None,
         caller=caller,
+        about=about,
     )
 
 

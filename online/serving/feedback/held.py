@@ -6,12 +6,28 @@ from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackStatus, Receipt
 from online.store.callers.held_feedback import HeldFeedbackRow, decide
 
-STATUS: dict[str | None, FeedbackStatus] = {None: "held", "rejected": "rejected", "withdrawn": "retracted"}
+STATUS: dict[str | None, FeedbackStatus] = {
+    None: "held",
+    "rejected": "rejected",
+    "withdrawn": "retracted",
+    "expired": "rejected",
+}
+REASONS = {
+    "review": "it waits until a curator has read it",
+    "influence": "it waits until others agree, because you have said much about this already",
+    "quarantine": "it waits until an operator has decided about it",
+}
+EXPIRED = "nobody else agreed in time, so it was not learned"
 
 
 def held_receipt(row: HeldFeedbackRow) -> Receipt:
     """The receipt of an item that is not in the log: its offset is 0."""
     return Receipt(id=row.id, offset=0, status=STATUS.get(row.decision, "held"))
+
+
+def held_reason(row: HeldFeedbackRow) -> str | None:
+    """Why an item is not learned, for its caller; None where a person has decided."""
+    return EXPIRED if row.decision == "expired" else REASONS[row.reason] if row.decision is None else None
 
 
 def owns_held(caller: Caller, row: HeldFeedbackRow) -> bool:

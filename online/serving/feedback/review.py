@@ -12,6 +12,7 @@ from online.serving.feedback.feedback import Feedback, encode_item, receipt_of
 from online.serving.feedback.held import held_receipt
 from online.serving.versions import EncoderConfig
 from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held
+from online.store.callers.standing import load_number
 from online.store.predictions import load_predictions
 
 
@@ -37,7 +38,8 @@ async def _accept(feedback: Feedback, id: str, by: str, config: EncoderConfig) -
         if item.prediction_id is not None and prediction is None:
             raise NotFound(f"{feedback.name} has no prediction {item.prediction_id!r} any more; reject the item")
         decide(connection, feedback.name, id, "accepted", by)
-        return receipt_of(feedback.record_item(connection, 0, item, features, prediction, row.caller))
+        holder = load_number(connection, feedback.name, row.user if row.user is not None else row.caller)
+        return receipt_of(feedback.record_item(connection, 0, item, features, prediction, row.caller, holder))
 
     receipt: Receipt = await feedback.transactions.commit(record)
     return receipt

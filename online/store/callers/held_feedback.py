@@ -1,7 +1,7 @@
 """Feedback that is held: stored, and learned only once a curator accepts it.
 
 held --accept--> it becomes feedback, and is learned
-     --reject, or withdrawn by its caller--> it is never learned
+     --reject, withdrawn by its caller, or expired--> it is never learned
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where, now
 
-Decision = Literal["accepted", "rejected", "withdrawn"]
+Decision = Literal["accepted", "rejected", "withdrawn", "expired"]
 HoldReason = Literal["review", "influence", "quarantine"]
 
 
@@ -39,6 +39,8 @@ class HeldFeedbackRow(SQLModel, table=True):
 
 
 HELD: Any = HeldFeedbackRow.__table__  # type: ignore[attr-defined]
+held_by: Any = func.coalesce(HELD.c.user, HELD.c.caller)
+Index("held_by_holder", HELD.c.model, held_by, **index_only_where("decision IS NULL"))
 
 
 def add_held(connection: Connection, rows: Sequence[HeldFeedbackRow]) -> None:
@@ -65,17 +67,23 @@ def list_held_of_user(connection: Connection, model: str, user: str) -> list[Hel
     return [HeldFeedbackRow(**row) for row in found.mappings()]
 
 
-def list_undecided(connection: Connection, model: str, count: int) -> list[HeldFeedbackRow]:
-    """The items that wait for a decision, oldest first."""
+def list_undecided(
+    connection: Connection, model: str, count: int, holder: str | None = None, reasons: Sequence[HoldReason] = ()
+) -> list[HeldFeedbackRow]:
+    """The items that wait for a decision, oldest first. holder, reasons: only of this holder, only for these reasons."""
     query = select(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
+    if holder is not None:
+        query = query.where(held_by == holder)
+    if reasons:
+        query = query.where(HELD.c.reason.in_(reasons))
     found = connection.execute(query.order_by(HELD.c.created_at, HELD.c.id).limit(count))
     return [HeldFeedbackRow(**row) for row in found.mappings()]
 
 
-def count_undecided(connection: Connection, model: str, user: str | None = None) -> int:
-    """The number of items that wait for a decision. user: only of this user."""
+def count_undecided(connection: Connection, model: str, holder: str | None = None) -> int:
+    """The number of items that wait for a decision. holder: only of this holder."""
     query = select(func.count()).select_from(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))
-    return connection.scalar(query if user is None else query.where(HELD.c.user == user)) or 0
+    return connection.scalar(query if holder is None else query.where(held_by == holder)) or 0
 
 
 def delete_held_of(connection: Connection, model: str, user: str) -> int:
@@ -87,3 +95,10 @@ def delete_held_of(connection: Connection, model: str, user: str) -> int:
 def decide(connection: Connection, model: str, id: str, decision: Decision, by: str) -> None:
     at = (HELD.c.model == model, HELD.c.id == id)
     connection.execute(update(HELD).where(*at).values(decision=decision, decided_by=by, decided_at=now()))
+
+
+def expire_undecided(connection: Connection, model: str, reason: HoldReason, created_before: str) -> int:
+    """Decide that what was held for a reason before an instant is never learned; return how many items."""
+    waiting = (HELD.c.model == model, HELD.c.decision.is_(None), HELD.c.created_at < created_before)
+    values = {"decision": "expired", "decided_by": "service", "decided_at": now()}
+    return int(connection.execute(update(HELD).where(*waiting, HELD.c.reason == reason).values(**values)).rowcount)

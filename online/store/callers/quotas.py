@@ -3,11 +3,11 @@
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlmodel import Field, SQLModel
 
-QuotaKind = Literal["feedback", "teaching"]
+QuotaKind = Literal["feedback", "teaching", "influence"]
 KEPT = timedelta(hours=48)
 
 
@@ -45,3 +45,9 @@ def use_quota(connection: Connection, holder: str, kind: QuotaKind, count: int, 
     if used == count:  # the holder's first use of the hour: a good time to forget old hours
         connection.execute(delete(QUOTAS).where(QUOTAS.c.hour < hour_of(at - KEPT)))
     return used
+
+
+def used_since(connection: Connection, holder: str, kind: QuotaKind, since: datetime) -> int:
+    """What a holder has used since the beginning of an hour, as far as it is still known."""
+    of_holder = (QUOTAS.c.holder == holder, QUOTAS.c.kind == kind, QUOTAS.c.hour >= hour_of(since))
+    return connection.scalar(select(func.sum(QUOTAS.c["count"])).where(*of_holder)) or 0

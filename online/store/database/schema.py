@@ -21,6 +21,7 @@ from online.store.callers.api_keys import API_KEYS
 from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
+from online.store.callers.standing import STANDING
 from online.store.classes import CLASSES
 from online.store.conversations import CONVERSATIONS, TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
@@ -73,6 +74,7 @@ TABLES = [
     ERASURE_ITEMS,
     RELEARNINGS,
     AUDIT,
+    STANDING,
 ]
 
 

@@ -1,0 +1,200 @@
+"""Whether what callers say about questions agrees with what others say about the same questions.
+
+    statement --the nearest questions about which others spoke--> one vote each --> agrees, disagrees, or nobody knows
+
+Others are other holders at other addresses. A holder that nobody has agreed with yet has a smaller vote. Nobody's own
+statements count, nor what is held, so that no caller, however busy, vouches for itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import exp, fsum, lgamma, log, log1p
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.store.callers.standing import StandingRow
+from online.store.callers.statements import Statement
+
+SAME_QUESTION = 0.6  # the smallest cosine of two texts that count as the same question
+NEIGHBORS, MAX_VOTES = 24, 7  # statements that are looked at, and holders among them that vote
+NEW_VOTE, LEAST_VOTES = 0.25, 0.5  # of a holder that nobody agrees with yet; what is needed to judge at all
+BLOCK = 512  # rows of one matrix product
+# a holder is compared with this share of the agreement of the median one: people differ, and some only speak up when
+# an answer is wrong
+TOLERANCE = 2 / 3
+LEVEL = 0.001  # probability of setting apart one holder that agrees exactly that often
+LEAST_JUDGED = 6
+LEAST_HOLDERS, LEAST_MEDIAN = 5, 0.6  # of others; where they do not agree among themselves, nobody is judged by them
+ESTABLISHED_AFTER = 3  # statements with which others agree
+BURST = timedelta(hours=1)
+LEAST_BURST = 10  # new holders that push one answer
+BURST_TOLERANCE = 1 / 2  # in place of TOLERANCE: of some answers even honest people are rarely sure
+
+Verdict = bool | None
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What others think of one holder: how many of its statements they can judge, and how many they agree with."""
+
+    judged: int = 0
+    agreed: int = 0
+
+    @property
+    def ratio(self) -> float:
+        return self.agreed / self.judged if self.judged else 0.0
+
+
+class Crowd:
+    """Who says what. standings: of the holders that are not trusted, by name."""
+
+    def __init__(self, statements: Sequence[Statement], standings: Mapping[str, StandingRow]) -> None:
+        self.statements, self.standings = statements, standings
+
+    def is_untrusted(self, statement: Statement) -> bool:
+        return statement.holder in self.standings
+
+    def identity(self, statement: Statement) -> str:
+        """Statements of one identity are those of one voice: a holder, or all visitors at one address."""
+        standing = self.standings.get(statement.holder)
+        return f"@{standing.address}" if standing is not None and standing.address else statement.holder
+
+    def vote(self, statement: Statement) -> float:
+        standing = self.standings.get(statement.holder)
+        if statement.hold is not None or (standing is not None and standing.is_set_apart):
+            return 0.0
+        return NEW_VOTE if standing is not None and standing.state == "new" else 1.0
+
+    def find_verdicts(self) -> list[Verdict]:
+        """Of each statement, whether others agree with it; None where too few spoke about the question."""
+        verdicts: list[Verdict] = [None] * len(self.statements)
+        votes = np.array([self.vote(each) for each in self.statements])
+        voices = [place for place, vote in enumerate(votes) if vote]
+        asked = [place for place, each in enumerate(self.statements) if self.is_untrusted(each)]
+        if not voices or not asked:
+            return verdicts
+        unit_ND = unit_rows([each.features for each in self.statements])
+        identities = [self.identity(each) for each in self.statements]
+        for start in range(0, len(asked), BLOCK):
+            rows = asked[start : start + BLOCK]
+            cosines_RV = unit_ND[rows] @ unit_ND[voices].T
+            for row, cosines_V in zip(rows, cosines_RV, strict=True):
+                near = self._nearest(row, cosines_V, voices, identities)
+                verdicts[row] = judge(self.statements[row], [(self.statements[place], votes[place]) for place in near])
+        return verdicts
+
+    def _nearest(self, row: int, cosines_V: Floats, voices: Sequence[int], identities: Sequence[str]) -> list[int]:
+        """The nearest statements of others about the same question, one of each voice."""
+        others_V = np.where(cosines_V >= SAME_QUESTION, cosines_V, -1.0)
+        count = min(NEIGHBORS, len(voices))
+        best = np.argpartition(-others_V, count - 1)[:count]
+        found: dict[str, int] = {}
+        for place in best[np.argsort(-others_V[best], kind="stable")]:
+            identity = identities[voices[place]]
+            if others_V[place] < 0 or len(found) == MAX_VOTES:
+                break
+            if identity != identities[row]:
+                found.setdefault(identity, voices[place])
+        return list(found.values())
+
+    def tally(self, verdicts: Sequence[Verdict]) -> dict[str, Tally]:
+        """Of each holder that is not trusted."""
+        judged, agreed = defaultdict[str, int](int), defaultdict[str, int](int)
+        for statement, verdict in zip(self.statements, verdicts, strict=True):
+            if verdict is not None and self.is_untrusted(statement):
+                judged[statement.holder] += 1
+                agreed[statement.holder] += verdict
+        return {holder: Tally(judged[holder], agreed[holder]) for holder in judged}
+
+    def find_campaigns(
+        self, verdicts: Sequence[Verdict], tallies: Mapping[str, Tally], expected: float
+    ) -> dict[str, set[str]]:
+        """Answer -> the new holders that push it against others within an hour, where they are too many for chance.
+
+        Others agree with nothing that these holders said. Each holder counts once for an answer. expected: how often
+        others agree with a holder.
+        """
+        pushed: dict[str, list[tuple[datetime, str, bool]]] = defaultdict(list)
+        for statement, verdict in zip(self.statements, verdicts, strict=True):
+            standing = self.standings.get(statement.holder)
+            if verdict is not None and standing is not None and standing.state == "new" and statement.is_for:
+                at = datetime.fromisoformat(statement.created_at)
+                pushed[statement.label].append((at, statement.holder, tallies[statement.holder].agreed > 0))
+        found = {label: find_burst(each, expected) for label, each in pushed.items()}
+        return {label: holders for label, holders in found.items() if holders}
+
+
+def find_burst(pushed: Sequence[tuple[datetime, str, bool]], expected: float) -> set[str]:
+    """The holders that others contradict, of the hour that ends with the newest statement.
+
+    pushed: when, by whom, and whether others agree with anything that it said.
+    """
+    newest = max(at for at, _, _ in pushed)
+    agreed: dict[str, bool] = {}
+    for at, holder, verdict in pushed:
+        if newest - at <= BURST:
+            agreed[holder] = agreed.get(holder, False) or verdict
+    against = {holder for holder, agrees in agreed.items() if not agrees}
+    is_rare = probability_of_at_most(len(agreed) - len(against), len(agreed), BURST_TOLERANCE * expected) < LEVEL
+    return against if len(against) >= LEAST_BURST and is_rare else set()
+
+
+def unit_rows(features: Sequence[bytes]) -> Floats:
+    """[N, D] rows of length one, from texts encoded in int8."""
+    rows_ND: Floats = np.frombuffer(b"".join(features), np.int8).reshape(len(features), -1).astype(np.float32)
+    unit_ND: Floats = rows_ND / np.maximum(np.linalg.norm(rows_ND, axis=1, keepdims=True), 1.0)
+    return unit_ND
+
+
+def judge(statement: Statement, others: Sequence[tuple[Statement, float]]) -> Verdict:
+    """others: what others said about the same question, with the weight of each."""
+    if sum(weight for _, weight in others) < LEAST_VOTES or (len(others) < 2 and others[0][1] < 1):
+        return None
+    votes = defaultdict[str, float](float)
+    for other, weight in others:
+        votes[other.label] += weight if other.is_for else -weight
+    own, best = votes.get(statement.label, 0.0), max(votes.values())
+    if own == 0.0 >= best:
+        return None  # nobody named an answer, nor spoke about this one
+    return (own == best and own > 0) == statement.is_for
+
+
+def expected_agreement(tallies: Mapping[str, Tally], except_holder: str = "") -> float | None:
+    """How often others agree with the median holder; None where too few are known, or they hardly agree."""
+    ratios = [
+        tally.ratio
+        for holder, tally in tallies.items()
+        if tally.judged >= ESTABLISHED_AFTER and holder != except_holder
+    ]
+    if len(ratios) < LEAST_HOLDERS or median(ratios) < LEAST_MEDIAN:
+        return None
+    return median(ratios)
+
+
+def is_at_odds(tally: Tally, expected: float) -> bool:
+    """Whether others agree with a holder so rarely that chance does not explain it: an exact, one-sided test."""
+    return (
+        tally.judged >= LEAST_JUDGED
+        and probability_of_at_most(tally.agreed, tally.judged, TOLERANCE * expected) < LEVEL
+    )
+
+
+def is_agreed_with(tally: Tally, expected: float | None) -> bool:
+    """Whether others agree with a holder often enough for it to count as much as they do."""
+    return tally.agreed >= ESTABLISHED_AFTER and tally.ratio >= TOLERANCE * (expected or LEAST_MEDIAN)
+
+
+def probability_of_at_most(successes: int, trials: int, probability: float) -> float:
+    """Of a binomial distribution."""
+    if not 0 < probability < 1:
+        return float(probability <= 0 or successes >= trials)
+    odds = log(probability), log1p(-probability)
+    return fsum(
+        exp(lgamma(trials + 1) - lgamma(n + 1) - lgamma(trials - n + 1) + n * odds[0] + (trials - n) * odds[1])
+        for n in range(successes + 1)
+    )

@@ -1,0 +1,24 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving.callers.scene import Scene
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Scene]]:
+    scenes: list[Scene] = []
+
+    def start_scene(**settings: object) -> Scene:
+        scenes.append(Scene(tmp_path, **settings))
+        return scenes[-1]
+
+    yield start_scene
+    for scene in scenes:
+        scene.close()
+
+
+@pytest.fixture
+def scene(start: Callable[..., Scene]) -> Scene:
+    return start()
