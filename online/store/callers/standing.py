@@ -84,6 +84,12 @@ def load_newest_standings(connection: Connection, model: str, count: int) -> lis
     return [StandingRow(**row) for row in connection.execute(query.limit(count)).mappings()]
 
 
+def load_standings(connection: Connection, model: str, holders: Sequence[str]) -> dict[str, StandingRow]:
+    """Holder -> its standing, for those that have one."""
+    found = connection.execute(select(STANDING).where(STANDING.c.model == model, STANDING.c.holder.in_(holders)))
+    return {row["holder"]: StandingRow(**row) for row in found.mappings()}
+
+
 def list_standings(connection: Connection, model: str, count: int) -> list[StandingRow]:
     """The holders that are set apart, then the others, those that were seen last first."""
     is_free = STANDING.c.state.not_in(SET_APART)
