@@ -75,7 +75,7 @@ SERVING_LAYERS = [
     {"prediction_rows", "monitoring", "processes"},
     {"predictor", "stream_relay"},
     {"feedback"},
-    {"repertoire", "jobs"},
+    {"repertoire", "jobs", "callers"},
     {"model_runtime", "erasure"},
     {"runtime"},
     {"building"},

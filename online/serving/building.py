@@ -14,6 +14,8 @@ from online.models import spec_of
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
+from online.serving.callers.caller_review import CallerReview
+from online.serving.callers.holders import Holders
 from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
@@ -22,7 +24,6 @@ from online.serving.erasure.work import ErasableModel, ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
-from online.serving.feedback.holders import Holders
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.replay_jobs import ReplayJobs
@@ -30,7 +31,6 @@ from online.serving.jobs.report_jobs import ReportJobs
 from online.serving.jobs.retention import Retention
 from online.serving.live import LiveModel
 from online.serving.model_runtime import ModelRuntime
-from online.serving.monitoring.caller_review import CallerReview
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import Shadow

@@ -13,13 +13,13 @@ from sqlalchemy import Connection
 from online.errors import LogReplaced, Unavailable
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
+from online.serving.callers.caller_review import CallerReview
+from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
-from online.serving.feedback.holders import Holders
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.live import LiveModel, describe_set_aside
-from online.serving.monitoring.caller_review import CallerReview
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, String, cast, delete, func, in
 from sqlmodel import Field, SQLModel
 
 from online.errors import NotFound
+from online.store.callers.held_feedback import delete_held_about
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK, FeedbackRow
 from online.store.predictions import PREDICTIONS
@@ -175,6 +176,10 @@ def delete_conversation(connection: Connection, model: str, user: str, id: str) 
     What was learned from it stays. Raises NotFound.
     """
     load_conversation(connection, model, user, id)
+    asked = set(
+        connection.scalars(select(TURNS.c.prediction_id).where(TURNS.c.model == model, TURNS.c.conversation == id))
+    )
+    delete_held_about(connection, model, user, asked)
     in_conversation = (TURNS.c.model == model) & (TURNS.c.conversation == id)
     predictions = select(TURNS.c.prediction_id).where(in_conversation).scalar_subquery()
     connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(predictions)).values(input=NO_TEXT, user=None))

@@ -1,5 +1,6 @@
 """The gate: a proposed snapshot is published only if it is valid and loses no golden question or held-out answers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from online.learning.gate import (
     encode_golden_questions,
     explain_regression,
 )
-from online.learning.held_out import MAX_COUNT, HeldOut
+from online.learning.held_out import MAX_COUNT, MAX_OF_HOLDER, HeldOut
 from online.learning.process import load_golden_questions
 from online.models import Example, create
 from online.schemas.events import Entry, Event
@@ -75,6 +76,18 @@ def test_held_out_events_are_chosen_by_id_and_balanced_over_the_classes() -> Non
     offsets = {held.offset for held in held_out}
     assert offsets == {held.offset for held in hold_out(*events)}
     assert min(held.offset for held in held_out if held.label == "common") > 3_000  # the newest of them
+
+
+def test_one_caller_has_a_bounded_share_of_the_held_out_examples() -> None:
+    busy = [replace(event, holder=7) for event in vector_events(400)]
+    others = [replace(event, holder=holder) for holder, event in enumerate(vector_events(80, start=400), 100)]
+    held_out = hold_out(*busy, *others)
+    assert sum(item.holder == 7 for item in held_out) == MAX_OF_HOLDER
+    restored = HeldOut()
+    restored.restore(held_out.part())
+    assert restored.items == held_out.items
+    trusted = hold_out(*vector_events(400))
+    assert len(trusted) > 2 * MAX_OF_HOLDER  # a trusted caller may be the only one there is
 
 
 def test_every_class_keeps_one_example_even_if_there_are_many_classes() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,6 +17,7 @@ from online.api.responses import ERROR_RESPONSES, json_response, live_headers, r
 from online.errors import BadInput, NotFound, TooLarge
 from online.models import spec_of
 from online.prequential import Hits
+from online.schemas.access.callers import Caller
 from online.schemas.events import Event, is_positive
 from online.schemas.feedback import Receipt
 from online.schemas.replies import (
@@ -29,8 +31,11 @@ from online.schemas.replies import (
     UnansweredAnswer,
 )
 from online.serving.model_runtime import ModelRuntime
+from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.importing import Format, PlannedLine, parse_file, write_file
+from online.serving.repertoire.repertoire import Admit
 from online.serving.repertoire.unanswered import Cluster, cluster_questions, collect_questions, select_unanswered
+from online.serving.runtime import Runtime
 from online.store.predictions import load_unanswered
 from online.store.replies import ReplyRow, find_reply, fold_text, load_examples, load_feedback_about, load_replies
 
@@ -87,12 +92,12 @@ def describe_hits(hits: Hits) -> dict[str, int]:
     response_model=ReplyState,
     openapi_extra=request_body(NewReplyRequest),
 )
-async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
+async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Add a reply with example questions, or restore a retired one. Versions that have learned its offset may give it."""
     check_ranker(model)
     reply = await read_body_as(request, NewReplyRequest, runtime.settings)
     check_text(reply.text, runtime.settings.max_text_chars)
-    row = (await model.repertoire.add([reply]))[0]
+    row = (await model.repertoire.add([reply], admit=build_admit(model, runtime, caller)))[0]
     await record_action(request, "add_reply", model.spec.name, name_offset(row.offset), examples=len(reply.examples))
     return json_response(describe_reply(row), 202, live_headers(model))
 
@@ -172,6 +177,7 @@ async def import_replies(
     request: Request,
     model: ModelDep,
     runtime: RuntimeDep,
+    caller: CallerDep,
     format: Format = "jsonl",
     dry_run: bool = False,
     skip_bad: bool = False,
@@ -186,7 +192,7 @@ async def import_replies(
     if dry_run:
         planned, offset = await repertoire.plan(lines), None
     else:
-        planned, offset = await repertoire.import_lines(lines, skip_bad)
+        planned, offset = await repertoire.import_lines(lines, skip_bad, build_admit(model, runtime, caller))
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(bool(each.error) for each in planned)
     content = {"lines": [describe_line(each) for each in planned], "bad": bad, "offset": offset}
@@ -218,6 +224,10 @@ def describe_cluster(cluster: Cluster) -> dict[str, object]:
         {"text": each.text, "predictions": each.predictions, "asked_at": each.asked_at} for each in cluster.questions
     ]
     return {"asked": cluster.count, "questions": questions}
+
+
+def build_admit(model: ModelRuntime, runtime: Runtime, caller: Caller) -> Admit:
+    return partial(admit_changes, model=model.spec.name, caller=caller, settings=runtime.settings)
 
 
 def check_ranker(model: ModelRuntime) -> None:

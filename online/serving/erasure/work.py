@@ -34,6 +34,7 @@ from online.snapshots.manifest import Manifest
 from online.store import now
 from online.store.callers.held_feedback import delete_held_of
 from online.store.callers.quotas import delete_quotas_of
+from online.store.callers.standing import delete_standing_of
 from online.store.database.scrubbing import scrub
 from online.store.erasure import jobs, log, relearnings, words
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
@@ -196,6 +197,7 @@ class ErasureWork:
         user = row.user or ""
         count, held = words.delete_conversations(connection, model, user), delete_held_of(connection, model, user)
         delete_quotas_of(connection, user)
+        delete_standing_of(connection, model, user)
         jobs.add_counts(connection, row.id, model, {"conversations": count, **({"held": held} if held else {})})
 
     def _wait_until_unlearned(self, row: ErasureRow, model: ErasureModelRow, erasable: ErasableModel) -> bool:

@@ -124,6 +124,14 @@ def charge(
             use(connection, holder, "teaching", teaching[holder], settings.teaching_per_hour, at)
 
 
+def charge_teaching(connection: Connection, settings: Settings, caller: Caller, count: int) -> None:
+    """Count what a caller adds to a repertoire against its quota. Raises QuotaExceeded."""
+    if count:
+        use(
+            connection, holder_of(caller, caller.user), "teaching", count, settings.teaching_per_hour, datetime.now(UTC)
+        )
+
+
 def use(connection: Connection, holder: str, kind: QuotaKind, count: int, most: int, at: datetime) -> None:
     if use_quota(connection, holder, kind, count, at) > most:
         next_hour = at.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)

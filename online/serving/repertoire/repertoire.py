@@ -26,6 +26,12 @@ from online.store.replies import (
     update_reply_text,
 )
 
+Admit = Callable[[Connection, Sequence[Change]], None]
+
+
+def admit_all(connection: Connection, changes: Sequence[Change]) -> None:
+    """Admit changes of the service itself and of curators."""
+
 
 class Repertoire:
     """The repertoire of one ranker. Each change is an event in the log, learned like feedback."""
@@ -33,8 +39,11 @@ class Repertoire:
     def __init__(self, transactions: Transactions, max_text_chars: int) -> None:
         self.transactions, self.name, self.max_text_chars = transactions, transactions.name, max_text_chars
 
-    async def add(self, new: Sequence[NewReply], origin: str | None = None) -> list[ReplyRow]:
-        """Add replies with their example questions in one transaction. A known text gets the examples."""
+    async def add(self, new: Sequence[NewReply], origin: str | None = None, admit: Admit = admit_all) -> list[ReplyRow]:
+        """Add replies with their example questions in one transaction. A known text gets the examples.
+
+        admit: called with the changes in the transaction; what it raises undoes them.
+        """
         texts = [normalize_text(reply.text) for reply in new]
         names = [reply.id or self.transactions.new_id() for reply in new]
 
@@ -42,7 +51,7 @@ class Repertoire:
             return [self._addition(connection, *each) for each in zip(new, names, texts, strict=True)]
 
         texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
-        return await self._carry_out(texts_to_encode, changes, origin)
+        return await self._carry_out(texts_to_encode, changes, origin, admit)
 
     def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> Change:
         known = find_reply_by_text(connection, self.name, text)
@@ -78,10 +87,12 @@ class Repertoire:
         ids = iter(self.transactions.new_id, None)
         return Plan(rows, examples, ids, self.max_text_chars).plan(lines)
 
-    async def import_lines(self, lines: Sequence[ParsedLine], skip_bad: bool) -> tuple[list[PlannedLine], int]:
+    async def import_lines(
+        self, lines: Sequence[ParsedLine], skip_bad: bool, admit: Admit = admit_all
+    ) -> tuple[list[PlannedLine], int]:
         """Carry out the lines of a file in one transaction. Returns the plan, and its last offset.
 
-        skip_bad: leave out lines with an error; otherwise raise BadInput for the first of them.
+        skip_bad: leave out lines with an error; otherwise raise BadInput for the first of them. admit: see `add`.
         """
         planned: list[PlannedLine] = []
 
@@ -98,7 +109,7 @@ class Repertoire:
         questions = [" ".join(words.split()) for each in replies for words in each.examples]
         texts_to_encode = [*(normalize_text(each.text) for each in replies), *questions]
         short = [words for words in texts_to_encode if words and len(words) <= self.max_text_chars]
-        rows = await self._carry_out(short, changes)
+        rows = await self._carry_out(short, changes, admit=admit)
         return planned, max((row.offset for row in rows), default=0)
 
     async def _carry_out(
@@ -106,6 +117,7 @@ class Repertoire:
         texts_to_encode: Iterable[str],
         changes: Callable[[Connection], Sequence[Change]],
         origin: str | None = None,
+        admit: Admit = admit_all,
     ) -> list[ReplyRow]:
         """Record changes in one transaction. texts_to_encode: every text that a change may bring."""
         texts = list(dict.fromkeys(texts_to_encode))
@@ -116,7 +128,9 @@ class Repertoire:
             def record(connection: Connection) -> list[ReplyRow]:
                 self.transactions.hold_encoder(connection)
                 self.transactions.check_encoder(connection, [config.encoder_name])
-                return [self._record(connection, change, features, origin) for change in changes(connection)]
+                planned = changes(connection)
+                admit(connection, planned)
+                return [self._record(connection, change, features, origin) for change in planned]
 
             return list(await self.transactions.commit(record, needs_room=origin != "starter"))
 

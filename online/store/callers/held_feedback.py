@@ -4,7 +4,8 @@ held --accept--> it becomes feedback, and is learned
      --reject, withdrawn by its caller, or expired--> it is never learned
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
@@ -90,6 +91,13 @@ def delete_held_of(connection: Connection, model: str, user: str) -> int:
     """Delete the items of a user; return how many."""
     of_user = (HELD.c.model == model, (HELD.c.user == user) | (HELD.c.caller == user))
     return int(connection.execute(delete(HELD).where(*of_user)).rowcount)
+
+
+def delete_held_about(connection: Connection, model: str, user: str, predictions: Collection[str]) -> None:
+    """Delete the items of a user about predictions."""
+    query = select(HELD.c.id, HELD.c.content).where(HELD.c.model == model, HELD.c.user == user)
+    ids = [id for id, content in connection.execute(query) if json.loads(content).get("prediction_id") in predictions]
+    connection.execute(delete(HELD).where(HELD.c.model == model, HELD.c.id.in_(ids)))
 
 
 def decide(connection: Connection, model: str, id: str, decision: Decision, by: str) -> None:

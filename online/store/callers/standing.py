@@ -84,6 +84,12 @@ def load_newest_standings(connection: Connection, model: str, count: int) -> lis
     return [StandingRow(**row) for row in connection.execute(query.limit(count)).mappings()]
 
 
+def load_standings(connection: Connection, model: str, holders: Sequence[str]) -> dict[str, StandingRow]:
+    """Holder -> its standing, for those that have one."""
+    found = connection.execute(select(STANDING).where(STANDING.c.model == model, STANDING.c.holder.in_(holders)))
+    return {row["holder"]: StandingRow(**row) for row in found.mappings()}
+
+
 def list_standings(connection: Connection, model: str, count: int) -> list[StandingRow]:
     """The holders that are set apart, then the others, those that were seen last first."""
     is_free = STANDING.c.state.not_in(SET_APART)
@@ -124,3 +130,7 @@ def count_given(connection: Connection, model: str, holders: Sequence[str]) -> d
     )
     held: dict[str, int] = dict(connection.execute(select(held_by, func.count()).where(*waits).group_by(held_by)).all())
     return {holder: (standing.get(holder, 0), held.get(holder, 0)) for holder in holders}
+
+
+def delete_standing_of(connection: Connection, model: str, holder: str) -> None:
+    connection.execute(delete(STANDING).where(*at(model, holder)))

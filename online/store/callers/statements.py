@@ -20,7 +20,8 @@ from online.store.replies import find_reply_by_text
 class Statement:
     """What a holder said about a question: that the answer `label` is right (or that it is wrong).
 
-    features: of the question. choice: what the holder was answered. hold: why it is held; None if it stands.
+    features: of the question. choice: what the holder was answered. is_trusted: whether a trusted caller said it. hold: why
+    it is held; None if it stands.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Statement:
     is_for: bool
     choice: str | None
     created_at: str
+    is_trusted: bool = False
     hold: HoldReason | None = None
 
 
@@ -45,7 +47,8 @@ def load_standing_statements(connection: Connection, model: str, count: int) -> 
 
 def stated(row: Mapping[Any, Any], event: Event) -> Statement:
     is_for = event.kind != "reward" or is_positive(event.reward)
-    return Statement(row["id"], row["holder"], event.features, event.label, is_for, event.choice, row["created_at"])
+    about = row["id"], row["holder"], event.features, event.label, is_for, event.choice, row["created_at"]
+    return Statement(*about, is_trusted=event.holder == 0)
 
 
 def load_held_statements(

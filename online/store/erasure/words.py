@@ -46,7 +46,7 @@ def list_feedback_about(connection: Connection, model: str, predictions: Sequenc
 def blank_feedback(connection: Connection, model: str, ids: Sequence[str]) -> None:
     """Blank feedback of the user. Its row stays, so that it cannot be given once more."""
     no_input = case((FEEDBACK.c.input.is_not(None), NO_TEXT), else_=None)
-    values = {"user": None, "input": no_input, "content": ERASED, "refusal": None, "caller": None}
+    values = {"user": None, "input": no_input, "content": ERASED, "refusal": None, "caller": None, "about": None}
     own = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
     connection.execute(update(FEEDBACK).where(*own).values(**values))
     about = select(FEEDBACK.c.prediction_id).where(*own).scalar_subquery()

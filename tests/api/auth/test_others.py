@@ -217,3 +217,29 @@ def test_the_quotas_of_an_hour_hold_for_feedback_and_for_teaching(tmp_path: Path
     again = build(tmp_path, feedback_per_hour=12, teaching_per_hour=5)  # a restart forgets nothing
     with browse(again) as client:
         assert give(client, key, "g").status_code == 429
+
+
+def test_a_key_that_teaches_adds_replies_within_its_quota_and_changes_none(tmp_path: Path) -> None:
+    app = build(tmp_path, CHAT, teaching_per_hour=6)
+    with browse(app) as client:
+        client.headers.update(bearer(new_key(app, "predict", "teach", name="teacher")))
+        new = {"text": "Yes, behind the house.", "examples": ["Is there a garden?"]}
+        assert client.post(f"{ROOT}/replies", json=new).status_code == 202
+        reworded = client.post(f"{ROOT}/replies:import", content=json.dumps({"id": "hours", "text": "Never."}))
+        assert reworded.status_code == 403 and "'curate'" in reworded.json()["error"]
+        lines = "\n".join(json.dumps({"text": f"Reply {n}."}) for n in range(6_000))
+        flood = client.post(f"{ROOT}/replies:import", content=lines)
+        assert flood.status_code == 429 and "teaching_per_hour" in flood.json()["error"]
+        assert len(client.get(f"{ROOT}/replies").json()["replies"]) == 6
+        retired = client.delete(f"{ROOT}/replies/hours", headers={**bearer(ADMIN_KEY)})
+        assert retired.status_code == 202
+        assert client.post(f"{ROOT}/replies", json={"text": "We open at nine."}).status_code == 403
+
+
+def test_a_visitor_teaches_by_correcting_and_not_by_importing(tmp_path: Path) -> None:
+    app = build(tmp_path, CHAT, public_teaching="on")
+    with browse(app) as client:
+        client.get("/v1/session")
+        assert client.post(f"{ROOT}/replies", json={"text": "Hello."}).status_code == 403
+        assert client.post(f"{ROOT}/replies:import", content=json.dumps({"text": "Hello."})).status_code == 403
+        assert propose(client, "Yes, a garden.")["status"] == "accepted"

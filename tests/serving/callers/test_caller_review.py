@@ -1,8 +1,14 @@
 """The review of callers: whom others agree with, whom they contradict, and what operators decide about it."""
 
 import pytest
+from sqlalchemy import Connection
 
 from online.errors import NotFound
+from online.schemas.feedback import FeedbackItem
+from online.serving.feedback.events import ItemFeatures
+from online.store import now
+from online.store.callers.standing import set_state
+from online.store.predictions import load_predictions
 from tests.serving.callers.scene import Scene, caller
 
 HONEST = [caller(f"honest-{n}") for n in range(6)]
@@ -125,3 +131,31 @@ def test_feedback_of_a_curator_can_be_dropped_as_well(scene: Scene) -> None:
     scene.say(caller("cora", "curate"), 1, "a")
     scene.run(scene.model.holders.drop("cora", "key:op"))
     assert scene.fingerprint == empty
+
+
+def test_a_quarantine_that_was_cut_short_is_completed_by_the_next_review(quarantined: Scene) -> None:
+    before, late = quarantined.fingerprint, quarantined.ask(caller("liar"), 5)
+    item = FeedbackItem(id="late", prediction_id=late, label="class-1")
+
+    def record(connection: Connection) -> None:
+        """Feedback that is stored although its holder is set apart, as of a moment before."""
+        features = ItemFeatures()
+        prediction = load_predictions(connection, "m", [late])[late]
+        quarantined.feedback.record_item(connection, 0, item, features, prediction, "liar", 1)
+        set_state(connection, "m", "liar", "quarantined", "cut short", "review", now())
+
+    quarantined.store.submit(record).result()
+    assert quarantined.fingerprint != before
+    quarantined.run(quarantined.review.review())
+    assert quarantined.learned("liar") == 0
+    assert quarantined.fingerprint == before
+
+
+def test_what_was_held_of_a_caller_stays_held_once_it_is_set_apart(crowd: Scene) -> None:
+    liar = caller("liar")
+    for topic in TOPICS:
+        crowd.say(liar, topic, f"class-{(topic + 1) % 8}")
+    crowd.run(crowd.review.review())
+    honest_for_once = crowd.say(liar, 2, "class-2")
+    crowd.run(crowd.review.review())
+    assert crowd.run(crowd.feedback.load_outcome(honest_for_once.id, liar)).status == "held"

@@ -57,7 +57,7 @@ class ErasureScene:
         def record(connection: Connection) -> None:
             add_predictions(connection, [{**prediction, **answer, **more}])
             offset = append_events(connection, "m", [event])[0]
-            add_feedback(connection, [build_row("m", item, offset, item.model_dump_json()).model_dump()])
+            add_feedback(connection, [build_row("m", item, offset, "local", None).model_dump()])
 
         self.workspace.store.submit(record).result()
 

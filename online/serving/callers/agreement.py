@@ -51,13 +51,10 @@ class Tally:
 
 
 class Crowd:
-    """Who says what. standings: of the holders that are not trusted, by name."""
+    """Who says what. standings: of the holders that are not trusted, by name; one that was forgotten is new."""
 
     def __init__(self, statements: Sequence[Statement], standings: Mapping[str, StandingRow]) -> None:
         self.statements, self.standings = statements, standings
-
-    def is_untrusted(self, statement: Statement) -> bool:
-        return statement.holder in self.standings
 
     def identity(self, statement: Statement) -> str:
         """Statements of one identity are those of one voice: a holder, or all visitors at one address."""
@@ -65,17 +62,21 @@ class Crowd:
         return f"@{standing.address}" if standing is not None and standing.address else statement.holder
 
     def vote(self, statement: Statement) -> float:
-        standing = self.standings.get(statement.holder)
-        if statement.hold is not None or (standing is not None and standing.is_set_apart):
+        if statement.hold is not None:
             return 0.0
-        return NEW_VOTE if standing is not None and standing.state == "new" else 1.0
+        if statement.is_trusted:
+            return 1.0
+        standing = self.standings.get(statement.holder)
+        if standing is None or standing.state == "new":
+            return NEW_VOTE
+        return 0.0 if standing.is_set_apart else 1.0
 
     def find_verdicts(self) -> list[Verdict]:
         """Of each statement, whether others agree with it; None where too few spoke about the question."""
         verdicts: list[Verdict] = [None] * len(self.statements)
         votes = np.array([self.vote(each) for each in self.statements])
         voices = [place for place, vote in enumerate(votes) if vote]
-        asked = [place for place, each in enumerate(self.statements) if self.is_untrusted(each)]
+        asked = [place for place, each in enumerate(self.statements) if not each.is_trusted]
         if not voices or not asked:
             return verdicts
         unit_ND = unit_rows([each.features for each in self.statements])
@@ -106,7 +107,7 @@ class Crowd:
         """Of each holder that is not trusted."""
         judged, agreed = defaultdict[str, int](int), defaultdict[str, int](int)
         for statement, verdict in zip(self.statements, verdicts, strict=True):
-            if verdict is not None and self.is_untrusted(statement):
+            if verdict is not None and not statement.is_trusted:
                 judged[statement.holder] += 1
                 agreed[statement.holder] += verdict
         return {holder: Tally(judged[holder], agreed[holder]) for holder in judged}
@@ -122,7 +123,8 @@ class Crowd:
         pushed: dict[str, list[tuple[datetime, str, bool]]] = defaultdict(list)
         for statement, verdict in zip(self.statements, verdicts, strict=True):
             standing = self.standings.get(statement.holder)
-            if verdict is not None and standing is not None and standing.state == "new" and statement.is_for:
+            is_new = standing is not None and standing.state == "new" and not statement.is_trusted
+            if verdict is not None and is_new and statement.is_for:
                 at = datetime.fromisoformat(statement.created_at)
                 pushed[statement.label].append((at, statement.holder, tallies[statement.holder].agreed > 0))
         found = {label: find_burst(each, expected) for label, each in pushed.items()}

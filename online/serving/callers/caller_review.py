@@ -19,9 +19,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from online.models import Model, input_options
-from online.serving.feedback.holders import Holders
-from online.serving.live import LiveModel
-from online.serving.monitoring.agreement import (
+from online.serving.callers.agreement import (
     Crowd,
     Tally,
     Verdict,
@@ -29,11 +27,13 @@ from online.serving.monitoring.agreement import (
     is_agreed_with,
     is_at_odds,
 )
+from online.serving.callers.holders import Holders
+from online.serving.live import LiveModel
 from online.store.callers.held_feedback import expire_undecided
 from online.store.callers.standing import (
     count_states,
     forget_new_holders,
-    load_newest_standings,
+    load_standings,
     set_judgement,
 )
 from online.store.callers.statements import (
@@ -48,7 +48,7 @@ log = logging.getLogger("online.caller_review")
 
 REVIEW_EVERY_S = 15.0
 REST_RATIO = 20  # a review is followed by a pause of at least this many times its own duration
-MAX_STATEMENTS, MAX_HELD_STATEMENTS, MAX_HOLDERS = 3_000, 1_000, 5_000
+MAX_STATEMENTS, MAX_HELD_STATEMENTS = 3_000, 1_000
 MAX_ANSWERED = 500  # questions that the model is asked
 MAX_RELEASED = 500  # of one review
 REVIEWED = ("established", "new")  # states that a review may change; an operator's decision stands
@@ -56,12 +56,17 @@ REVIEWED = ("established", "new")  # states that a review may change; an operato
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a review has found. set_apart: holders, with the reasons. released: ids of held feedback."""
+    """What a review has found.
+
+    set_apart: holders, with the reasons. unfinished: holders that were set apart before, and of whom something stands that
+    they said until then. released: ids of held feedback.
+    """
 
     tallies: Mapping[str, Tally]
     established: Sequence[str] = ()
     set_apart: Mapping[str, str] | None = None
     released: Sequence[str] = ()
+    unfinished: Sequence[str] = ()
 
 
 class CallerReview:
@@ -84,6 +89,7 @@ class CallerReview:
                 await self.review()
                 self._outage.record_success()
             except Exception as error:  # any error: serving continues, and the next review tries again
+                self.reviewed = ()
                 self._outage.record_failure(f"{type(error).__name__}: {error}")
             await asyncio.sleep(max(REVIEW_EVERY_S, REST_RATIO * (time.monotonic() - began)))
 
@@ -98,8 +104,7 @@ class CallerReview:
 
     def _load(self, connection: Connection) -> Crowd | None:
         """None where everybody is trusted, or nothing has changed since the last review."""
-        standings = load_newest_standings(connection, self.name, MAX_HOLDERS)
-        if not standings:
+        if not count_states(connection, self.name):
             return None
         seen = (*count_statements(connection, self.name), self.live.current.version)
         if seen == self.reviewed:
@@ -109,7 +114,7 @@ class CallerReview:
         held = load_held_statements(connection, self.name, ("influence", "quarantine"), MAX_HELD_STATEMENTS)
         width = len(said[-1].features) if said else 0
         same = [each for each in (*said, *held) if len(each.features) == width]
-        return Crowd(same, {standing.holder: standing for standing in standings})
+        return Crowd(same, load_standings(connection, self.name, sorted({each.holder for each in same})))
 
     # what it finds, in a thread
 
@@ -121,12 +126,12 @@ class CallerReview:
         established = [
             holder
             for holder, tally in tallies.items()
-            if crowd.standings[holder].state == "new" and holder not in set_apart and is_agreed_with(tally, expected)
+            if holder not in set_apart and is_new(crowd, holder) and is_agreed_with(tally, expected)
         ]
         if self.is_text:
             verdicts = add_model_opinions(crowd.statements, verdicts, model)
         released = self._find_released(crowd, verdicts, set(established), set_apart)
-        return Findings(tallies, established, set_apart, released)
+        return Findings(tallies, established, set_apart, released, find_unfinished(crowd))
 
     def _find_opponents(
         self, crowd: Crowd, verdicts: Sequence[Verdict], tallies: Mapping[str, Tally]
@@ -144,7 +149,8 @@ class CallerReview:
         for label, holders in crowd.find_campaigns(verdicts, tallies, overall or 1.0).items():
             reason = f"it is one of {len(holders)} new callers that push {label!r} within an hour, against all others"
             found = {**dict.fromkeys(sorted(holders), reason), **found}
-        return {holder: reason for holder, reason in found.items() if crowd.standings[holder].state in REVIEWED}
+        states = {holder: standing.state for holder, standing in crowd.standings.items()}
+        return {holder: reason for holder, reason in found.items() if states.get(holder, "new") in REVIEWED}
 
     def _find_released(
         self, crowd: Crowd, verdicts: Sequence[Verdict], established: set[str], set_apart: Mapping[str, str]
@@ -153,10 +159,11 @@ class CallerReview:
         ids = []
         for statement, verdict in zip(crowd.statements, verdicts, strict=True):
             standing = crowd.standings.get(statement.holder)
-            if statement.hold != "influence" or statement.holder in set_apart:
+            is_set_apart = statement.holder in set_apart or (standing is not None and standing.is_set_apart)
+            if statement.hold != "influence" or is_set_apart:
                 continue
-            is_trusted = standing is None or standing.state == "released"
-            if verdict or is_trusted or (verdict is None and statement.holder in established):
+            is_vouched_for = standing is not None and standing.state == "released"
+            if verdict or is_vouched_for or (verdict is None and statement.holder in established):
                 ids.append(statement.id)
         return ids[:MAX_RELEASED]
 
@@ -165,6 +172,8 @@ class CallerReview:
     async def _act(self, findings: Findings) -> None:
         for holder, reason in sorted((findings.set_apart or {}).items()):
             await self.holders.set_apart(holder, reason)
+        for holder in findings.unfinished:
+            await self.holders.retract_standing(holder, is_kept=True)
         for holder in findings.established:
             await self.holders.establish(holder)
         for id in findings.released:
@@ -181,9 +190,29 @@ class CallerReview:
         self.show_states(await self.transactions.write(record))
 
 
+def is_new(crowd: Crowd, holder: str) -> bool:
+    standing = crowd.standings.get(holder)
+    return standing is None or standing.state == "new"
+
+
+def find_unfinished(crowd: Crowd) -> list[str]:
+    """Holders that were set apart, with feedback from before that stands: a process was killed, or it came at that moment.
+
+    What a curator has accepted since then stays.
+    """
+    found = set()
+    for each in crowd.statements:
+        standing = crowd.standings.get(each.holder)
+        if each.hold is not None or standing is None or not standing.is_set_apart:
+            continue
+        if each.created_at <= (standing.decided_at or ""):
+            found.add(each.holder)
+    return sorted(found)
+
+
 def judge_by_model(crowd: Crowd, model: Model) -> list[Verdict]:
     """Where questions have no measure of being the same: whether the model, which learned from all, agrees."""
-    answers = answer([each for each in crowd.statements if crowd.is_untrusted(each)][-MAX_ANSWERED:], model)
+    answers = answer([each for each in crowd.statements if not each.is_trusted][-MAX_ANSWERED:], model)
     return [
         (answers[each.id] == each.label) == each.is_for if each.id in answers else None for each in crowd.statements
     ]
