@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from online.models import Encoder, Model
+from online.models import Answer, Encoder, Model
 from online.serving.live import LiveModel
 from online.serving.versions import ServedVersion
 from online.telemetry import OutageLog
@@ -94,7 +94,7 @@ def is_comparable(trusted: ServedVersion, live: ServedVersion) -> bool:
 
 def find_regression(trusted: Model, live: Model, inputs: Sequence[bytes]) -> str | None:
     """Why the answers of `live` are worse than those of `trusted`; None if they are not."""
-    before, after = count_abstentions(trusted, inputs), count_abstentions(live, inputs)
+    before, after = count_abstentions(trusted.predict(inputs), live.predict(inputs))
     if after - before > MAX_NEW_ABSTENTIONS * len(inputs):
         return f"of the last {len(inputs)} questions it left {after} unanswered, the version before {before}"
     before_s = measure_seconds(trusted, inputs)
@@ -108,8 +108,18 @@ def find_regression(trusted: Model, live: Model, inputs: Sequence[bytes]) -> str
     return None
 
 
-def count_abstentions(model: Model, inputs: Sequence[bytes]) -> int:
-    return sum(answer.choice is None for answer in model.predict(inputs))
+def count_abstentions(before: Sequence[Answer], after: Sequence[Answer]) -> tuple[int, int]:
+    """How many questions two versions left unanswered.
+
+    A question does not count whose answer was retired or un-learned: somebody wanted it gone, and it is not even a
+    candidate any more. Where nothing is a candidate any more, that is not the reason.
+    """
+    is_gone = [
+        old.choice is not None and bool(new.candidates) and old.choice not in {each.id for each in new.candidates}
+        for old, new in zip(before, after, strict=True)
+    ]
+    left = [new.choice is None and not gone for new, gone in zip(after, is_gone, strict=True)]
+    return sum(old.choice is None for old in before), sum(left)
 
 
 def measure_seconds(model: Model, inputs: Sequence[bytes], enough_s: float = 0.0) -> float:

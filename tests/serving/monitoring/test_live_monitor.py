@@ -9,7 +9,7 @@ import numpy as np
 
 from online.client import Client
 from online.errors import Unavailable
-from online.models import Example, Model, create
+from online.models import Answer, Candidate, Example, Model, create
 from online.models.encoders.rows import VectorEncoder
 from online.serving.live import LiveModel
 from online.serving.monitoring.live_monitor import LiveMonitor, count_abstentions, find_regression
@@ -50,9 +50,19 @@ def test_a_version_that_leaves_questions_unanswered_is_a_regression() -> None:
     )
 
 
+def test_answers_that_an_operator_has_retired_are_no_regression() -> None:
+    def answer(choice: str | None, *candidates: str) -> Answer:
+        return Answer(choice, tuple(Candidate(id, 0.5) for id in candidates))
+
+    before = [answer("a", "a", "b"), answer("b", "a", "b"), answer(None, "a")]
+    retired = [answer(None, "b"), answer(None, "a", "b"), answer(None, "b")]
+    assert count_abstentions(before, retired) == (1, 2)
+
+
 def test_questions_that_neither_version_answers_are_no_regression() -> None:
     untaught = load_for_serving(create("classifier", OPTIONS))
-    assert count_abstentions(untaught, ROWS) == 64
+    answers = untaught.predict(ROWS)
+    assert count_abstentions(answers, answers) == (64, 64)
     assert find_regression(untaught, untaught, ROWS) is None
 
 
