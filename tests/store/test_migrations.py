@@ -233,11 +233,11 @@ def test_a_downgrade_removes_what_earlier_releases_cannot_read_from_the_log(engi
     event = Event("f9", "label", b"x", "a", holder=7)
     retraction = Event("f9#retraction", "retraction", b"x", target=Target(1, event))
     with engine.begin() as connection:
-        upgrade(connection, "0007")
+        upgrade(connection, "0010")
         for offset, each in enumerate((event, retraction), 1):
             row = {"model": "m", "offset": offset, "id": each.id, "label": each.label, "features": b"x"}
             insert(connection, "event", {**row, "body": each.body()})
-        downgrade(connection, "0006")
+        downgrade(connection, "0009")
         bodies = connection.scalars(text('SELECT body FROM event ORDER BY "offset"')).all()
     plain = Event("f9", "label", b"x", "a")
     assert bodies == [plain.body(), Event("f9#retraction", "retraction", b"x", target=Target(1, plain)).body()]
