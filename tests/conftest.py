@@ -85,47 +85,39 @@ def interpreter_variables_are_restored() -> Iterator[None]:
     assert interpreter_variables(os.environ) == before
 
 
-# tests of all sorts rate their answers, right or wrong; the tests of the guard have models of their own
 MODELS = """
 [[models]]
 name = "chat"
 kind = "ranker"
-guard = false
 
 [[models]]
 name = "vec"
 kind = "classifier"
-guard = false
 options = { input = "vector", size = 4, scale = 4.0 }
 
 [[models]]
 name = "tab"
 kind = "classifier"
-guard = false
 options = { input = "table" }
 
 [[models]]
 name = "txt"
 kind = "classifier"
-guard = false
 options = { input = "text" }
 
 [[models]]
 name = "lab"
 kind = "classifier"
-guard = false
 options = { input = "vector", size = 2, scale = 4.0 }
 
 [[models]]
 name = "num"
 kind = "regressor"
-guard = false
 options = { input = "vector", size = 2, scale = 4.0, target_scale = 64.0 }
 
 [[models]]
 name = "rv"
 kind = "river"
-guard = false
 """
 
 REPERTOIRE = [

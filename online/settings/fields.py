@@ -65,9 +65,8 @@ class ModelSettings(FrozenModel):
         "watch", description="off; watch: report drift; act: report it and let the model rely on recent examples."
     )
     guard: bool = Field(
-        True,
-        description="When the loss of the live version rises: roll back, stop learning and quarantine recent feedback. "
-        "Default: on where drift is watched, off where it is acted on or off.",
+        False,
+        description="When the loss of the live version rises: roll back, stop learning and quarantine recent feedback.",
     )
     golden_questions: tuple[GoldenQuestionSettings, ...] = Field(
         (),
@@ -95,13 +94,6 @@ class ModelSettings(FrozenModel):
                 "starting with a letter or digit"
             )
         return name
-
-    @model_validator(mode="before")
-    @classmethod
-    def _guard_is_off_where_drift_is_not_just_watched(cls, table: Any) -> Any:
-        if isinstance(table, dict) and table.get("drift", "watch") != "watch" and "guard" not in table:
-            return {**table, "guard": False}  # a model that acts on drift adapts; a guard would stop it from learning
-        return table
 
     @model_validator(mode="after")
     def _guard_needs_detectors(self) -> Self:

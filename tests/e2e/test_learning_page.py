@@ -12,7 +12,7 @@ from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
 from tests.e2e.test_access import ADMIN_KEY, sign_in
 from tests.support import Service
 
-RIVER = '[[models]]\nname = "rv"\nkind = "river"\nguard = false\n'  # a drift is learned
+RIVER = '[[models]]\nname = "rv"\nkind = "river"\n'
 NUMBERS = """
 [[models]]
 name = "num"

@@ -287,7 +287,8 @@ def test_unchanged_ratings_are_not_fetched_again(scene: Scene) -> None:
     wait_for_poll(scene)
     count = len(scene.open_webui.requested)
     wait_for_poll(scene)
-    assert sum(path == "/feedbacks/list" for path in scene.open_webui.requested[count:]) <= 2
+    requested = scene.open_webui.requested[count:]
+    assert requested.count("/feedbacks/list") <= requested.count("/feedbacks/all/ids") + 1  # a poll may be under way
 
 
 def test_an_open_webui_that_answers_with_errors_retracts_nothing(scene: Scene) -> None:
