@@ -84,8 +84,10 @@ def test_an_erasure_that_is_killed_after_every_few_commits_ends_the_same(tmp_pat
     entries = scene.entries()
     scene.workspace.store.close()
     rng, steps, killed = random.Random(14), set[str](), 0
+    processes = multiprocessing.get_context("forkserver")  # this process has threads, whose locks a fork would copy
+    processes.set_forkserver_preload([__name__])
     while True:
-        child = multiprocessing.get_context("fork").Process(target=run_until_killed, args=(tmp_path, rng.randint(1, 3)))
+        child = processes.Process(target=run_until_killed, args=(tmp_path, rng.randint(1, 3)))
         child.start()
         child.join()
         killed += child.exitcode == -9
