@@ -7,10 +7,9 @@ which one client usually has to itself. Programs on this machine are not limited
 import time
 from collections import Counter
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
 
 from online.errors import QuotaExceeded
-from online.schemas.access.callers import Caller
+from online.schemas.access.callers import Caller, network_of
 from online.settings import Settings
 
 WINDOW_S = 60
@@ -54,15 +53,3 @@ class RateLimits:
         if self._counts[name] > most:
             retry_after_s = int((window + 1) * WINDOW_S - now) + 1
             raise QuotaExceeded(f"more than {most} requests in a minute ({setting}); try again later", retry_after_s)
-
-
-def network_of(address: str) -> str:
-    """An IPv4 address as it is; the /64 network of an IPv6 address."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address):
-        mapped = parsed.ipv4_mapped
-        return str(mapped) if mapped is not None else str(IPv6Address(int(parsed) >> 64 << 64))
-    return address

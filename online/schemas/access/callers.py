@@ -5,6 +5,7 @@ credential --api/auth--> Caller: an id, scopes, and the user on whose behalf it 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 from typing import Literal, get_args
 
 Scope = Literal["predict", "feedback", "teach", "curate", "operate", "erase", "keys", "impersonate"]
@@ -65,3 +66,15 @@ def caller_with(id: str, scopes: Iterable[Scope], address: str = "") -> Caller:
 
 ANONYMOUS = Caller("anonymous", frozenset())
 SERVICE = Caller("service", frozenset(SCOPES))  # work that the service does by itself, such as copying ratings
+
+
+def network_of(address: str) -> str:
+    """What one subscriber has: an IPv4 address as it is, or the /64 network of an IPv6 address."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address):
+        mapped = parsed.ipv4_mapped
+        return str(mapped) if mapped is not None else str(IPv6Address(int(parsed) >> 64 << 64))
+    return address

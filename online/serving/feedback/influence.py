@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import Connection
 
 from online.models import spec_of
-from online.schemas.access.callers import Caller
+from online.schemas.access.callers import Caller, network_of
 from online.schemas.feedback import FeedbackItem
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HoldReason
@@ -74,8 +74,3 @@ class Influence:
         """Count an item that is learned against the budget of its holder's address."""
         if standing.state == "new" and standing.address:
             use_quota(connection, f"{self.model.name}@{standing.address}", "influence", 1, at)
-
-
-def network_of(address: str) -> str:
-    """What one subscriber has: an IPv4 address, or the first 64 bits of an IPv6 address."""
-    return ":".join(address.split(":")[:4]) if address.count(":") > 1 else address

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from online.api.auth.key_changes import create_key, revoke_key, rotate_key
 from online.api.auth.keys import KeyTable
 from online.errors import BadInput, NotFound
+from online.schemas.access.callers import network_of
 from online.settings import Settings
 from online.store import Store
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
@@ -245,3 +246,18 @@ def test_requests_are_limited_by_key_visitor_and_address(tmp_path: Path) -> None
         assert 1 <= int(refused.headers["Retry-After"]) <= 60
         assert browse(app, "192.0.2.2").get("/healthz").status_code == 200
         assert browse(app, "127.0.0.1").post(PREDICT, json=ROW, headers=bearer(ADMIN_KEY)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("2001:db8::1", "2001:db8::"),
+        ("2001:db8:0:0:5::9", "2001:db8::"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_the_addresses_of_one_subscriber_count_as_one(address: str, network: str) -> None:
+    assert network_of(address) == network
