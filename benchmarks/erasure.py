@@ -2,7 +2,7 @@
 
     answered     DELETE is answered: the feedback is retracted, words, name and features are blanked
     un-learned   a live version has learned the last retraction, so no answer depends on the user any more
-    done         the log is learned anew, older snapshots are gone, the database is clean, the statement is signed
+    done         the log is learned again, older snapshots are gone, the database is clean, the statement is signed
 
 All times are seconds since DELETE was sent. One caller predicts, recorded, all the time: p99 of its requests before the
 erasure, until the user is un-learned, and until all is done. `same state` says that the sums from which the user was

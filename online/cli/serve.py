@@ -32,8 +32,8 @@ AdminKeyOption = Annotated[
     str | None,
     typer.Option(
         "--admin-key",
-        help="Key for requests that change what is served. Better set ONLINE_ADMIN_KEY: process lists show "
-        "options. Default: only requests from this machine may.",
+        help="A key with every scope; with it callers need a key. Better set ONLINE_ADMIN_KEY: process lists show "
+        "options. Default: no such key.",
     ),
 ]
 WorkersOption = Annotated[

@@ -260,7 +260,7 @@ class Learner:
         """Publish the current state; None if nothing was published. See `Publisher.publish`.
 
         If the state cannot serve, the entries that broke it are refused and learning resumes. Nothing durable is
-        published while the log is learned anew.
+        published while the log is learned again.
         """
         until = self.training.learned_until
         durable = durable and self.relearning is None
@@ -281,17 +281,17 @@ class Learner:
         }
         return {**metrics, "right": self.counts.right} if self.counts.counts_right else dict(metrics)
 
-    # learning anew, after an erasure
+    # learning again, after an erasure
 
     def _begin_relearning(self, offset: int) -> None:
-        log_event(log, "learning anew", model=self.snapshots.model, offset=offset)
+        log_event(log, "learning again", model=self.snapshots.model, offset=offset)
         training, counts = self._create_training(), FeedbackCounts(self.counts.counts_right)
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
         self.relearning = Relearning(training, offset, self._head(), lambda entry: counts.add(entry.event))
         self.relearned_counts = counts
 
     def _relearn(self, relearning: Relearning) -> None:
-        """Learn one page anew. Once that has caught up, it replaces what was learned before."""
+        """Learn one page again. Once that has caught up, it replaces what was learned before."""
         until = self.training.learned_until
         if count := relearning.find_room(until):
             entries = self._read(count, training=relearning.training)
@@ -312,7 +312,7 @@ class Learner:
         self.store.submit(
             lambda connection: add_relearning(connection, model, relearning.offset, until, hashes)
         ).result()
-        log_event(log, "learned anew", model=model, learned_until=until, is_same=hashes[0] == hashes[1])
+        log_event(log, "learned again", model=model, learned_until=until, is_same=hashes[0] == hashes[1])
         self.publish(durable=True, replaces=True)
 
     # entries that break the model

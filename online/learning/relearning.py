@@ -1,9 +1,9 @@
-"""Learns the log anew beside the learner, after events of an erased user were made void.
+"""Learns the log again beside the learner, after events of an erased user were made void.
 
     an event `relearn` --> a new TrainingState --a page a step--> it has caught up --> it replaces the learner's
 
 Subtraction has un-learned the user at once, but leaves traces: the names of classes that only they gave, the
-detectors of drift that saw their inputs, the order in which others came. What is learned anew from the log is what a
+detectors of drift that saw their inputs, the order in which others came. What is learned again from the log is what a
 learner that never saw them has, byte for byte, for every kind of model. Serving and learning go on meanwhile.
 
 Until it has caught up nothing durable is published, so a learner that is killed reads the event `relearn` again.

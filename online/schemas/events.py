@@ -27,7 +27,7 @@ class Event:
     it is; 0 for a trusted one.
 
     Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
-    relearn: events before it were made void, so what was learned from them is learned anew.
+    relearn: events before it were made void, so what was learned from them is learned again.
     """
 
     id: str

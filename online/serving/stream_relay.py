@@ -30,7 +30,7 @@ class StreamRelay:
     ) -> None:
         """open_copy: opens source and target for the encoder of that name. count_repair: called at each repair."""
         self.live, self.copy, self.open_copy, self.count_repair = live, copy, open_copy, count_repair
-        self.rebuilds = 0  # how often the copy was written anew at a request
+        self.rebuilds = 0  # how often the copy was written again at a request
         self._rebuild_is_due = False
         self._wakeup = asyncio.Event()
         self._outage = OutageLog(log, "relay failed", model=live.snapshots.model)
@@ -40,7 +40,7 @@ class StreamRelay:
         self._wakeup.set()
 
     def request_rebuild(self) -> None:
-        """Let the copy be deleted and written anew when it is relayed next: events in the store have changed."""
+        """Let the copy be deleted and written again when it is relayed next: events in the store have changed."""
         self._rebuild_is_due = True
 
     async def run(self) -> None:

@@ -163,7 +163,7 @@ class Settings(BaseSettings):
     admin_key: Secret | None = Field(
         None,
         min_length=8,
-        description="Key for requests that change what is served. Default: only requests from this machine may.",
+        description="A key with every scope. With it, as with any key, callers need one. Default: no such key.",
     )
     admin: Literal["local"] | None = Field(
         None,

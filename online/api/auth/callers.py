@@ -37,7 +37,7 @@ INVALID_KEY = "the key is not valid: it is misspelt, revoked or expired"
 class Credentials:
     """What a request shows of who sends it. headers: by name in lower case; over gRPC, the metadata.
 
-    address: of its connection. is_page: whether a page of this service may have sent it, so that its cookies count.
+    address: of its connection. may_use_cookies: whether a page of this service may have sent it, so that its cookies count.
     """
 
     headers: Mapping[str, str]

@@ -61,7 +61,7 @@ def erase_now(workspace: Workspace, user: str) -> dict[str, Any]:
 
 
 class CopyToClear:
-    """The copy of a log in Redis, which a service writes anew at its next start."""
+    """The copy of a log in Redis, which a service writes again at its next start."""
 
     def __init__(self, clear: Callable[[], None]) -> None:
         self._clear, self.rebuilds = clear, 0

@@ -6,8 +6,8 @@
     retract    feedback of the user, and about their questions, is retracted; words, name and features are blanked
     unlearn    a durable snapshot has learned the retractions: from now on no answer depends on the user
     void       their events in the log become void; classes that only they named are removed from recorded answers
-    copy       the copy in Redis is deleted and written anew
-    relearn    the learner learns the log anew beside its work, and publishes what a run without the user gives
+    copy       the copy in Redis is deleted and written again
+    relearn    the learner learns the log again beside its work, and publishes what a run without the user gives
     snapshots  every older snapshot is deleted, with its labels, and every report
     files      uploads and files of jobs that name the user
     database   the name is forgotten, the files of the database are cleaned, the statement is signed
@@ -50,7 +50,7 @@ DONE = "done"
 
 
 class StreamCopy(Protocol):
-    """A copy of the log that can be deleted and written anew. rebuilds: how often it was."""
+    """A copy of the log that can be deleted and written again. rebuilds: how often it was."""
 
     rebuilds: int
 
@@ -268,7 +268,7 @@ class ErasureWork:
             return True
         if copy.rebuilds == self._copies_before[key]:
             return False
-        self._save(row, model, "relearn", redis_copy="deleted and written anew")
+        self._save(row, model, "relearn", redis_copy="deleted and written again")
         return True
 
     def _relearn(self, row: ErasureRow, model: ErasureModelRow, erasable: ErasableModel) -> bool:

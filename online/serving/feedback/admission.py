@@ -24,7 +24,7 @@ from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.events import find_subject
 from online.serving.feedback.influence import Influence
 from online.settings import ModelSettings, Settings
-from online.store.callers.held_feedback import HoldReason, count_undecided
+from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, count_undecided
 from online.store.callers.quotas import QuotaKind, use_quota
 from online.store.classes import is_known_class
 from online.store.feedback import FeedbackRow
@@ -51,8 +51,8 @@ def holder_of(caller: Caller, user: str | None) -> str:
     return user if user is not None else caller.id
 
 
-def owns_feedback(caller: Caller, row: FeedbackRow) -> bool:
-    """Whether a caller may ask about a feedback and retract it: its own; a curator may do so with any."""
+def owns_feedback(caller: Caller, row: FeedbackRow | HeldFeedbackRow) -> bool:
+    """Whether a caller may ask about a feedback, held or not, and retract it: its own; a curator may do so with any."""
     if caller.may("curate") or caller.may("impersonate"):
         return True
     return row.user == caller.user if row.user is not None else row.caller == caller.id

@@ -19,7 +19,7 @@ from online.schemas.feedback import FeedbackItem, FeedbackOutcome, FeedbackStatu
 from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import check_items, learned_fields, signal_of
 from online.serving.feedback.events import ItemFeatures, build_events
-from online.serving.feedback.held import held_reason, held_receipt, owns_held, withdraw
+from online.serving.feedback.held import held_reason, held_receipt, withdraw
 from online.serving.feedback.influence import Influence
 from online.serving.feedback.retraction import record_retraction
 from online.serving.predictor import encode
@@ -220,7 +220,7 @@ class Feedback:
     async def load_outcome(self, id: str, caller: Caller) -> FeedbackOutcome:
         """What became of one feedback. Raises NotFound, also for another caller's."""
         row, held, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))
-        if row is None and held is not None and owns_held(caller, held):
+        if row is None and held is not None and owns_feedback(caller, held):
             return FeedbackOutcome(**held_receipt(held).model_dump(), reason=held_reason(held))
         if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")
@@ -243,7 +243,7 @@ class Feedback:
 
     def _retract(self, connection: Connection, id: str, caller: Caller) -> Receipt:
         row, held = load_feedback(connection, self.name, [id]).get(id), load_held(connection, self.name, id)
-        if row is None and held is not None and owns_held(caller, held):
+        if row is None and held is not None and owns_feedback(caller, held):
             return withdraw(connection, held, caller.id)
         if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")

@@ -2,7 +2,6 @@
 
 from sqlalchemy import Connection
 
-from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackStatus, Receipt
 from online.store.callers.held_feedback import HeldFeedbackRow, decide
 
@@ -28,12 +27,6 @@ def held_receipt(row: HeldFeedbackRow) -> Receipt:
 def held_reason(row: HeldFeedbackRow) -> str | None:
     """Why an item is not learned, for its caller; None where a person has decided."""
     return EXPIRED if row.decision == "expired" else REASONS[row.reason] if row.decision is None else None
-
-
-def owns_held(caller: Caller, row: HeldFeedbackRow) -> bool:
-    if caller.may("curate") or caller.may("impersonate"):
-        return True
-    return row.user == caller.user if row.user is not None else row.caller == caller.id
 
 
 def withdraw(connection: Connection, row: HeldFeedbackRow, by: str) -> Receipt:

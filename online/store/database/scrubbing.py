@@ -1,7 +1,7 @@
 """Leave nothing of deleted rows in the files of a database.
 
 SQLite: `secure_delete` overwrites what is deleted, in every connection, so that only the write-ahead log holds it until
-it is copied and emptied. A database that an older release wrote may hold more, and is written anew once.
+it is copied and emptied. A database that an older release wrote may hold more, and is written again once.
 Postgres: VACUUM lets the space of dead rows be used again; its own log and its backups keep them until they are recycled.
 """
 

@@ -1,1 +1,1 @@
-"""Erasure of a user: its jobs, the words, the log, and what was learned anew."""
+"""Erasure of a user: its jobs, the words, the log, and what was learned again."""

@@ -82,6 +82,6 @@ def forget_counts(connection: Connection, model: str) -> None:
 
 
 def ask_to_relearn(connection: Connection, model: str, erasure: str) -> int:
-    """Append the event that lets learners learn the log anew; return its offset. A repetition changes nothing."""
+    """Append the event that lets learners learn the log again; return its offset. A repetition changes nothing."""
     event = Event(derive_event_id(erasure, "relearn"), "relearn")
     return append_events(connection, model, [event], source="operator")[0]

@@ -1,4 +1,4 @@
-"""What a learner learned anew after an erasure, with the hash of its state before and after."""
+"""What a learner learned again after an erasure, with the hash of its state before and after."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from online.store.database.values import now
 
 
 class RelearningRow(SQLModel, table=True):
-    """One time that a model's log was learned anew.
+    """One time that a model's log was learned again.
 
     offset: of the event that asked for it. learned_until: where the hashes were compared. subtracted_sha256: of the
     state from which the user had been subtracted; relearned_sha256: of the state that replaced it.
@@ -44,7 +44,7 @@ def add_relearning(connection: Connection, model: str, offset: int, until: int, 
 
 
 def find_relearning(connection: Connection, model: str, offset: int) -> RelearningRow | None:
-    """Return the first time that the log was learned anew at the request of this event or of a later one."""
+    """Return the first time that the log was learned again at the request of this event or of a later one."""
     since = (RELEARNINGS.c.model == model, RELEARNINGS.c.offset >= offset)
     row = connection.execute(select(RELEARNINGS).where(*since).order_by(RELEARNINGS.c.offset)).mappings().first()
     return None if row is None else RelearningRow(**row)

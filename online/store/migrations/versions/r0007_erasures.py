@@ -1,4 +1,4 @@
-"""Tables of erasures: the jobs, what they still have to treat, and what was learned anew after them.
+"""Tables of erasures: the jobs, what they still have to treat, and what was learned again after them.
 
 Revision ID: 0007
 """
