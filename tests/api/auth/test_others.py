@@ -10,8 +10,9 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from online.api.rest.monitoring import owns
-from online.schemas.access.callers import caller_with
+from online.api.rest.monitoring import follow_events
+from online.schemas.access.callers import Caller, caller_with
+from online.serving.event_feed import FeedEvent
 from tests.api.auth.access import ADMIN_KEY, CHAT, VEC, ask, bearer, browse, build, new_key, rate
 
 ROOT = "/v1/models/chat"
@@ -130,9 +131,27 @@ def test_questions_of_others_are_shown_to_curators_only(ann: TestClient, ben: Te
         assert ben.get(f"{ROOT}/{path}").status_code == 403
 
 
-def test_events_are_shown_to_their_owner_and_to_curators(ann: TestClient) -> None:
-    assert owns(caller_with("key:a", ["predict"]), "key:a")
-    assert not owns(caller_with("key:b", ["predict"]), "key:a")
+def events_seen_by(app: FastAPI, caller: Caller) -> list[str]:
+    """The names of the events that a caller sees, of one about key:a and one about nobody."""
+    runtime = app.state.runtime
+    model = runtime.models["chat"]
+
+    async def collect() -> list[bytes]:
+        stream = follow_events(model, runtime, caller)
+        first = await anext(stream)
+        model.feed.send(FeedEvent("learned", {"id": "f1"}, "key:a"))
+        model.feed.notify("published", version="1")
+        model.feed.close()
+        return [first, *[each async for each in stream]]
+
+    found: list[bytes] = app.state.portal.call(collect)
+    return [each.decode().split()[1] for each in found]
+
+
+def test_events_are_shown_to_their_owner_and_to_curators(app: FastAPI) -> None:
+    assert events_seen_by(app, caller_with("key:a", ["predict"])) == ["status", "learned", "published"]
+    assert events_seen_by(app, caller_with("key:b", ["predict"])) == ["status", "published"]
+    assert events_seen_by(app, caller_with("key:c", ["predict", "curate"])) == ["status", "learned", "published"]
 
 
 def test_visitors_change_neither_replies_nor_classes_nor_users(ann: TestClient) -> None:
