@@ -4,32 +4,51 @@
     it abstains more, or is slower (serving) -->  freeze: nothing is learned until an operator decides
 
 The cause may be an attack, a broken client, or a change of the world. A detector cannot tell them apart, so an operator
-decides what the feedback is worth (online/store/quarantine.py); until then it cannot make answers worse.
+decides what the feedback is worth (online/store/quarantine.py); until then it cannot make answers worse. Where trusted
+callers gave the feedback, a change of the world is the likely cause, and learning is what helps: unless the guard watches
+`all` feedback, it does nothing then, and the alarm of the drift detector is all.
 """
 
 import logging
 
 from online.errors import Conflict, CorruptSnapshot, NotFound
+from online.settings import GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import Freeze
 from online.store import Store, now, quarantine
+from online.store.events import count_feedback_of_callers
 from online.store.quarantine import QuarantineRow
 from online.telemetry import log_event
 
 log = logging.getLogger("online.rollback_guard")
 
+SUSPECT_SHARE = 0.1  # of the feedback since a change; what fewer than that said is not its cause
+
 
 class Guard:
     """Acts for the process that noticed; learning and serving each have one."""
 
-    def __init__(self, snapshots: Snapshots, store: Store, recipe: str) -> None:
-        self.snapshots, self.store, self.recipe = snapshots, store, recipe
+    def __init__(self, snapshots: Snapshots, store: Store, recipe: str, mode: GuardMode = "callers") -> None:
+        """mode: whose feedback may be set apart."""
+        self.snapshots, self.store, self.recipe, self.mode = snapshots, store, recipe, mode
+
+    def is_suspect(self, since: int, until: int) -> bool:
+        """Whether the feedback from one offset to another may be set apart."""
+        if self.mode != "callers":
+            return self.mode == "all"
+        model = self.snapshots.model
+        total, untrusted = self.store.read(
+            lambda connection: count_feedback_of_callers(connection, model, since, until)
+        )
+        return bool(untrusted and untrusted >= SUSPECT_SHARE * total)
 
     def act(self, offset: int, since: int, reason: str) -> None:
         """Begin a quarantine. A repeated call, as after a crash, changes nothing.
 
         offset: of the event that raised the alarm; since: the first event that may have caused it.
         """
+        if not self.is_suspect(since, offset):
+            return
         older = self.snapshots.find_before(since, self.recipe)
         row = QuarantineRow(
             model=self.snapshots.model,

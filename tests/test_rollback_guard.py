@@ -1,14 +1,17 @@
 """When the rollback guard rolls back, freezes and quarantines, and when it does nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
 
 from online.models import recipe
-from online.rollback_guard import Guard
+from online.rollback_guard import SUSPECT_SHARE, Guard
+from online.settings import GuardMode
 from online.store import now, quarantine
-from tests.learning.scene import VECTOR, Scene, vector_events
+from tests.learning.scene import VECTOR, Scene, vector_event, vector_events
 
 
 @pytest.fixture
@@ -20,8 +23,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     scene.workspace.store.close()
 
 
-def create_guard(scene: Scene) -> Guard:
-    return Guard(scene.snapshots, scene.workspace.store, recipe("classifier", VECTOR))
+def create_guard(scene: Scene, mode: GuardMode = "all") -> Guard:
+    return Guard(scene.snapshots, scene.workspace.store, recipe("classifier", VECTOR), mode)
 
 
 def quarantines_of(scene: Scene) -> list[quarantine.QuarantineRow]:
@@ -56,3 +59,20 @@ def test_feedback_of_an_ended_quarantine_is_not_quarantined_again(scene: Scene) 
     assert scene.snapshots.frozen() is None and len(quarantines_of(scene)) == 1
     guard.act(offset=41, since=36, reason="worse again")
     assert scene.snapshots.frozen() is not None and len(quarantines_of(scene)) == 2
+
+
+def test_by_default_the_guard_sets_apart_what_callers_said_that_are_not_trusted(scene: Scene) -> None:
+    guard = create_guard(scene, "callers")
+    guard.act(offset=40, since=1, reason="the world has changed")
+    assert scene.snapshots.frozen() is None and not quarantines_of(scene)
+    enough = ceil(40 * SUSPECT_SHARE / (1 - SUSPECT_SHARE))
+    scene.learn(*(replace(event, holder=7) for event in vector_events(enough, 40)))
+    assert not guard.is_suspect(1, 40 + enough - 1)  # one too few of them
+    assert guard.is_suspect(1, 40 + enough) and not guard.is_suspect(1, 40)
+    guard.act(offset=40 + enough, since=1, reason="worse")
+    assert scene.snapshots.frozen() is not None and len(quarantines_of(scene)) == 1
+
+
+def test_the_words_of_feedback_do_not_make_its_caller_a_suspect(scene: Scene) -> None:
+    scene.learn(replace(vector_event("quoted", "a", 1), choice=',"holder":7'))
+    assert not create_guard(scene, "callers").is_suspect(41, 41)

@@ -31,7 +31,7 @@ from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
 from online.rollback_guard import Guard
 from online.schemas.events import Entry, Event, is_positive
-from online.settings import Drift
+from online.settings import Drift, GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.load import LoadedSnapshot
 from online.snapshots.manifest import Manifest
@@ -92,7 +92,7 @@ class Learner:
         durable_every_s: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
         drift: Drift = "watch",
-        guarded: bool = False,
+        guard: GuardMode = "off",
         golden_questions: Sequence[GoldenQuestion] = (),
         is_outdated: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -113,7 +113,7 @@ class Learner:
             golden_questions,
         )
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
-        self.guard = Guard(snapshots, store, self.recipe) if guarded else None
+        self.guard = None if guard == "off" else Guard(snapshots, store, self.recipe, guard)
         self.counts = FeedbackCounts(counts_right=not spec_of(kind).predicts_numbers)
         self.is_outdated = is_outdated
         self.silent_until = 0  # nothing is published before this offset is learned

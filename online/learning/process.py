@@ -111,7 +111,7 @@ def create_learner(
         settings.publish_every_ms,
         settings.durable_every_s,
         drift=model.drift,
-        guarded=model.guard,
+        guard=model.guard,
         golden_questions=load_golden_questions(workspace, model, options),
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
     )

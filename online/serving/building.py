@@ -212,12 +212,13 @@ class ModelBuilder:
         async def write_shadows(rows: Sequence[ShadowAnswerRow]) -> None:
             await transactions.write(lambda connection: add_shadow_answers(connection, rows))
 
-        def roll_back(offset: int, since: int, reason: str) -> None:
-            Guard(live.snapshots, self.workspace.store, live.encoder_config.recipe).act(offset, since, reason)
+        def create_guard() -> Guard:
+            """Anew each time: the recipe changes with the encoder."""
+            return Guard(live.snapshots, self.workspace.store, live.encoder_config.recipe, transactions.spec.guard)
 
         shadow = Shadow(live, write_shadows, self.metrics.shadows_dropped.labels(name))
         show_trusted = self.metrics.trusted_version.labels(name).set
-        monitor = LiveMonitor(live, roll_back, show_trusted) if transactions.spec.guard else None
+        monitor = LiveMonitor(live, create_guard, show_trusted) if transactions.spec.guard != "off" else None
         return Predictor(self.settings, transactions, self.metrics, self.clock, shadow, monitor)
 
     def _build_holders(self, feedback: Feedback, feed: EventFeed) -> Holders:

@@ -5,18 +5,9 @@ defaults  <  online.toml  <  ONLINE_* environment  <  flags       (the last one 
 load(config, port=9000)  ->  Settings, frozen; passed down, never imported as a value
 """
 
-from online.settings.fields import (
-    SHIPPED,
-    Device,
-    Drift,
-    GoldenQuestionSettings,
-    LogFormat,
-    LogLevel,
-    ModelSettings,
-    Settings,
-    reveal,
-)
+from online.settings.fields import Device, LogFormat, LogLevel, Settings, reveal
 from online.settings.messages import describe, mask_password, suggest
+from online.settings.models import SHIPPED, Drift, GoldenQuestionSettings, GuardMode, ModelSettings
 from online.settings.sources import LoadedSettings, Origin, load, load_with_origins
 
 __all__ = [
@@ -24,6 +15,7 @@ __all__ = [
     "Device",
     "Drift",
     "GoldenQuestionSettings",
+    "GuardMode",
     "LoadedSettings",
     "LogFormat",
     "LogLevel",

@@ -1,14 +1,12 @@
-"""The table of settings: name, type, default, unit and one line of help each."""
+"""The table of settings: name, type, default, unit and one line of help each. Those of a model are in models.py."""
 
 import re
 from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PlainSerializer,
     SecretStr,
@@ -19,12 +17,11 @@ from pydantic import (
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from online.schemas.access.callers import PublicTeaching, Scope
+from online.settings.models import SHIPPED, ModelSettings
 
 Device = Literal["auto", "cpu", "cuda"]
-Drift = Literal["off", "watch", "act"]
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 POSTGRES_URL = re.compile(r"postgres(?:ql)?(?:\+(?P<driver>\w+))?://")
 REVEAL_SECRETS = {"reveal_secrets": True}  # the serialization context that writes secrets in clear
 
@@ -42,72 +39,6 @@ Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-
 
 def reveal(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()
-
-
-class FrozenModel(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class GoldenQuestionSettings(FrozenModel):
-    """A question whose answer must not change."""
-
-    input: Any = Field(description="An instance, as in a predict request.")
-    answer: str = Field(description="The expected class, or the id or text of the expected reply.")
-
-
-class ModelSettings(FrozenModel):
-    """One `[[models]]` table of online.toml."""
-
-    name: str = Field(description="Name of the model in every URL.")
-    kind: str = Field(description="Kind of model: ranker, classifier, regressor, river, ...")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the kind.")
-    drift: Drift = Field(
-        "watch", description="off; watch: report drift; act: report it and let the model rely on recent examples."
-    )
-    guard: bool = Field(
-        False,
-        description="When the loss of the live version rises: roll back, stop learning and quarantine recent feedback.",
-    )
-    golden_questions: tuple[GoldenQuestionSettings, ...] = Field(
-        (),
-        max_length=100,
-        description="Tables {input, answer}: a proposed snapshot that loses an answer the live version gives is refused.",
-    )
-    versions: Annotated[int, Field(ge=1, le=1_000)] | Literal["all"] | tuple[int, ...] = Field(
-        2,
-        description="Versions that requests can name, beside labelled ones: this many of the newest, all, or a list.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_the_old_name_of_golden_questions(cls, table: Any) -> Any:
-        if isinstance(table, dict) and "canaries" in table and "golden_questions" not in table:
-            return {("golden_questions" if key == "canaries" else key): value for key, value in table.items()}
-        return table
-
-    @field_validator("name")
-    @classmethod
-    def _name_fits_a_url(cls, name: str) -> str:
-        if not MODEL_NAME.fullmatch(name):
-            raise ValueError(
-                f"{name!r} is not a model's name: use 1 to 64 letters, digits, '.', '_' or '-', "
-                "starting with a letter or digit"
-            )
-        return name
-
-    @model_validator(mode="after")
-    def _guard_needs_detectors(self) -> Self:
-        if self.guard and self.drift == "off":
-            raise ValueError("guard uses the drift detectors: set drift to 'watch' or 'act', not 'off'")
-        return self
-
-
-SHIPPED = (
-    ModelSettings(name="chat", kind="ranker"),
-    # drawings of 8 x 8 pixels from 0 to 16, as in the digits of scikit-learn; with a declared scale,
-    # un-learning is exact
-    ModelSettings(name="digits", kind="classifier", options={"input": "vector", "size": 64, "scale": 16.0}),
-)
 
 
 class Settings(BaseSettings):

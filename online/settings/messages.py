@@ -9,7 +9,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from online.settings.fields import GoldenQuestionSettings, ModelSettings, Settings
+from online.settings.fields import Settings
+from online.settings.models import GoldenQuestionSettings, ModelSettings
 
 CLOSE = 0.7  # ratio of difflib above which one name is taken for a misspelling of another
 LONGEST_VALUE_CHARS = 60

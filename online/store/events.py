@@ -131,6 +131,16 @@ def list_feedback_with_events(connection: Connection, model: str, ids: Sequence[
     return set(connection.scalars(select(EVENTS.c.feedback_id).where(*of_kind)))
 
 
+def count_feedback_of_callers(connection: Connection, model: str, since: int, until: int) -> tuple[int, int]:
+    """How many events of feedback there are from one offset to another, and how many of them no trusted caller gave."""
+    of_callers = EVENTS.c.body.like('%,"holder":%')  # within a string of the body, the quotes would be escaped
+    counts = select(func.count(), func.count().filter(of_callers)).where(
+        EVENTS.c.model == model, EVENTS.c.offset.between(since, until), EVENTS.c.source == "feedback"
+    )
+    total, untrusted = connection.execute(counts).one()
+    return total, untrusted
+
+
 def load_feedback_id(connection: Connection, model: str, offset: int) -> str | None:
     """Return the id of the feedback that brought an event along; None if no feedback did."""
     at = (EVENTS.c.model == model, EVENTS.c.offset == offset)

@@ -325,7 +325,7 @@ def test_an_unfinished_action_of_the_guard_is_completed_at_the_next_start(scene:
     scene.start_learner()
     assert scene.snapshots.frozen() is None  # a model without a guard is not frozen
     for _ in range(2):  # the second start changes nothing
-        scene.start_learner(guarded=True)
+        scene.start_learner(guard="all")
         frozen, live = scene.snapshots.frozen(), scene.snapshots.live()
         assert frozen is not None and frozen.reason == "the guard: worse"
         assert live is not None and live.version == good.version

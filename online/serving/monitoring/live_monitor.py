@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from online.models import Answer, Encoder, Model
+from online.rollback_guard import Guard
 from online.serving.live import LiveModel
 from online.serving.versions import ServedVersion
 from online.telemetry import OutageLog
@@ -33,13 +34,10 @@ class LiveMonitor:
     """Watches the live version of one model."""
 
     def __init__(
-        self, live: LiveModel, roll_back: Callable[[int, int, str], None], show_trusted: Callable[[int], object]
+        self, live: LiveModel, create_guard: Callable[[], Guard], show_trusted: Callable[[int], object]
     ) -> None:
-        """roll_back: called with (offset that showed it, first offset that may be the cause, reason).
-
-        show_trusted: called with the number of each version that becomes the trusted one.
-        """
-        self.live, self.roll_back, self.show_trusted = live, roll_back, show_trusted
+        """show_trusted: called with the number of each version that becomes the trusted one."""
+        self.live, self.create_guard, self.show_trusted = live, create_guard, show_trusted
         self.questions: deque[tuple[bytes, Encoder]] = deque(maxlen=MAX_QUESTIONS)
         self.trusted: ServedVersion | None = None
         self.compared_since = 0.0
@@ -70,14 +68,20 @@ class LiveMonitor:
         inputs = [features for features, encoder in self.questions if encoder is live.encoder]
         if live is trusted or len(inputs) < MIN_QUESTIONS:
             return
-        reason = await asyncio.to_thread(find_regression, trusted.model, live.model, inputs)
+        reason = await asyncio.to_thread(self._find_reason, trusted, live, inputs)
         if reason is not None:
             await self._roll_back(live, trusted, reason)
         elif time.monotonic() - self.compared_since >= TRUSTED_AFTER_S:
             self._trust(live)
 
+    def _find_reason(self, trusted: ServedVersion, live: ServedVersion, inputs: Sequence[bytes]) -> str | None:
+        """Why to roll back the live version; None where the guard would not, whatever its answers are."""
+        is_suspect = self.create_guard().is_suspect(trusted.learned_until + 1, live.learned_until)
+        return find_regression(trusted.model, live.model, inputs) if is_suspect else None
+
     async def _roll_back(self, live: ServedVersion, trusted: ServedVersion, reason: str) -> None:
-        await asyncio.to_thread(self.roll_back, live.learned_until, trusted.learned_until + 1, reason)
+        guard = self.create_guard()
+        await asyncio.to_thread(guard.act, live.learned_until, trusted.learned_until + 1, reason)
         self.trusted = None  # not before the roll-back has succeeded
         await self.live.refresh()
         await self.live.refresh_others()

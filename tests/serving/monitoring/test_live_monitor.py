@@ -11,6 +11,7 @@ from online.client import Client
 from online.errors import Unavailable
 from online.models import Answer, Candidate, Example, Model, create
 from online.models.encoders.rows import VectorEncoder
+from online.rollback_guard import Guard
 from online.serving.live import LiveModel
 from online.serving.monitoring.live_monitor import LiveMonitor, count_abstentions, find_regression
 from online.serving.versions import ServedVersion
@@ -90,7 +91,8 @@ def test_a_rollback_that_fails_is_retried() -> None:
         live = SimpleNamespace(
             frozen=None, current=versions[0], snapshots=snapshots, refresh=nothing, refresh_others=nothing
         )
-        monitor = LiveMonitor(cast(LiveModel, live), roll_back, lambda _: None)
+        guard = SimpleNamespace(is_suspect=lambda since, until: True, act=roll_back)
+        monitor = LiveMonitor(cast(LiveModel, live), lambda: cast(Guard, guard), lambda _: None)
         monitor.record_questions(ROWS, encoder)
         await monitor.check()
         live.current = versions[1]

@@ -1,0 +1,84 @@
+"""The settings of one model: its `[[models]]` table, and the models that are there without one."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+Drift = Literal["off", "watch", "act"]
+GuardMode = Literal["off", "callers", "all"]
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def read_guard(given: Any) -> Any:
+    """`true` and `false` are what the setting was before it had a third value."""
+    return given if not isinstance(given, bool) else "all" if given else "off"
+
+
+class FrozenModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class GoldenQuestionSettings(FrozenModel):
+    """A question whose answer must not change."""
+
+    input: Any = Field(description="An instance, as in a predict request.")
+    answer: str = Field(description="The expected class, or the id or text of the expected reply.")
+
+
+class ModelSettings(FrozenModel):
+    """One `[[models]]` table of online.toml."""
+
+    name: str = Field(description="Name of the model in every URL.")
+    kind: str = Field(description="Kind of model: ranker, classifier, regressor, river, ...")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the kind.")
+    drift: Drift = Field(
+        "watch", description="off; watch: report drift; act: report it and let the model rely on recent examples."
+    )
+    guard: Annotated[GuardMode, BeforeValidator(read_guard)] = Field(
+        "callers",
+        description=(
+            "When the live version turns bad: roll back, stop learning and quarantine recent feedback. callers: where "
+            "callers that are not curators gave a tenth of it or more; all: whoever gave it; off: never."
+        ),
+    )
+    golden_questions: tuple[GoldenQuestionSettings, ...] = Field(
+        (),
+        max_length=100,
+        description="Tables {input, answer}: a proposed snapshot that loses an answer the live version gives is refused.",
+    )
+    versions: Annotated[int, Field(ge=1, le=1_000)] | Literal["all"] | tuple[int, ...] = Field(
+        2,
+        description="Versions that requests can name, beside labelled ones: this many of the newest, all, or a list.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_the_old_name_of_golden_questions(cls, table: Any) -> Any:
+        if isinstance(table, dict) and "canaries" in table and "golden_questions" not in table:
+            return {("golden_questions" if key == "canaries" else key): value for key, value in table.items()}
+        return table
+
+    @field_validator("name")
+    @classmethod
+    def _name_fits_a_url(cls, name: str) -> str:
+        if not MODEL_NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is not a model's name: use 1 to 64 letters, digits, '.', '_' or '-', "
+                "starting with a letter or digit"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _guard_needs_detectors(self) -> Self:
+        if "guard" in self.model_fields_set and self.guard != "off" and self.drift == "off":
+            raise ValueError("guard uses the drift detectors: set drift to 'watch' or 'act', not 'off'")
+        return self
+
+
+SHIPPED = (
+    ModelSettings(name="chat", kind="ranker"),
+    # drawings of 8 x 8 pixels from 0 to 16, as in the digits of scikit-learn; with a declared scale,
+    # un-learning is exact
+    ModelSettings(name="digits", kind="classifier", options={"input": "vector", "size": 64, "scale": 16.0}),
+)
