@@ -254,8 +254,9 @@ def test_the_guard_rolls_back_when_the_loss_rises_and_waits_for_an_operator(star
     assert 250 <= quarantine["since"] <= quarantine["offset"]  # ADWIN is accurate to one of its buckets
     assert int(quarantine["rolled_back_to"]) <= int(before)
     assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "up"
-    listed = service.http.get("/v1/models/vec/versions").json()
-    assert "the guard" in listed["frozen"]["reason"]
+    # it is listed before the roll-back and the freezing that it announces
+    frozen = until(lambda: service.http.get("/v1/models/vec/versions").json()["frozen"], what="freezing")
+    assert "the guard" in frozen["reason"]
     head = service.http.get("/v1/models/vec").json()["head"]
     assert post(service, ":thaw", {}).status_code == 409
     ended = post(service, "/quarantine:end", {"outcome": outcome}).raise_for_status().json()

@@ -52,5 +52,6 @@ def test_the_guard_sets_apart_the_lies_of_callers_and_learns_a_change_that_curat
         assert service.http.get("/v1/models/vec/versions").json()["frozen"] is None
         teach(service, "up")  # learning goes on
     else:
-        assert until(lambda: quarantines(service), what="a quarantine")[0]["until"] is None
-        assert "the guard" in service.http.get("/v1/models/vec/versions").json()["frozen"]["reason"]
+        frozen = until(lambda: service.http.get("/v1/models/vec/versions").json()["frozen"], what="freezing")
+        assert "the guard" in frozen["reason"]
+        assert quarantines(service)[0]["until"] is None
