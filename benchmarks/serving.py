@@ -15,8 +15,6 @@ Each peer runs in its own environment, created on the first run; its server is i
 import json
 import os
 import random
-import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -34,6 +32,7 @@ import httpx
 
 from benchmarks.report import command, create_parser, percentile, print_json, say, table, verdict
 from benchmarks.service import ROOT, BenchmarkError, running_service
+from benchmarks.wrk import Target, require_wrk, run_wrk
 from online.client import Client
 from online.workspace import cache_folder
 
@@ -64,24 +63,6 @@ name = "rows"
 kind = "classifier"
 options = { input = "vector", size = 30, scale = 4.0 }
 """
-WRK = """
-wrk.method = "POST"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = '%s'
-done = function(summary, latency)
-  local e = summary.errors
-  io.write(string.format("summary %%d %%d %%f %%f %%d\\n", summary.requests, summary.duration,
-    latency:percentile(50), latency:percentile(99), e.connect + e.read + e.write + e.status + e.timeout))
-end
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The URL for inputs of one width, and the body of a request."""
-
-    url: str
-    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,20 +210,6 @@ def wait_for(server: str, process: "subprocess.Popen[bytes]", target: Target) ->
 # the load
 
 
-def run_wrk(target: Target, connections: int, seconds: float) -> tuple[float, float, float, int]:
-    """Measure with wrk; return (requests per second, p50 ms, p99 ms, failed)."""
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        script.write(WRK % target.body)
-        script.flush()
-        line = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "-s", script.name, target.url]
-        completed = subprocess.run(line, capture_output=True, text=True, check=False)
-    summary = re.search(r"summary (\d+) (\d+) (\S+) (\S+) (\d+)", completed.stdout)
-    if summary is None:
-        raise BenchmarkError(f"wrk printed no summary: {completed.stdout[-300:]} {completed.stderr[-300:]}")
-    requests, microseconds, p50, p99, failed = map(float, summary.groups())
-    return requests / microseconds * 1e6, p50 / 1_000, p99 / 1_000, int(failed)
-
-
 def measure(server: str, flags: Namespace) -> list[Cell]:
     cells = []
     with running_server(server) as targets:
@@ -309,8 +276,7 @@ def main() -> int:
         "--repeats", type=int, default=3, help="runs of each load, whose medians are printed (default 3)"
     )
     flags = parser.parse_args()
-    if shutil.which("wrk") is None:
-        raise BenchmarkError("wrk is not on PATH; on Debian, install the package wrk")
+    require_wrk()
     wanted = [name.strip() for name in flags.only.split(";")]
     unknown = sorted(set(wanted) - set(SERVERS))
     if unknown:

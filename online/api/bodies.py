@@ -75,17 +75,19 @@ def parse_as(body: bytes, schema: type[T]) -> T:
         raise invalid_body(error, schema) from None
 
 
-def parse_rows(body: bytes) -> PredictRequest | None:
+def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
     """The request in a body of nothing but rows of numbers; None for any other body, valid or not.
 
-    It takes less than half the time of the general parser.
+    user: on whose behalf it is made. It takes less than half the time of the general parser.
     """
     try:
         rows = ROWS.decode(body)
         instances = [ParsedNumbers(NUMBERS.decode(row), bytes(row).decode()) for row in rows.instances]
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return PredictRequest.model_validate({"instances": instances, "record": rows.record}) if instances else None
+    if not instances:
+        return None
+    return PredictRequest.model_validate({"instances": instances, "record": rows.record, "user": user})
 
 
 # depth

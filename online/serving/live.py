@@ -257,10 +257,10 @@ class LiveModel:
             return []
         return [live.previous] if live is not None else []
 
-    def find(self, selector: VersionSelector) -> ServedVersion | None:
+    def find(self, selector: VersionSelector, user: str | None = None) -> ServedVersion | None:
         """The requested version; None for the one that is live when the model is called.
 
-        Raises UnknownVersion or UnknownVersionLabel.
+        user: draws the canary's share where the selector has no route. Raises UnknownVersion or UnknownVersionLabel.
         """
         if selector.label is not None:
             return self._find_labelled(selector.label)
@@ -271,7 +271,7 @@ class LiveModel:
         canary = self.labels.get(CANARY)
         if canary is None or not canary.percent:
             return None
-        is_chosen = draw_percent(self.snapshots.model, selector.route) < canary.percent
+        is_chosen = draw_percent(self.snapshots.model, selector.route or user) < canary.percent
         return self.available.get(canary.version) if is_chosen else None
 
     def _find_labelled(self, label: str) -> ServedVersion | None:

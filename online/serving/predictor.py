@@ -114,7 +114,7 @@ class Predictor:
         self, request: PredictRequest, config: EncoderConfig, prefix: str, selector: VersionSelector
     ) -> PredictionResult:
         """Predict with features of the version's encoder; record features of the store's encoder."""
-        pinned = self.live.find(replace(selector, route=selector.route or request.user))
+        pinned = self.live.find(selector, request.user)
         encoder = (pinned or self.live.current).encoder
         with self.load:
             inputs = await encode(encoder, request.instances)

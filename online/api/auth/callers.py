@@ -10,6 +10,7 @@ otherwise                                      --> nobody, without scopes
 """
 
 import hmac
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -30,6 +31,7 @@ VISITOR = "visitor:"  # how the ids of visitors begin
 OPEN_SCOPES: tuple[callers.Scope, ...] = ("predict", "feedback", "teach", "curate", "impersonate")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = "bearer "
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 INVALID_KEY = "the key is not valid: it is misspelt, revoked or expired"
 
 
@@ -154,10 +156,10 @@ class Callers:
     # people
 
     def _of_proxy(self, credentials: Credentials) -> Caller | None:
-        """The user that a trusted proxy has signed in."""
+        """The user that a trusted proxy has signed in. A name with control characters is none."""
         header = self.settings.identity_header
-        name = credentials.headers.get(header.lower(), "").strip() if header is not None else ""
-        if not name or not self.is_trusted_proxy(credentials.address):
+        name = decode_name(credentials.headers.get(header.lower(), "")) if header is not None else ""
+        if not name or CONTROL.search(name) or not self.is_trusted_proxy(credentials.address):
             return None
         id = f"user:{name[:120]}"
         return Caller(id, frozenset(self.settings.identity_scopes), user=id)
@@ -200,6 +202,14 @@ class Callers:
 
     def _last_untrusted(self, addresses: Iterable[str]) -> str:
         return next((each for each in addresses if not self.is_trusted_proxy(each)), "")[:64]
+
+
+def decode_name(value: str) -> str:
+    """A name in a header: UTF-8, as proxies send it, or else Latin-1, as headers are decoded."""
+    try:
+        return value.strip().encode("latin-1").decode()
+    except UnicodeError:
+        return value.strip()
 
 
 def caller_of(key: ApiKey) -> Caller:

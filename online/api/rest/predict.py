@@ -39,10 +39,10 @@ async def predict(
     """
     started = time.perf_counter()
     body = await read_json(request, runtime.settings)
-    parsed = parse_request(model, body, dialect)
+    parsed = parse_request(model, body, dialect, caller)
     with dialect.version_errors():
         if isinstance(parsed, PredictRequest):
-            response = await predict_natively(request, model, runtime, selector, parsed, caller)
+            response = await predict_natively(request, model, runtime, selector, parsed)
         else:
             response = await dialect.predict(model, selector, parsed, caller)
     model.predictor.seconds.observe(time.perf_counter() - started)
@@ -85,24 +85,25 @@ async def predict_by_label(
     return await predict(request, model, runtime, selector, dialect, caller)
 
 
-def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect) -> PredictRequest | Document:
-    """The native request in a body, or the document of one in the other protocol's shape. Raises BadInput.
+def parse_request(model: ModelRuntime, body: bytes, dialect: Dialect, caller: Caller) -> PredictRequest | Document:
+    """The native request in a body, on behalf of the user for whom the caller acts, or the document of one in the other
+    protocol's shape. Raises BadInput.
 
     The two fast parsers come first. They accept valid native bodies only; errors are found by the slow way.
     """
     takes_vectors = model.spec.options.get("input") == "vector"
-    if takes_vectors and (request := parse_rows(body)) is not None:
+    if takes_vectors and (request := parse_rows(body, caller.acts_for(None))) is not None:
         return request
     if not any(field in body for field in dialect.fields):
         try:
-            return PredictRequest.model_validate_json(body)
+            return on_behalf_of(caller, PredictRequest.model_validate_json(body))
         except ValidationError:
             pass  # the dialect's parser accepts more, such as NaN
     document, is_native = dialect.parse(body)
     if not is_native:
         return document
     try:
-        return PredictRequest.model_validate(document)
+        return on_behalf_of(caller, PredictRequest.model_validate(document))
     except ValidationError as error:
         raise invalid_body(error, PredictRequest) from None
 
@@ -113,9 +114,8 @@ async def predict_natively(
     runtime: Runtime,
     selector: VersionSelector,
     parsed: PredictRequest,
-    caller: Caller,
 ) -> Response:
-    predicted = await model.predictor.predict(on_behalf_of(caller, parsed), selector=selector)
+    predicted = await model.predictor.predict(parsed, selector=selector)
     served = predicted.served
     most = runtime.settings.max_candidates
     content = {

@@ -218,6 +218,25 @@ def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    ("name", "caller"),
+    [
+        ("Jos\u00e9 \u674e", "user:Jos\u00e9 \u674e"),
+        ("ann\tann", "anonymous"),
+        ("ann\x7f", "anonymous"),
+        ("a" * 300, f"user:{'a' * 120}"),
+    ],
+)
+def test_a_user_that_a_proxy_names_predicts_under_any_name_that_can_be_recorded(
+    tmp_path: Path, name: str, caller: str
+) -> None:
+    app = build(tmp_path, admin_key=None, trusted_proxies=("10.0.0.0/8",), identity_header="X-Forwarded-Email")
+    with browse(app, "10.1.2.3") as proxied:
+        headers = {b"x-forwarded-email": name.encode()}
+        assert proxied.get("/v1/session", headers=headers).json()["caller"] == caller
+        assert proxied.post(PREDICT, json=ROW, headers=headers).status_code == (401 if caller == "anonymous" else 200)
+
+
+@pytest.mark.parametrize(
     ("values", "words"),
     [
         ({"identity_header": "X-User"}, "needs trusted_proxies"),
