@@ -14,6 +14,7 @@ from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
 from online.models import Options, input_options
 from online.models.encoders.factory import create_encoder
+from online.models.lazy_torch import use_one_thread
 from online.settings import Device, ModelSettings, Settings
 from online.stream.contract import Stream
 from online.telemetry import log_event
@@ -47,7 +48,7 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
 
     Raises SetupError if the kind of a model has changed since its history was learned.
     """
-    torch.set_num_threads(1)  # the servers use the other cores
+    use_one_thread()  # the servers use the other cores
     models = workspace.settings.models
     workspace.check_kinds()
     device = configure_device(workspace.settings)

@@ -4,6 +4,8 @@ Importing torch takes as long as importing everything else that a server needs, 
 of heads that the learner has solved answers without it, so its modules import torch from here.
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -18,3 +20,14 @@ class Torch:
 
 
 torch = Torch()
+
+
+def use_one_thread() -> None:
+    """Let torch compute on one thread of this process and of those it starts, also where it is imported later.
+
+    Learning event by event multiplies small matrices. More threads make that slower, and on a machine that others use,
+    ten times slower, because each product waits until all of them have run.
+    """
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)

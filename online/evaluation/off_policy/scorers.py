@@ -25,6 +25,7 @@ from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
 from online.models import KINDS, Answer, Model, create, spec_of
+from online.models.lazy_torch import use_one_thread
 from online.settings import ModelSettings
 from online.workspace import Workspace
 
@@ -103,6 +104,7 @@ class Scorers:
     def _by_replay(self, kind: str) -> CandidateScores:
         if self.source is None:
             raise BadInput(f"a {kind} learns by replaying a log, and a CSV cannot be replayed; score it with ridge")
+        use_one_thread()
         try:
             replay = Replay(self.source, CandidateSpec(kind, list_every_candidate(kind, self.options or {})))
         except ValueError as error:

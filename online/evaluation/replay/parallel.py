@@ -28,6 +28,7 @@ from online.evaluation.sources.log_format import Line
 from online.evaluation.sources.replay_source import Source
 from online.models import spec_of
 from online.models.encoders.factory import create_encoder
+from online.models.lazy_torch import use_one_thread
 from online.workspace import cache_folder
 
 MAX_CHUNKS_AHEAD = 2  # chunks a model may be behind the reader
@@ -152,6 +153,7 @@ def run_worker(
     pipe: Connection, source: Source, candidate: CandidateSpec, span: Span, most: float, encoded: str
 ) -> None:
     """Run one model's process: receives chunks of lines, sends losses, and the report at the end."""
+    use_one_thread()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the reader, which then asks for what is known so far
     try:
         replay = Replay(source, candidate, span, most, encoded)

