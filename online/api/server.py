@@ -12,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from online.api.app import create_app
-from online.api.connections import Connections, raise_file_limit
+from online.api.connections import Connections, bound_unsent_bytes, raise_file_limit
 from online.api.forwarding import ForwardedCaller, Forwarder
 from online.io.tls import create_tls_context
 from online.serving.runtime import Runtime
@@ -70,6 +70,7 @@ class Server(uvicorn.Server):
 
     async def _listen(self, listener: socket.socket) -> asyncio.Server:
         """Accept connections on a socket, with TLS if it is the one for callers."""
+        bound_unsent_bytes(listener)
         limits, tls = self.runtime.settings, self.tls if listener is self.sockets[0] else None
         return await asyncio.get_running_loop().create_server(
             self._create_protocol,
