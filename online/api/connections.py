@@ -6,7 +6,7 @@
            --too many requests wait for their turn--------> closed
            --otherwise------------------------------------> the application
 
-The slow ones are looked for once a second, so a connection costs a request two comparisons and no timer. A request may
+Each is looked at once a second, so it costs a request two comparisons and no timer. A request may
 take `request_read_timeout_s`, and one second more for each MIN_BYTES_PER_S that have arrived.
 """
 
@@ -31,8 +31,9 @@ from online.telemetry import Metrics, OutageLog
 log = logging.getLogger("online.connections")
 
 CHECK_EVERY_S = 1.0
+SLICES = 20  # of a check: a thousand connections that are closed at once would delay the requests of others
 MIN_BYTES_PER_S = 10_000
-MAX_PIPELINED = 100  # requests of one connection that wait for their turn: 20 bytes each to send, and 2 kB here
+MAX_PIPELINED = 16  # requests of one connection that wait for their turn: 20 bytes each to send, and 2 kB here
 MAX_FILES = 65_536
 SPARE_FILES = 256  # of the process's open files, for the store, snapshots, wake-ups and child processes
 MAX_UNSENT_BYTES = 131_072  # of one connection in the kernel; by default up to 4 MB of an answer that nobody reads
@@ -93,19 +94,26 @@ class Connections:
                 del self.by_address[connection.address]
 
     async def watch(self) -> None:
-        """Close slow connections until cancelled."""
-        clock = asyncio.get_running_loop().time
+        """Close slow connections until cancelled: look at each once in CHECK_EVERY_S, at a few at a time."""
         while True:
-            await asyncio.sleep(CHECK_EVERY_S)
             if len(self.open) < self.most:
                 self._refused.record_success()
-            now = clock()
-            for connection in list(self.open):
-                connection.extend_while_paused()
-                if connection.is_stalled(now, self.answer_read_timeout_s):
-                    connection.abort()
-                elif connection.is_slow(now, self.request_read_timeout_s):
-                    connection.refuse(HTTPStatus.REQUEST_TIMEOUT)
+            connections = list(self.open)
+            for number in range(SLICES):
+                await asyncio.sleep(CHECK_EVERY_S / SLICES)
+                for connection in connections[number::SLICES]:
+                    self._check(connection)
+
+    def _check(self, connection: "Connection") -> None:
+        """Close a connection if it is slow."""
+        if connection not in self.open:
+            return
+        now = connection.loop.time()
+        connection.extend_while_paused()
+        if connection.is_stalled(now, self.answer_read_timeout_s):
+            connection.abort()
+        elif connection.is_slow(now, self.request_read_timeout_s):
+            connection.refuse(HTTPStatus.REQUEST_TIMEOUT)
 
 
 class Connection(HttpToolsProtocol):
