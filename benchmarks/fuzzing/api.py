@@ -154,13 +154,12 @@ def fuzz_service(service: Service, access: str, seconds: int) -> Outcome:
         with watch_process(service.pid, url) as samples:
             completed = run_schemathesis(folder, url, seconds, flags)
         statuses = json.loads((folder / "statuses.json").read_text())
-        changed = []
-        if access != "open":
-            changed += changed_names(seen, view_others(operator, seeded))
+        found = problems(service)
+        changed = [] if access == "open" or found else changed_names(seen, view_others(operator, seeded))
         if access == "anonymous":
             changed += changed_names(stored, digest_state(state))
     findings = [f"{name} is not what it was before" for name in changed]
-    return summarize(completed, statuses, samples, [*findings, *tracebacks(service)])
+    return summarize(completed, statuses, samples, [*findings, *found])
 
 
 def write_inputs(folder: Path, document: dict[str, Any], rules: dict[str, Any]) -> None:
@@ -184,8 +183,11 @@ def run_schemathesis(folder: Path, url: str, seconds: int, flags: list[str]) -> 
     )
 
 
-def tracebacks(service: Service) -> list[str]:
-    return re.findall(r"(?m)^Traceback.*(?:\n.+)*", service.log.read_text())[:10]
+def problems(service: Service) -> list[str]:
+    """How the service ended, if it did, and the errors in its log."""
+    ended = os.waitid(os.P_PID, service.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    found = [f"the service ended with {ended.si_status}; its log:\n{service.log.read_text()[-3_000:]}"] if ended else []
+    return found + re.findall(r"(?m)^Traceback.*(?:\n.+)*", service.log.read_text())[:10]
 
 
 def summarize(
