@@ -146,6 +146,8 @@ class Connection(HttpToolsProtocol):
             self.answering.disconnected = True
             self.answering.message_event.set()
         super().connection_lost(exc)
+        self.answering = self.cycle = None  # type: ignore[assignment]  # else the garbage collector has to find them
+        self.pipeline.clear()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self.answering = cycle
