@@ -125,6 +125,7 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
         version=__version__,
         summary="A model that keeps learning while it serves.",
         lifespan=partial(_lifespan, runtime),
+        openapi_url=None,  # DocumentRoute
         docs_url=None,
         redoc_url=None,
     )

@@ -3,9 +3,10 @@
     accept --too many, or too many from one address-------> 503 or 429, closed
            --its request arrives too slowly---------------> 408, closed
            --its answer is left unread for too long-------> closed
+           --too many requests wait for their turn--------> closed
            --otherwise------------------------------------> the application
 
-The slow ones are looked for once a second, so a connection costs a request two comparisons and no timer. A request may
+Each is looked at once a second, so it costs a request two comparisons and no timer. A request may
 take `request_read_timeout_s`, and one second more for each MIN_BYTES_PER_S that have arrived.
 """
 
@@ -13,12 +14,15 @@ import asyncio
 import json
 import logging
 import resource
+import socket
+import struct
 from collections import Counter
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from online.api.auth.locality import is_loopback
 from online.settings import Settings
@@ -27,9 +31,13 @@ from online.telemetry import Metrics, OutageLog
 log = logging.getLogger("online.connections")
 
 CHECK_EVERY_S = 1.0
+SLICES = 20  # of a check: a thousand connections that are closed at once would delay the requests of others
 MIN_BYTES_PER_S = 10_000
+MAX_PIPELINED = 16  # requests of one connection that wait for their turn: 20 bytes each to send, and 2 kB here
 MAX_FILES = 65_536
 SPARE_FILES = 256  # of the process's open files, for the store, snapshots, wake-ups and child processes
+MAX_UNSENT_BYTES = 131_072  # of one connection in the kernel; by default up to 4 MB of an answer that nobody reads
+CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in which the kernel tries to send the rest
 
 
 def raise_file_limit() -> int:
@@ -40,6 +48,12 @@ def raise_file_limit() -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         return wanted
     return MAX_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def bound_unsent_bytes(listener: socket.socket) -> None:
+    """Bound what the kernel keeps unsent for each connection that is accepted, where it can (Linux, macOS)."""
+    if option := getattr(socket, "TCP_NOTSENT_LOWAT", None):
+        listener.setsockopt(socket.IPPROTO_TCP, option, MAX_UNSENT_BYTES)
 
 
 class Connections:
@@ -80,26 +94,34 @@ class Connections:
                 del self.by_address[connection.address]
 
     async def watch(self) -> None:
-        """Close slow connections until cancelled."""
-        clock = asyncio.get_running_loop().time
+        """Close slow connections until cancelled: look at each once in CHECK_EVERY_S, at a few at a time."""
         while True:
-            await asyncio.sleep(CHECK_EVERY_S)
             if len(self.open) < self.most:
                 self._refused.record_success()
-            now = clock()
-            for connection in list(self.open):
-                connection.extend_while_paused()
-                if connection.is_stalled(now, self.answer_read_timeout_s):
-                    connection.transport.abort()
-                elif connection.is_slow(now, self.request_read_timeout_s):
-                    connection.refuse(HTTPStatus.REQUEST_TIMEOUT)
+            connections = list(self.open)
+            for number in range(SLICES):
+                await asyncio.sleep(CHECK_EVERY_S / SLICES)
+                for connection in connections[number::SLICES]:
+                    self._check(connection)
+
+    def _check(self, connection: "Connection") -> None:
+        """Close a connection if it is slow."""
+        if connection not in self.open:
+            return
+        now = connection.loop.time()
+        connection.extend_while_paused()
+        if connection.is_stalled(now, self.answer_read_timeout_s):
+            connection.abort()
+        elif connection.is_slow(now, self.request_read_timeout_s):
+            connection.refuse(HTTPStatus.REQUEST_TIMEOUT)
 
 
 class Connection(HttpToolsProtocol):
     """uvicorn's connection, which also knows since when its client keeps it waiting.
 
     reading_since: when the first byte of the present request came, or the connection was made; None between requests.
-    unread_since: when the client stopped reading; None while it reads.
+    unread_since: when the client stopped reading; None while it reads. answering: the request that is being answered,
+    while `cycle` is the last one that has arrived.
     """
 
     def __init__(self, limits: Connections, **context: Any) -> None:
@@ -109,6 +131,7 @@ class Connection(HttpToolsProtocol):
         self.reading_since: float | None = None
         self.unread_since: float | None = None
         self.received_bytes = 0
+        self.answering: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -119,7 +142,16 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.limits.release(self)
+        if self.answering is not None:  # uvicorn ends `cycle` only, and the other would write to what is closed
+            self.answering.disconnected = True
+            self.answering.message_event.set()
         super().connection_lost(exc)
+        self.answering = self.cycle = None  # type: ignore[assignment]  # else the garbage collector has to find them
+        self.pipeline.clear()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self.answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -133,7 +165,16 @@ class Connection(HttpToolsProtocol):
         """Also of a request whose first bytes came together with the end of the one before."""
         if self.reading_since is None:
             self.reading_since, self.received_bytes = self.loop.time(), 1
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self.limits.metrics.refused.labels(str(int(HTTPStatus.TOO_MANY_REQUESTS))).inc()
+            self.abort()
+            raise ValueError(f"more than {MAX_PIPELINED} requests wait for their turn")  # ends the parser
         super().on_message_begin()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser could not read, unless the connection is closed already."""
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
         self.reading_since = None
@@ -164,6 +205,11 @@ class Connection(HttpToolsProtocol):
 
     def is_stalled(self, now: float, timeout_s: float) -> bool:
         return self.unread_since is not None and now - self.unread_since > timeout_s
+
+    def abort(self) -> None:
+        """Close the connection, and give up what was not read."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, CLOSE_AT_ONCE)
+        self.transport.abort()
 
     def refuse(self, status: HTTPStatus) -> None:
         """Close the connection, with an answer to the request that is arriving.

@@ -1,8 +1,14 @@
-"""The OpenAPI document: the schemas of the bodies that handlers parse themselves, and the page that shows it."""
+"""The OpenAPI document: the schemas of the bodies that handlers parse themselves, and the page that shows it.
 
-from fastapi import FastAPI, Request
+app.openapi() --once, in a thread--> bytes --and the path prefix of the request--> GET /openapi.json
+"""
+
+import asyncio
+import json
+
+from fastapi import FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 
 from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
 from online.schemas.access.sessions import NewKeyRequest, RotateKeyRequest, SignInRequest
@@ -48,6 +54,26 @@ def add_schemas(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+
+class DocumentRoute:
+    """GET /openapi.json, which needs no key: it must cost little. To render the document takes half a second of a core."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+        self._rendering: asyncio.Future[bytes] | None = None
+
+    async def show(self, request: Request) -> Response:
+        """The document; behind a path prefix, with a `servers` entry."""
+        if self._rendering is None:
+            self._rendering = asyncio.ensure_future(asyncio.to_thread(self._render))
+        body = await asyncio.shield(self._rendering)  # a request that is cancelled does not end it for others
+        if prefix := request.scope.get("root_path", "").rstrip("/"):
+            body = b'{"servers":%s,%s' % (json.dumps([{"url": prefix}]).encode(), body[1:])
+        return Response(body, media_type="application/json")
+
+    def _render(self) -> bytes:
+        return bytes(JSONResponse(self.app.openapi()).body)
 
 
 async def show_docs(request: Request) -> HTMLResponse:

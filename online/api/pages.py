@@ -7,13 +7,14 @@ from fastapi.responses import FileResponse, HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from online.api.openapi import show_docs
+from online.api.openapi import DocumentRoute, show_docs
 
 STATIC = Path(__file__).parent / "static"
 PAGES = ("", "repertoire", "draw", "learning", "reports")  # one document; it reads the path in the browser
 
 
 def add_pages(app: FastAPI) -> None:
+    app.add_api_route("/openapi.json", DocumentRoute(app).show, include_in_schema=False)
     app.add_api_route("/docs", show_docs, include_in_schema=False)
     for name in PAGES:
         app.add_api_route(f"/{name}", show_page, include_in_schema=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from online.api.connections import Connections, raise_file_limit
+from online.api.connections import MAX_PIPELINED, MAX_UNSENT_BYTES, Connections, raise_file_limit
 from online.settings import Settings
 from online.telemetry import Metrics
 from tests.api.grpc.test_grpc import port_of
@@ -85,24 +85,68 @@ def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(start: S
     assert "Traceback" not in service.output
 
 
-def test_a_client_that_does_not_read_its_answers_is_cut_off(start: Start) -> None:
-    service = start(answer_read_timeout_s=0.5)
-    requests = 300
+DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+@contextmanager
+def connect_without_reading(service: Service, requests: int) -> Iterator[socket.socket]:
+    """A connection that requests 0.2 MB each time, with little room for what it does not read."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.connect(("127.0.0.1", httpx.URL(service.url).port))
         connection.settimeout(30)
-        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * requests)
+        connection.sendall(DOCUMENT * requests)
+        yield connection
+
+
+def test_a_client_that_does_not_read_its_answers_is_cut_off(start: Start) -> None:
+    service = start(answer_read_timeout_s=0.5)
+    with connect_without_reading(service, MAX_PIPELINED) as connection:
         until(lambda: open_connections(service) == 1, what="the end of the connection; ours is the other")
-        assert read_to_end(connection).count(b"HTTP/1.1 200") < requests
+        assert not kernel_connections(service, FIN_WAIT_1), "the kernel goes on trying to send the rest"
+        assert read_to_end(connection).count(b"HTTP/1.1 200") < MAX_PIPELINED
+    assert service.http.get("/healthz").status_code == 200
+    assert "Traceback" not in service.output, "the next answer was written to a closed connection"
+
+
+def test_an_unread_answer_takes_little_of_the_kernels_memory(start: Start) -> None:
+    service = start()
+    with connect_without_reading(service, MAX_PIPELINED):
+        until(lambda: largest_queue_bytes(service) > 0, what="an answer that is not read")
+        assert service.http.get("/openapi.json").status_code == 200  # a moment later, it would be megabytes
+        assert largest_queue_bytes(service) < 4 * MAX_UNSENT_BYTES
+
+
+@pytest.mark.parametrize(("requests", "is_answered"), [(MAX_PIPELINED + 1, True), (MAX_PIPELINED + 2, False)])
+def test_requests_that_wait_for_their_turn_are_bounded(start: Start, requests: int, is_answered: bool) -> None:
+    """Each takes a hundred times the memory here that it takes to send."""
+    service = start()
+    last = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    with connect(service, last.replace(b"close", b"keep-alive") * (requests - 1) + last) as connection:
+        received = read_to_end(connection)
+    assert (received.count(b"HTTP/1.1 200") == requests) == is_answered
+    assert "Traceback" not in service.output
+
+
+ESTABLISHED, FIN_WAIT_1 = "01", "04"
+
+
+def kernel_connections(service: Service, state: str) -> list[list[str]]:
+    """The rows of the service's connections in the table of the kernel (proc(5))."""
+    port = f":{httpx.URL(service.url).port:04X}"
+    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [line for line in lines if line[1].endswith(port) and line[3] == state]
 
 
 def open_connections(service: Service) -> int:
-    """The established connections to the service, from the table of the kernel."""
-    port = f":{httpx.URL(service.url).port:04X}"
+    """The number of established connections to the service, with ours."""
     service.http.get("/healthz")  # keeps ours open
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(line[1].endswith(port) and line[3] == "01" for line in lines)
+    return len(kernel_connections(service, ESTABLISHED))
+
+
+def largest_queue_bytes(service: Service) -> int:
+    """The most bytes that wait in the kernel for one client of the service."""
+    return max((int(row[4].partition(":")[0], 16) for row in kernel_connections(service, ESTABLISHED)), default=0)
 
 
 def test_connections_above_the_limit_are_refused_until_others_close(start: Start) -> None:

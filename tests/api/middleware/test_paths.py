@@ -7,9 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from online.api.app import create_app
+from online.api.openapi import DocumentRoute
 from online.settings import ModelSettings, Settings
 
 MODEL = ModelSettings(name="vec", kind="classifier", options={"input": "vector", "size": 2})
@@ -45,6 +46,18 @@ def test_the_prefix_of_a_proxy_is_in_every_url(app: FastAPI, is_stripped: bool) 
         assert "servers" not in (await client.get("/openapi.json")).json()
 
     run(app, work)
+
+
+def test_the_openapi_document_is_rendered_once(app: FastAPI) -> None:
+    """It needs no key, and to render it takes 10 ms, and half a second the first time."""
+    shown = DocumentRoute(app).show
+
+    async def read() -> list[bytes]:
+        request = Request({"type": "http", "path": "/openapi.json", "headers": []})
+        return [bytes((await shown(request)).body) for _ in range(2)]
+
+    first, second = asyncio.run(read())
+    assert first is second and b'"openapi":' in first
 
 
 def test_the_configured_prefix_overrides_the_header(tmp_path: Path) -> None:
