@@ -133,7 +133,7 @@ REPERTOIRE = [
 ]
 
 
-def config(folder: Path, models: str = MODELS, **settings: str | int | float) -> str:
+def config(folder: Path, models: str = MODELS, **settings: str | int | float | list[str]) -> str:
     """Write the small repertoire to `folder` and return a TOML configuration that uses it."""
     path = folder / "repertoire.jsonl"
     path.write_text("\n".join(json.dumps(reply) for reply in REPERTOIRE))
