@@ -67,6 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [*ordered, *others]
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Start one worker more than there are cores, because tests often wait for a service."""
     return (os.cpu_count() or 1) + 1
@@ -151,7 +152,11 @@ def one_ssl_context() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service with a model of every kind, for tests that neither stop it nor roll it back."""
+    """One service with a model of every kind, for tests that neither stop it nor roll it back.
+
+    Every test of a run may have taught its models before, in any order. A test that needs to know what a model has
+    learned, or that it has learned nothing, starts its own service.
+    """
     folder = tmp_path_factory.mktemp("service")
     running = Service(folder / "state", config(folder))
     yield running
