@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import pytest
 
@@ -121,6 +122,16 @@ name = "rv"
 kind = "river"
 """
 
+TAUGHT: dict[str, list[dict[str, Any]]] = {  # what the models of the shared service have learned before its first test
+    "chat": [{"input": "Is there coffee?", "correction": "Coffee is in the hall."}],
+    "vec": [{"input": [n % 2, 0, 0, 0], "label": f"class {n % 2}"} for n in range(8)],
+    "tab": [{"input": {"colour": "green", "x": n}, "label": f"class {n % 2}"} for n in range(8)],
+    "txt": [{"input": f"hello {n}", "label": f"class {n % 2}"} for n in range(8)],
+    "lab": [{"input": [n % 3, n % 2], "label": f"class {n % 3}"} for n in range(8)],
+    "num": [{"input": [n % 4, n % 3], "label": 100 - 3 * n} for n in range(8)],
+    "rv": [{"input": {"x": n}, "label": f"class {n % 2}"} for n in range(8)] + [{"input": {"x": 1e200}, "label": "a"}],
+}
+
 REPERTOIRE = [
     {"id": "hours", "text": "We open at nine.", "examples": ["When do you open?", "What are your opening hours?"]},
     {"id": "renew", "text": "Renew it on your account page.", "examples": ["How do I renew a book?", "Extend my loan"]},
@@ -154,13 +165,23 @@ def one_ssl_context() -> Iterator[None]:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service with a model of every kind, for tests that neither stop it nor roll it back.
 
-    Every test of a run may have taught its models before, in any order. A test that needs to know what a model has
-    learned, or that it has learned nothing, starts its own service.
+    Its models have learned something, because any other test may run before, and teach them. A test that needs to know
+    what a model has learned, or that it has learned nothing, starts its own service.
     """
     folder = tmp_path_factory.mktemp("service")
     running = Service(folder / "state", config(folder))
+    teach_every_model(running)
     yield running
     running.stop()
+
+
+def teach_every_model(service: Service) -> None:
+    """Give each model some feedback, and wait until it is learned."""
+    service.wait_learned("chat", 1)
+    for model, items in TAUGHT.items():
+        with service.client(model) as client:
+            receipts = client.feedback(items)
+            client.wait_until_learned(receipts[-1]["offset"], 60)
 
 
 Start = Callable[..., Service]
