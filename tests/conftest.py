@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [*ordered, *others]
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Start one worker more than there are cores, because tests often wait for a service."""
     return (os.cpu_count() or 1) + 1
@@ -120,6 +122,16 @@ name = "rv"
 kind = "river"
 """
 
+TAUGHT: dict[str, list[dict[str, Any]]] = {  # what the models of the shared service have learned before its first test
+    "chat": [{"input": "Is there coffee?", "correction": "Coffee is in the hall."}],
+    "vec": [{"input": [n % 2, 0, 0, 0], "label": f"class {n % 2}"} for n in range(8)],
+    "tab": [{"input": {"colour": "green", "x": n}, "label": f"class {n % 2}"} for n in range(8)],
+    "txt": [{"input": f"hello {n}", "label": f"class {n % 2}"} for n in range(8)],
+    "lab": [{"input": [n % 3, n % 2], "label": f"class {n % 3}"} for n in range(8)],
+    "num": [{"input": [n % 4, n % 3], "label": 100 - 3 * n} for n in range(8)],
+    "rv": [{"input": {"x": n}, "label": f"class {n % 2}"} for n in range(8)] + [{"input": {"x": 1e200}, "label": "a"}],
+}
+
 REPERTOIRE = [
     {"id": "hours", "text": "We open at nine.", "examples": ["When do you open?", "What are your opening hours?"]},
     {"id": "renew", "text": "Renew it on your account page.", "examples": ["How do I renew a book?", "Extend my loan"]},
@@ -133,7 +145,7 @@ REPERTOIRE = [
 ]
 
 
-def config(folder: Path, models: str = MODELS, **settings: str | int | float) -> str:
+def config(folder: Path, models: str = MODELS, **settings: str | int | float | list[str]) -> str:
     """Write the small repertoire to `folder` and return a TOML configuration that uses it."""
     path = folder / "repertoire.jsonl"
     path.write_text("\n".join(json.dumps(reply) for reply in REPERTOIRE))
@@ -151,11 +163,25 @@ def one_ssl_context() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """One service with a model of every kind, for tests that neither stop it nor roll it back."""
+    """One service with a model of every kind, for tests that neither stop it nor roll it back.
+
+    Its models have learned something, because any other test may run before, and teach them. A test that needs to know
+    what a model has learned, or that it has learned nothing, starts its own service.
+    """
     folder = tmp_path_factory.mktemp("service")
     running = Service(folder / "state", config(folder))
+    teach_every_model(running)
     yield running
     running.stop()
+
+
+def teach_every_model(service: Service) -> None:
+    """Give each model some feedback, and wait until it is learned."""
+    service.wait_learned("chat", 1)
+    for model, items in TAUGHT.items():
+        with service.client(model) as client:
+            receipts = client.feedback(items)
+            client.wait_until_learned(receipts[-1]["offset"], 60)
 
 
 Start = Callable[..., Service]

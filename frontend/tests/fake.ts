@@ -221,6 +221,12 @@ export class FakeApi implements Api {
     this.onEvent({ type: 'refused', id });
   }
 
+  /** Reject held feedback. reason: where no person has decided. */
+  reject(id: string, reason?: string) {
+    this.progress.set(id, { id, offset: 0, status: 'rejected', ...(reason && { reason }) });
+    this.onEvent({ type: 'rejected', id });
+  }
+
   connect() {
     this.onEvent({ type: 'status', ...this.now(), learner: this.learnerNow });
   }

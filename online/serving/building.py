@@ -160,7 +160,7 @@ class ModelBuilder:
                 relay.wake()
 
         transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk)
-        feedback = Feedback(settings, transactions, metrics, self.clock)
+        feedback = Feedback(settings, transactions, feed, metrics, self.clock)
         holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         runtime = ModelRuntime(

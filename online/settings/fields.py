@@ -260,6 +260,12 @@ class Settings(BaseSettings):
         "what it starts with, in bytes.",
     )
     max_job_cpu_s: int = Field(3_600, ge=1, description="Most processor time of such a process, in seconds.")
+    max_job_hours: float = Field(
+        24.0,
+        gt=0,
+        description="Longest time, in hours, that a batch job, a replay, a report or an attempt to tune an encoder may take from "
+        "its turn on, waiting included; then it is ended.",
+    )
     replays_kept: int = Field(10, ge=1, description="Number of newest replays of uploaded logs whose reports are kept.")
     job_folders: tuple[Path, ...] = Field(
         (), description="Folders that batch prediction jobs may read and write. Default: no jobs through the API."

@@ -1047,8 +1047,8 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, set_aside, labelled, adapted,
-         *     counted, caller.
+         * @description Server-sent events: status, published, learned, refused, retracted, rejected, rolled_back, frozen, set_aside, labelled,
+         *     adapted, counted, caller.
          *
          *     What became of a feedback, and of a caller, is sent to its caller, and to curators.
          */

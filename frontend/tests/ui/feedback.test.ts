@@ -169,6 +169,18 @@ test('a proposal is held beside the rating, until a curator accepts it', async (
   endPause();
 });
 
+test.each([
+  [undefined, 'it was reviewed and rejected'],
+  ['nobody else agreed in time', 'nobody else agreed in time'],
+])('a rejection is shown at its event, with the reason %s', async (reason, shown) => {
+  const { api, turn } = await openAndAsk(VISITOR);
+  api.isReviewed = true;
+  await turn.teach('at one');
+  api.reject('f1', reason);
+  await settle();
+  expect(turn.latest!.steps).toEqual(['saved', `not learned: ${shown}`]);
+});
+
 test('a rejection is found by asking, and the box for another proposal is back', async () => {
   const { api, turn, endPause } = await openAndAsk(VISITOR);
   await turn.rate(0);

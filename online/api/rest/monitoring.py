@@ -77,8 +77,8 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
 
 @router.get("/v1/models/{model}/events")
 async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, held, rolled_back, frozen, set_aside, labelled, adapted,
-    counted, caller.
+    """Server-sent events: status, published, learned, refused, retracted, rejected, rolled_back, frozen, set_aside, labelled,
+    adapted, counted, caller.
 
     What became of a feedback, and of a caller, is sent to its caller, and to curators.
     """

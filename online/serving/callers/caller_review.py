@@ -29,7 +29,7 @@ from online.serving.callers.agreement import (
 )
 from online.serving.callers.holders import Holders
 from online.serving.live import LiveModel
-from online.store.callers.held_feedback import expire_undecided
+from online.store.callers.held_feedback import HeldFeedbackRow, expire_undecided
 from online.store.callers.standing import (
     count_states,
     forget_new_holders,
@@ -180,14 +180,16 @@ class CallerReview:
             await self.holders.accept(id, "agreement")
         since = self.feedback.influence.since(datetime.now(UTC))
 
-        def record(connection: Connection) -> dict[str, int]:
+        def record(connection: Connection) -> tuple[list[HeldFeedbackRow], dict[str, int]]:
             for holder, tally in findings.tallies.items():
                 set_judgement(connection, self.name, holder, tally.judged, tally.agreed)
-            expire_undecided(connection, self.name, "influence", since.isoformat())
+            expired = expire_undecided(connection, self.name, "influence", since.isoformat())
             forget_new_holders(connection, self.name, (since - timedelta(days=1)).isoformat())
-            return count_states(connection, self.name)
+            return expired, count_states(connection, self.name)
 
-        self.show_states(await self.transactions.write(record))
+        expired, states = await self.transactions.write(record)
+        self.feedback.note_rejected(expired)
+        self.show_states(states)
 
 
 def is_new(crowd: Crowd, holder: str) -> bool:

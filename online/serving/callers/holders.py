@@ -10,6 +10,7 @@ review, completes.
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from sqlalchemy import Connection
 
@@ -17,9 +18,9 @@ from online.errors import Conflict, NotFound
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.retraction import record_retraction
-from online.serving.feedback.review import accept_held
+from online.serving.feedback.review import accept_held, reject, reject_held
 from online.store import now
-from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, decide, list_undecided
+from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, list_undecided
 from online.store.callers.standing import StandingRow, State, load_standing, meet_holder, set_state
 from online.store.database.values import ERASED, NO_TEXT
 from online.store.feedback import FeedbackRow, load_standing_of_holder
@@ -58,8 +59,10 @@ class Holders:
         """Raises NotFound for a holder that has given no feedback."""
         await self._set_state(holder, "dropped", None, by, must_exist=True)
         await self.retract_standing(holder, is_kept=False)
-        while await self.feedback.transactions.write(lambda connection: self._reject_some(connection, holder, by)):
-            pass
+        while rejected := await self.feedback.transactions.write(
+            lambda connection: self._reject_some(connection, holder, by)
+        ):
+            self.feedback.note_rejected(rejected)
         return await self._load(holder)
 
     # parts of it
@@ -140,10 +143,9 @@ class Holders:
             return
         except NotFound as error:
             log_event(log, "held feedback rejected", model=self.name, id=id, reason=str(error))
-            await self.feedback.transactions.write(lambda connection: decide(connection, self.name, id, "rejected", by))
+            with suppress(Conflict, NotFound):  # decided, or erased, in between
+                await reject_held(self.feedback, id, by)
 
-    def _reject_some(self, connection: Connection, holder: str, by: str) -> bool:
+    def _reject_some(self, connection: Connection, holder: str, by: str) -> list[HeldFeedbackRow]:
         rows = list_undecided(connection, self.name, MAX_CHANGES, holder, REJECTED)
-        for row in rows:
-            decide(connection, self.name, row.id, "rejected", by)
-        return len(rows) == MAX_CHANGES
+        return [reject(connection, row, by) for row in rows]

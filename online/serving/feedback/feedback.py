@@ -16,10 +16,11 @@ from online.errors import Conflict, NotFound
 from online.models import Encoder, spec_of
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import FeedbackItem, FeedbackOutcome, FeedbackStatus, Receipt
+from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import check_items, learned_fields, signal_of
 from online.serving.feedback.events import ItemFeatures, build_events
-from online.serving.feedback.held import held_reason, held_receipt, withdraw
+from online.serving.feedback.held import held_outcome, held_receipt, withdraw
 from online.serving.feedback.influence import Influence
 from online.serving.feedback.retraction import record_retraction
 from online.serving.predictor import encode
@@ -44,9 +45,15 @@ class Feedback:
     """
 
     def __init__(
-        self, settings: Settings, transactions: Transactions, metrics: Metrics, clock: Callable[[], float]
+        self,
+        settings: Settings,
+        transactions: Transactions,
+        feed: EventFeed,
+        metrics: Metrics,
+        clock: Callable[[], float],
     ) -> None:
         self.settings, self.transactions, self.metrics, self.clock = settings, transactions, metrics, clock
+        self.feed = feed
         self.spec, self.name = transactions.spec, transactions.name
         self.influence = Influence(settings, self.spec)
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
@@ -76,6 +83,12 @@ class Feedback:
         """Remember what was acknowledged just now, to measure when it is learned."""
         at = self.clock()
         self.acknowledged.extend((receipt.offset, receipt.id, at) for receipt in receipts if receipt.status != "held")
+
+    def note_rejected(self, rows: Sequence[HeldFeedbackRow]) -> None:
+        """Send each item's caller that it is not learned. The decision is in the store, and in the row."""
+        for row in rows:
+            data = held_outcome(row).model_dump(exclude_none=True)
+            self.feed.send(FeedEvent("rejected", data, row.user if row.user is not None else row.caller))
 
     async def _submit(
         self,
@@ -221,7 +234,7 @@ class Feedback:
         """What became of one feedback. Raises NotFound, also for another caller's."""
         row, held, open_quarantine = await self.transactions.read(lambda connection: self._read_outcome(connection, id))
         if row is None and held is not None and owns_feedback(caller, held):
-            return FeedbackOutcome(**held_receipt(held).model_dump(), reason=held_reason(held))
+            return held_outcome(held)
         if row is None or not owns_feedback(caller, row):
             raise NotFound(f"{self.name} has no feedback {id!r}")
         outcome = describe_outcome(row)

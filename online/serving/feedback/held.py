@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from online.schemas.feedback import FeedbackStatus, Receipt
+from online.schemas.feedback import FeedbackOutcome, FeedbackStatus, Receipt
 from online.store.callers.held_feedback import HeldFeedbackRow, decide
 
 STATUS: dict[str | None, FeedbackStatus] = {
@@ -22,6 +22,10 @@ EXPIRED = "nobody else agreed in time, so it was not learned"
 def held_receipt(row: HeldFeedbackRow) -> Receipt:
     """The receipt of an item that is not in the log: its offset is 0."""
     return Receipt(id=row.id, offset=0, status=STATUS.get(row.decision, "held"))
+
+
+def held_outcome(row: HeldFeedbackRow) -> FeedbackOutcome:
+    return FeedbackOutcome(**held_receipt(row).model_dump(), reason=held_reason(row))
 
 
 def held_reason(row: HeldFeedbackRow) -> str | None:

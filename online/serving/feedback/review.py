@@ -1,7 +1,7 @@
 """What a curator decides about held feedback.
 
 held_feedback --accept_held--> feedback, learned as any other
-              --reject_held--> never learned
+              --reject_held--> never learned; its caller is sent the event `rejected`
 """
 
 from sqlalchemy import Connection
@@ -48,14 +48,19 @@ async def _accept(feedback: Feedback, id: str, by: str, config: EncoderConfig) -
 async def reject_held(feedback: Feedback, id: str, by: str) -> Receipt:
     """Decide that a held item is never learned. Raises NotFound and Conflict."""
 
-    def record(connection: Connection) -> Receipt:
-        row = load_waiting(connection, feedback.name, id)
-        decide(connection, feedback.name, id, "rejected", by)
-        row.decision = "rejected"
-        return held_receipt(row)
+    def record(connection: Connection) -> HeldFeedbackRow:
+        return reject(connection, load_waiting(connection, feedback.name, id), by)
 
-    receipt: Receipt = await feedback.transactions.commit(record)
-    return receipt
+    row: HeldFeedbackRow = await feedback.transactions.commit(record)
+    feedback.note_rejected([row])
+    return held_receipt(row)
+
+
+def reject(connection: Connection, row: HeldFeedbackRow, by: str) -> HeldFeedbackRow:
+    """Write the decision; return the row with it."""
+    decide(connection, row.model, row.id, "rejected", by)
+    row.decision = "rejected"
+    return row
 
 
 def load_waiting(connection: Connection, model: str, id: str) -> HeldFeedbackRow:

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,19 +47,24 @@ def replace_durably(path: Path, data: bytes) -> None:
 
 
 def file_stamp(path: Path) -> tuple[int, int, int]:
-    """Identity, size and time of a file, which change when its content does. Raises BadInput."""
+    """Identity, size and time of a file, which change when its content does.
+
+    Raises BadInput, also for what is no file: a pipe may never have an end.
+    """
     try:
         status = path.stat()
     except OSError as error:
         raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise BadInput(f"{path.name} is not a regular file; copy what it holds into one")
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def sha256_of(path: Path, check: Check) -> str:
-    """Raises BadInput if the file cannot be read."""
+    """Never waits for a pipe that takes the place of the file. Raises BadInput if the file cannot be read."""
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             while piece := file.read(READ_BYTES):
                 check()
                 digest.update(piece)

@@ -23,12 +23,13 @@ from online.errors import BadInput, Conflict, Forbidden, NotFound, OnlineError, 
 from online.models import Answer, Encoder, input_options
 from online.schemas.jobs import BatchPredictRequest, JobStatus
 from online.serving.answers import render_answer
-from online.serving.jobs.batch_files import lock_folder
+from online.serving.jobs.batch_files import Check, lock_folder
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_records import MAX_ENDED, JobRecords
 from online.serving.jobs.batch_rows import Batch
 from online.serving.jobs.row_process import ProcessReader
 from online.serving.predictor import InteractiveLoad, Predictor
+from online.serving.processes.time_limit import limited_time
 from online.serving.versions import ServedVersion
 from online.settings import Settings
 from online.snapshots import Snapshots
@@ -44,6 +45,7 @@ MAX_JOBS = 32  # waiting or running
 NICENESS = 10
 MAX_YIELD_S = 0.05  # the longest that a row waits for a moment without interactive requests
 UNFINISHED = ("waiting", "running")
+CONTINUES = "; what is done is kept, and the same job continues from there"
 NOT_RECORDED = "its outcome could not be written; the service continues it at its next start"
 
 
@@ -53,9 +55,10 @@ class JobCancelled(Exception):
 
 @dataclass(slots=True)
 class RunningJob:
-    """A job that waits or runs."""
+    """A job that waits or runs. check_time: raises an error once it has taken too long."""
 
     job: BatchJob | None = None
+    check_time: Check = lambda: None
     task: asyncio.Task[None] | None = None
     is_cancelled: bool = False
     leaving: threading.Event = field(default_factory=threading.Event)
@@ -67,6 +70,7 @@ class RunningJob:
             self.task.cancel()
 
     def check(self) -> None:
+        self.check_time()
         if self.leaving.is_set():
             raise JobCancelled
 
@@ -192,7 +196,8 @@ class BatchQueue:
             spec = self._build_spec(job.model, job)
             started = job.model_copy(update={"state": "running"})
             await self._in_thread(self.records.save, started)
-            counts, version = await self._run(started, spec, running)
+            async with limited_time(self.settings, CONTINUES) as running.check_time:
+                counts, version = await self._run(started, spec, running)
             facts: dict[str, Any] = {"version": version, "rows": counts.rows, "errors": counts.errors}
             log_event(log, "job done", id=job.id, model=job.model, **facts)
             return job.model_copy(update={"state": "done", "model_version": version, **asdict(counts)})

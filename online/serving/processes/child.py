@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from online.errors import TooLarge
+from online.serving.processes.time_limit import limited_time
 from online.settings import Settings
 
 OnMessage = Callable[[dict[str, Any]], None]
@@ -49,7 +51,7 @@ async def kill_child(process: Process) -> None:
 
 
 async def run_child(settings: Settings, *arguments: str, on_message: OnMessage) -> str | None:
-    """Run a child to its end. Returns the reason if it failed, else None.
+    """Run a child to its end, or for `max_job_hours`. Returns the reason if it failed, else None.
 
     on_message: called with each line of JSON that it prints. The reason is the last line on its
     standard error.
@@ -57,8 +59,11 @@ async def run_child(settings: Settings, *arguments: str, on_message: OnMessage) 
     process = await start_child(settings, *arguments, stdout=PIPE, stderr=PIPE)
     assert process.stdout is not None and process.stderr is not None
     try:
-        _, errors = await asyncio.gather(read_messages(process.stdout, on_message), process.stderr.read())
-        status = await process.wait()
+        async with limited_time(settings):
+            _, errors = await asyncio.gather(read_messages(process.stdout, on_message), process.stderr.read())
+            status = await process.wait()
+    except TooLarge as error:
+        return str(error)
     finally:
         await kill_child(process)
     if status == 0:

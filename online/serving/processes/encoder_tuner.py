@@ -15,9 +15,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.errors import Unavailable
+from online.errors import TooLarge, Unavailable
 from online.models import can_tune_encoder
 from online.serving.processes.child import kill_child, start_child
+from online.serving.processes.time_limit import limited_time
 from online.settings import Settings
 from online.store import Store
 from online.store.encoder_moves import load_adaptation
@@ -81,8 +82,12 @@ class EncoderTuner:
         assert process.stdout is not None
         log_event(log, "tuning", model=model, pid=process.pid)
         try:
-            output = await process.stdout.read()
-            status = await process.wait()
+            async with limited_time(self.settings):
+                output = await process.stdout.read()
+                status = await process.wait()
+        except TooLarge as error:
+            log_event(log, "tuning ended", logging.WARNING, model=model, reason=str(error))
+            return
         finally:
             await kill_child(process)
         if status != 0:

@@ -105,8 +105,11 @@ def decide(connection: Connection, model: str, id: str, decision: Decision, by: 
     connection.execute(update(HELD).where(*at).values(decision=decision, decided_by=by, decided_at=now()))
 
 
-def expire_undecided(connection: Connection, model: str, reason: HoldReason, created_before: str) -> int:
-    """Decide that what was held for a reason before an instant is never learned; return how many items."""
+def expire_undecided(
+    connection: Connection, model: str, reason: HoldReason, created_before: str
+) -> list[HeldFeedbackRow]:
+    """Decide that what was held for a reason before an instant is never learned; return these items."""
     waiting = (HELD.c.model == model, HELD.c.decision.is_(None), HELD.c.created_at < created_before)
     values = {"decision": "expired", "decided_by": "service", "decided_at": now()}
-    return int(connection.execute(update(HELD).where(*waiting, HELD.c.reason == reason).values(**values)).rowcount)
+    expired = update(HELD).where(*waiting, HELD.c.reason == reason).values(**values).returning(HELD)
+    return [HeldFeedbackRow(**row) for row in connection.execute(expired).mappings()]

@@ -1,7 +1,7 @@
 """What a caller can see, rate, take back and teach of others: nothing. Each of these succeeded before there were callers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,27 @@ def test_events_are_shown_to_their_owner_and_to_curators(app: FastAPI) -> None:
     assert events_seen_by(app, caller_with("key:a", ["predict"])) == ["status", "learned", "published"]
     assert events_seen_by(app, caller_with("key:b", ["predict"])) == ["status", "published"]
     assert events_seen_by(app, caller_with("key:c", ["predict", "curate"])) == ["status", "learned", "published"]
+
+
+def test_a_rejection_is_sent_to_its_caller_and_to_no_other_visitor(
+    app: FastAPI, ann: TestClient, ben: TestClient, curator: TestClient
+) -> None:
+    runtime, model = app.state.runtime, app.state.runtime.models["chat"]
+    visitors = [Caller(user_of(each), frozenset({"predict"}), user=user_of(each)) for each in (ann, ben)]
+    streams = [follow_events(model, runtime, caller) for caller in visitors]
+
+    async def drain(stream: AsyncIterator[bytes]) -> str:
+        return "".join([each.decode() async for each in stream])
+
+    receipt = propose(ann, "Only a balcony.")
+    for stream in streams:
+        app.state.portal.call(anext, stream)
+    curator.post(f"{ROOT}/held/{receipt['id']}:reject")
+    app.state.portal.call(model.feed.close)
+    own, other = (app.state.portal.call(drain, stream) for stream in streams)
+    name, data = own.strip().split("\n")
+    assert (name, other) == ("event: rejected", "")
+    assert json.loads(data.removeprefix("data: ")) == {"id": receipt["id"], "status": "rejected", "offset": 0}
 
 
 def test_visitors_change_neither_replies_nor_classes_nor_users(ann: TestClient) -> None:

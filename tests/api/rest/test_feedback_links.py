@@ -160,14 +160,28 @@ def test_the_page_gives_and_retracts_feedback(service: Service, link: tuple[str,
 
 @pytest.mark.parametrize(
     ("model", "instance", "fields"),
-    [("chat", OPEN, {"reward", "correction"}), ("txt", "hello", {"label"}), ("num", [0, 0], {"label"})],
+    [("chat", OPEN, {"reward", "correction"}), ("num", [0, 0], {"label"})],
 )
 def test_the_page_has_the_fields_that_the_model_can_learn_from(
     service: Service, model: str, instance: Any, fields: set[str]
 ) -> None:
     service.wait_learned("chat", 1)
     _, url = ask(service, model, instance)
-    assert set(re.findall(r'name="(reward|label|correction)"', httpx.get(url).text)) == fields
+    assert fields_of(url) == fields
+
+
+def fields_of(url: str) -> set[str]:
+    """The names of the fields that the page of a link has."""
+    return set(re.findall(r'name="(reward|label|correction)"', httpx.get(url).text))
+
+
+def test_only_an_answer_that_names_a_class_can_be_rated(start: Start) -> None:
+    service = start('[[models]]\nname = "txt"\nkind = "classifier"\noptions = { input = "text" }\n')
+    _, url = ask(service, "txt", "hello")
+    assert fields_of(url) == {"label"}
+    service.wait_learned("txt", httpx.post(url, json={"label": "greeting"}).json()["offset"])
+    _, url = ask(service, "txt", "hello")
+    assert fields_of(url) == {"reward", "label"}
 
 
 def test_feedback_through_a_link_belongs_to_the_user_who_asked(service: Service) -> None:

@@ -14,7 +14,17 @@ import pytest
 from online.settings import Settings
 from online.store.drift_alarms import add_drift_alarms
 from online.workspace import Workspace
+from tests.conftest import Start
 from tests.support import Service, until
+
+VEC = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 4, scale = 4.0 }\n'
+LAB = '[[models]]\nname = "lab"\nkind = "classifier"\noptions = { input = "vector", size = 2, scale = 4.0 }\n'
+NUM = """
+[[models]]
+name = "num"
+kind = "regressor"
+options = { input = "vector", size = 2, scale = 4.0, target_scale = 64.0 }
+"""
 
 
 def predict(service: Service, model: str, instances: Any, **more: Any) -> dict[str, Any]:
@@ -51,7 +61,8 @@ def test_a_ranker_abstains_on_an_unfamiliar_question(service: Service) -> None:
     assert answer["reply"] is None and answer["abstained"] is True
 
 
-def test_a_classifier_answers_null_before_it_has_seen_a_label(service: Service) -> None:
+def test_a_classifier_answers_null_before_it_has_seen_a_label(start: Start) -> None:
+    service = start('[[models]]\nname = "txt"\nkind = "classifier"\noptions = { input = "text" }\n')
     assert predict(service, "txt", ["anything"])["predictions"] == [{"label": None, "probabilities": {}}]
 
 
@@ -97,7 +108,8 @@ def test_a_label_is_learned_before_a_prediction_with_its_offset(service: Service
     assert sum(answer["predictions"][0]["probabilities"].values()) == pytest.approx(1)
 
 
-def test_a_number_is_predicted_with_an_interval(service: Service) -> None:
+def test_a_number_is_predicted_with_an_interval(start: Start) -> None:
+    service = start(NUM)
     assert predict(service, "num", [[0, 0]])["predictions"] == [{"value": None, "low": None, "high": None}]
     points = [[n % 4, n % 3] for n in range(24)]
     for x, y in points:
@@ -160,7 +172,8 @@ def test_an_event_the_model_cannot_learn_is_refused_with_the_reason_and_the_next
     newest = service.http.get("/v1/models/rv/refused").json()["refused"][0]
     assert (newest["id"], newest["offset"], newest["label"]) == (bad["id"], bad["offset"], "a")
     assert newest["reason"] == status["reason"] and newest["created_at"]
-    assert service.http.get("/v1/models/tab/refused").json() == {"refused": []}
+    others = service.http.get("/v1/models/tab/refused").json()["refused"]
+    assert bad["id"] not in [each["id"] for each in others]
 
 
 def test_the_status_of_a_model_reports_its_freshness(service: Service) -> None:
@@ -282,7 +295,8 @@ def test_retracting_a_correction_that_restored_a_reply_retires_it_again(service:
 # classes
 
 
-def test_a_retired_class_is_not_predicted_until_it_is_restored(service: Service) -> None:
+def test_a_retired_class_is_not_predicted_until_it_is_restored(start: Start) -> None:
+    service = start(LAB)
     for label, x in (("left/right", 1), ("up", -1), ("left/right", 2), ("up", -2)):
         give(service, "lab", input=[x, x], label=label)
     with service.client("lab") as lab:
@@ -353,7 +367,8 @@ def test_versions_are_listed_with_what_each_has_learned(service: Service) -> Non
     assert keys <= set(newest) and any(version["live"] for version in service.versions("chat"))
 
 
-def test_drift_alarms_are_listed_newest_first_with_their_kind_place_and_size(service: Service) -> None:
+def test_drift_alarms_are_listed_newest_first_with_their_kind_place_and_size(start: Start) -> None:
+    service = start(VEC)
     assert service.http.get("/v1/models/vec/drift").json() == {"drift": []}
     alarm: dict[str, Any] = {"what": "loss", "label": None, "projection": None, "since": 900, "window": 64}
     alarm |= {"before": 0.1, "after": 0.6, "size": 0.5}

@@ -5,6 +5,7 @@ from sqlalchemy import Connection
 
 from online.errors import NotFound
 from online.schemas.feedback import FeedbackItem
+from online.serving.event_feed import FeedEvent, FeedQueue
 from online.serving.feedback.events import ItemFeatures
 from online.store import now
 from online.store.callers.standing import set_state
@@ -95,9 +96,16 @@ def test_what_nobody_agrees_with_expires_with_the_window(scene: Scene) -> None:
     held = scene.say(caller("ann"), 2, "a")
     short = scene.settings.model_copy(update={"influence_window_hours": 1e-9})
     scene.feedback.influence.settings = short
+    events = scene.model.feed.subscribe()
     scene.run(scene.review.review())
+    assert [(event.name, event.owner, event.data["id"]) for event in sent(events)] == [("rejected", "ann", held.id)]
     outcome = scene.run(scene.feedback.load_outcome(held.id, caller("ann")))
     assert (outcome.status, outcome.reason) == ("rejected", "nobody else agreed in time, so it was not learned")
+
+
+def sent(queue: FeedQueue) -> list[FeedEvent]:
+    """The events of a subscription so far."""
+    return [event for _ in range(queue.qsize()) if (event := queue.get_nowait()) is not None]
 
 
 @pytest.fixture
@@ -124,6 +132,14 @@ def test_an_operator_drops_all_that_a_caller_said(quarantined: Scene) -> None:
     assert quarantined.fingerprint != before
     with pytest.raises(NotFound):
         quarantined.run(quarantined.model.holders.drop("nobody", "key:op"))
+
+
+def test_a_caller_is_sent_which_of_its_held_feedback_was_dropped(quarantined: Scene) -> None:
+    events = quarantined.model.feed.subscribe()
+    quarantined.run(quarantined.model.holders.drop("liar", "key:op"))
+    rejected = [event for event in sent(events) if event.name == "rejected"]
+    assert len({event.data["id"] for event in rejected}) == len(rejected) == len(TOPICS)
+    assert {event.owner for event in rejected} == {"liar"}
 
 
 def test_feedback_of_a_curator_can_be_dropped_as_well(scene: Scene) -> None:

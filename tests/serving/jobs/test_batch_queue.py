@@ -1,9 +1,11 @@
 """Batch prediction jobs of a service: requested, watched, cancelled and resumed, on files within job_folders only."""
 
 import json
+import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +342,29 @@ def test_sigterm_ends_a_service_while_a_job_reads_a_file_without_an_end(start: S
     job = start_job(service, input="in.jsonl.gz", output="out")
     until(lambda: read_job(service, job)["state"] == "running", what="the job")
     assert service.stop(signal.SIGTERM) == 0
+
+
+def test_a_job_that_takes_too_long_is_ended_with_its_process_and_the_next_one_has_its_turn(
+    start: Start, tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    gzip_bomb(files / "endless.jsonl.gz", b"\n", 4_000 * MB)
+    for name in ("in.jsonl", "pipe.jsonl"):
+        (files / name).write_bytes(rows(5))
+    limits = {"max_unpacked_ratio": 1e9, "max_job_hours": 12 / 3600}  # the short job takes a second or two
+    service = with_feedback(start(MODELS, job_folders=[str(files)], **limits))
+    endless = start_job(service, input="endless.jsonl.gz", output="endless")
+    piped, short = start_job(service, input="pipe.jsonl", output="piped"), start_job(service, output="short")
+    (files / "pipe.jsonl").unlink()
+    os.mkfifo(files / "pipe.jsonl")
+    ended = [wait_until_ended(service, each) for each in (endless, piped, short)]
+    assert [each["state"] for each in ended] == ["failed", "failed", "done"]
+    assert "it took longer than" in ended[0]["error"] and "max_job_hours" in ended[0]["error"]
+    assert "pipe.jsonl is not a regular file" in ended[1]["error"]
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            assert str(files / "endless.jsonl.gz").encode() not in process.read_bytes()
 
 
 def peak_memory_bytes(service: Service) -> int:

@@ -205,6 +205,18 @@ def test_a_deleted_replay_ends_immediately_and_the_next_one_starts(start: Start)
     assert [path.name for path in (service.state / "replays").iterdir()] == [second["id"]]
 
 
+def test_a_replay_that_takes_too_long_is_ended_although_its_process_stands_still(start: Start) -> None:
+    service = start(MODELS, max_job_hours=8 / 3600)
+    sent = send(service, table(20_000, 12), **SLOW)
+    group = until(lambda: processes(service.state), what="its process")[0]
+    os.kill(group, signal.SIGSTOP)
+    shown = wait_until_ended(service, sent)
+    assert shown["state"] == "failed" and "it took longer than" in shown["error"]
+    assert "max_job_hours" in shown["error"]
+    with pytest.raises(ProcessLookupError):
+        until(lambda: os.killpg(group, 0), what="the end of all its processes")
+
+
 def test_a_replay_of_a_killed_service_is_reported_as_failed(start: Start) -> None:
     service = start(MODELS)
     sent = send(service, table(20_000, 12), **SLOW)

@@ -1,5 +1,6 @@
 """Reading the input of a batch job in a child process, whose memory and time are bounded."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -9,9 +10,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from online.errors import BadInput
+from online.errors import BadInput, TooLarge
 from online.serving.jobs.batch_rows import DirectReader, Row, RowsRequest
 from online.serving.jobs.row_process import ProcessReader
+from online.serving.processes.time_limit import limited_time
 from online.settings import Settings
 from tests.io.bombs import MB, gzip_bomb, parquet_dictionary_bomb, parquet_run_bomb
 from tests.preload import launcher
@@ -72,6 +74,20 @@ def test_a_parquet_file_that_unpacks_to_much_is_refused(
     assert path.stat().st_size < MB
     with pytest.raises(BadInput, match=words):
         read(path, "table", settings)
+
+
+def test_reading_a_pipe_without_an_end_is_ended_after_max_job_hours(tmp_path: Path) -> None:
+    os.mkfifo(path := tmp_path / "a.jsonl")
+    settings, before = Settings(max_job_hours=1 / 3600), children()
+    request = RowsRequest(path, "jsonl", "", "text")
+
+    async def count() -> int:
+        async with limited_time(settings) as check:
+            return await asyncio.to_thread(ProcessReader(settings).count, request, check)
+
+    with pytest.raises(TooLarge, match="it took longer than"):
+        asyncio.run(count())
+    assert children() <= before
 
 
 def test_reading_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ export class Conversation {
       if (gone) this.id = this.context.newId(); // later questions start a new one
       this.complain(
         gone
-          ? 'This conversation does not exist: it was deleted or belongs to another browser.'
+          ? 'This conversation does not exist: it was deleted, or belongs to another person or browser.'
           : error,
       );
     }

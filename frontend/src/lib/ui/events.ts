@@ -34,8 +34,9 @@ interface RolledBack {
   learned_until: number;
 }
 
+/** What became of a feedback of this caller. */
 interface Settled {
-  type: 'learned' | 'refused' | 'retracted';
+  type: 'learned' | 'refused' | 'retracted' | 'rejected';
   id: string;
 }
 
@@ -85,6 +86,7 @@ export const EVENT_TYPES = [
   'learned',
   'refused',
   'retracted',
+  'rejected',
   'adapted',
   'counted',
   'labelled',

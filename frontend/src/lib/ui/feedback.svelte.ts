@@ -8,8 +8,11 @@
 
 import type { ModelApi } from '../api';
 import type { LiveStatus } from './live_status.svelte';
-import type { Receipt, FeedbackContent, StoredFeedback } from '../schema';
+import type { Receipt, FeedbackContent, FeedbackProgress, StoredFeedback } from '../schema';
 import { messageOf, describeFeedback, type FeedbackState } from './wording';
+
+/** reason: why it was not learned, where no person has decided that. */
+type Decided = Receipt & Pick<FeedbackProgress, 'reason'>;
 
 const NO_REASON = 'no reason was given';
 const REJECTED = 'it was reviewed and rejected';
@@ -115,8 +118,9 @@ export class Feedback implements FeedbackState {
 
   private async follow(receipt: Receipt) {
     const { live } = this.context;
-    const decided = receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
-    if (decided.status === 'rejected') this.refused = REJECTED;
+    const decided: Decided =
+      receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
+    if (decided.status === 'rejected') this.refused = decided.reason ?? REJECTED;
     if (decided.status === 'rejected' || decided.status === 'retracted') return;
     for (const one of this.earlier) one.replaced = true;
     const outcome = await live.awaitOutcome(decided);
@@ -127,7 +131,7 @@ export class Feedback implements FeedbackState {
   }
 
   /** What is held replaces only what is held: the rest still counts, until a curator accepts it. */
-  private async awaitDecision(receipt: Receipt): Promise<Receipt> {
+  private async awaitDecision(receipt: Receipt): Promise<Decided> {
     this.held = true;
     const { complain, live } = this.context;
     for (const one of this.earlier) if (one.held && one.isActive) one.retract().catch(complain);

@@ -102,7 +102,8 @@ export class LiveStatus {
     }
   }
 
-  /** Resolves when a curator has decided about held feedback. No event tells of a rejection, so it is asked for. */
+  /** Resolves when held feedback was decided about. Asks now and then as well: another server, which sends no
+      event here, may have decided. */
   async awaitDecision({ id, offset }: Receipt): Promise<FeedbackProgress> {
     for (
       let pause_ms = MIN_DECISION_POLL_MS;

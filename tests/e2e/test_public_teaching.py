@@ -1,0 +1,47 @@
+"""The chat page in a real Chromium for visitors whose teaching is learned at once (`public_teaching = "on"`)."""
+
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.test_access import ADMIN_KEY, button, cookie, last_reply, serve, sign_in
+from tests.e2e.test_page import ask
+
+QUESTION, OTHER_WORDS = "Do you lend umbrellas?", "Can I borrow an umbrella here?"
+LESSON = "Umbrellas are lent at the desk."
+
+
+def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tmp_path: Path) -> None:
+    with serve(tmp_path, public_teaching="on") as service:
+        visitor = visits.open(service.url)
+        expect(visitor.get_by_text("Your ratings and corrections change my answers")).to_be_visible()
+        ask(visitor, QUESTION)
+        reply = last_reply(visitor)
+        expect(reply).not_to_contain_text(LESSON)
+        if button(reply, "Wrong reply").count():
+            button(reply, "Wrong reply").click()
+        reply.get_by_label("What should I have said?").fill(LESSON)
+        button(reply, "Teach").click()
+        status = reply.get_by_role("status")
+        expect(status).to_contain_text(f"You taught me: “{LESSON}”")
+        expect(status).to_contain_text("learned in version")
+        expect(status).to_contain_text(f"now “{LESSON}”")
+        shoot(visitor, "access-taught")
+        check_accessible(visitor)
+
+        stranger = visits.open(service.url, width=360, scheme="dark")
+        ask(stranger, OTHER_WORDS)
+        expect(last_reply(stranger)).to_contain_text(LESSON)
+        assert cookie(stranger, "online_visitor")["value"] != cookie(visitor, "online_visitor")["value"]
+
+        visitor.reload()
+        expect(status).to_contain_text(f"You taught me: “{LESSON}”")
+        button(status.locator(".."), "Undo").click()
+        expect(status).to_contain_text("un-learned in version")
+        ask(stranger, QUESTION)
+        expect(last_reply(stranger)).not_to_contain_text(LESSON)
+
+        curator = visits.open(f"{service.url}/repertoire?part=held")
+        sign_in(curator, ADMIN_KEY)
+        expect(curator.get_by_text("Nothing waits for review.")).to_be_visible()
