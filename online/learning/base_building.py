@@ -44,7 +44,7 @@ RETRACTED = "retracted"  # why a base does not learn an event
 
 
 @dataclass(frozen=True, slots=True)
-class EventRetention:
+class RetentionPeriod:
     """How long the contents of events are kept. clock: the time of the day, by which they age."""
 
     days: float
@@ -78,7 +78,7 @@ class Bases:
         recipe: str,
         create_training: Callable[[], TrainingState],
         create_counts: Callable[[], FeedbackCounts],
-        retention: EventRetention | None,
+        retention: RetentionPeriod | None,
         clock: Callable[[], float],
     ) -> None:
         """create_training: gives one that has learned nothing. clock: monotonic seconds."""
@@ -197,7 +197,7 @@ class Bases:
 
     def _advance(
         self,
-        retention: EventRetention,
+        retention: RetentionPeriod,
         read: Callable[[int, TrainingState], Sequence[Entry]],
         durable_until: int,
     ) -> None:
@@ -222,7 +222,7 @@ class Bases:
         for entry in entries:
             building.counts.add(entry.event)
 
-    def _begin(self, retention: EventRetention, durable_until: int) -> BaseBuilding | None:
+    def _begin(self, retention: RetentionPeriod, durable_until: int) -> BaseBuilding | None:
         """Close the events that have expired; None if there are none, or if the base is young."""
         model, at = self.snapshots.model, retention.clock()
         base = self.store.read(lambda connection: find_base(connection, self.snapshots, self.recipe))

@@ -23,7 +23,7 @@ import torch
 
 from online.base_snapshot import MISSING_UNTIL, missing_until
 from online.errors import EncoderMoved, LogReplaced, Unavailable
-from online.learning.base_building import Bases, EventRetention
+from online.learning.base_building import Bases, RetentionPeriod
 from online.learning.drift import Alarm
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import GoldenQuestion, UnsoundSnapshot
@@ -74,7 +74,7 @@ class Learner:
         guarded: bool = False,
         golden_questions: Sequence[GoldenQuestion] = (),
         is_outdated: Callable[[], bool] = lambda: False,
-        retention: EventRetention | None = None,
+        retention: RetentionPeriod | None = None,
     ) -> None:
         """is_outdated: whether the options have changed, so that another learner must take over.
 

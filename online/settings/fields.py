@@ -354,7 +354,7 @@ class Settings(BaseSettings):
     )
     event_retention_days: float | None = Field(
         None,
-        gt=0,
+        ge=1,
         description="Days for which the contents of learned events are kept, with the predictions that they are about; the model keeps "
         "what it has learned. The price: feedback that is older can be neither retracted nor un-learned when its user is "
         "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: for ever.",

@@ -86,7 +86,8 @@ def remove_feedback_events(connection: Connection, model: str, feedback: Sequenc
     standing = select(FEEDBACK.c.offset).where(FEEDBACK.c.model == model, FEEDBACK.c.id.in_(feedback))
     closed = standing.where(FEEDBACK.c.offset <= expiry.closed_until, FEEDBACK.c.retracted_offset.is_(None))
     own = (EVENTS.c.model == model, EVENTS.c.offset.in_(closed.scalar_subquery()), EVENTS.c.kind.in_(GIVEN))
-    named = dict(connection.execute(select(EVENTS.c.offset, EVENTS.c.label).where(*own)).all())
+    rows = connection.execute(select(EVENTS.c.offset, EVENTS.c.label).where(*own)).all()
+    named: dict[int, str] = dict(rows)
     if not named:
         return 0, []
     void_at(connection, model, list(named))
