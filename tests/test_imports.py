@@ -20,7 +20,7 @@ LAYERS = [
     {"models", "telemetry", "io", "prequential"},
     {"store", "snapshots", "client", "signing_keys"},
     {"stream", "audit_log"},  # above the store, which has all the SQL: the SQL stream reads its event table
-    {"workspace", "rollback_guard"},
+    {"workspace", "rollback_guard", "base_snapshot"},
     {"learning"},
     {"evaluation"},
     {"serving"},

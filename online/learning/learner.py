@@ -17,12 +17,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import torch
 
+from online.base_snapshot import MISSING_UNTIL, missing_until
 from online.errors import EncoderMoved, LogReplaced, Unavailable
+from online.learning.base_building import Bases, RetentionPeriod
 from online.learning.drift import Alarm
+from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import GoldenQuestion, UnsoundSnapshot
 from online.learning.log_identity import LogIdentity
 from online.learning.publisher import Publisher
@@ -30,7 +33,7 @@ from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
 from online.rollback_guard import Guard
-from online.schemas.events import Entry, Event, is_positive
+from online.schemas.events import Entry
 from online.settings import Drift, GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.load import LoadedSnapshot
@@ -52,30 +55,6 @@ RETRY_S = 0.5  # after the stream or the disk did not answer
 HISTORY_PAGE = 1_000
 
 
-@dataclass(slots=True)
-class FeedbackCounts:
-    """Events learned, answers rated and answers that were right, counted in the order of the log.
-
-    `right` is not counted for numbers, which are never simply right or wrong.
-    """
-
-    counts_right: bool
-    events: int = 0
-    rated: int = 0
-    right: int = 0
-
-    def add(self, event: Event) -> None:
-        self.events += 1
-        if event.choice is not None and event.kind in ("label", "correction", "reward"):
-            self.rated += 1
-            if self.counts_right:
-                self.right += is_positive(event.reward) if event.kind == "reward" else event.choice == event.label
-
-    def load(self, metrics: dict[str, float]) -> None:
-        """Continue from the counts in a manifest's metrics."""
-        self.events, self.rated, self.right = (int(metrics.get(name, 0)) for name in ("events", "rated", "right"))
-
-
 class Learner:
     """One model's learner. It may be killed at any point of `run`."""
 
@@ -95,8 +74,12 @@ class Learner:
         guard: GuardMode = "off",
         golden_questions: Sequence[GoldenQuestion] = (),
         is_outdated: Callable[[], bool] = lambda: False,
+        retention: RetentionPeriod | None = None,
     ) -> None:
-        """is_outdated: whether the options have changed, so that another learner must take over."""
+        """is_outdated: whether the options have changed, so that another learner must take over.
+
+        retention: how long the contents of events are kept; None: for ever.
+        """
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.batch = kind, options, device, batch
         self.drift: Drift = drift
@@ -114,7 +97,8 @@ class Learner:
         )
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = None if guard == "off" else Guard(snapshots, store, self.recipe, guard)
-        self.counts = FeedbackCounts(counts_right=not spec_of(kind).predicts_numbers)
+        self.counts = self._create_counts()
+        self.bases = Bases(snapshots, store, self.recipe, self._create_training, self._create_counts, retention, clock)
         self.is_outdated = is_outdated
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
@@ -167,12 +151,14 @@ class Learner:
         return self.training.learned_until < self.silent_until
 
     def resume(self) -> None:
-        """Continue from the newest durable snapshot of this log that can be restored, or from nothing."""
+        """Continue from the newest durable snapshot of this log that can be restored, or else from the base, or nothing."""
         self.log_identity.set_aside_foreign()
         self.training = self._create_training()
-        restored = next(filter(self._restore, self.snapshots.durable(self.recipe)), None)
+        durable = self.snapshots.durable(self.recipe, self.bases.find_resumable_from())
+        restored = next(filter(self._restore, durable), None)
         if restored is None:
-            self.counts.load({})
+            self.training, self.counts = self.bases.start()
+            self.bases.report_missing(self.training)
         version = restored.manifest.version if restored else None
         until = self.training.learned_until
         self.covers_until = until if restored else self._head()
@@ -189,6 +175,7 @@ class Learner:
             self.training = self._create_training()
             return False
         self.training.learned_until = loaded.manifest.learned_until
+        self.training.missing_until = missing_until(loaded.manifest.metrics)
         self.training.log_digest = loaded.manifest.log_digest or self.log_identity.load_digest(
             self.training.learned_until
         )
@@ -202,6 +189,8 @@ class Learner:
             self.learn(entries)
         if self.relearning is not None:
             self._relearn(self.relearning)
+        else:
+            self.bases.advance(self._read_for, self.publisher.durable_until)
         if self.is_silent or (self.guard is not None and self.snapshots.frozen() is not None):
             return
         due = self.publisher.find_due(self.training.learned_until)
@@ -216,6 +205,8 @@ class Learner:
     def _find_wait_ms(self) -> float:
         """The longest wait for the next entry: until a publication is due, if one is pending."""
         if self.relearning is not None and self.relearning.find_room(self.training.learned_until):
+            return 0.0
+        if self.bases.is_busy:
             return 0.0
         is_pending = self.training.learned_until > self.publisher.tried_until and not self.is_silent
         return self.publisher.wait_ms if is_pending else IDLE_MS
@@ -274,18 +265,15 @@ class Learner:
         return written
 
     def _collect_metrics(self) -> dict[str, float]:
-        metrics = {
-            "events": self.counts.events,
-            "rated": self.counts.rated,
-            "drift_alarms": self.training.monitor.alarm_count,
-        }
-        return {**metrics, "right": self.counts.right} if self.counts.counts_right else dict(metrics)
+        missing = {MISSING_UNTIL: self.training.missing_until} if self.training.missing_until else {}
+        return {**self.counts.as_metrics(), "drift_alarms": self.training.monitor.alarm_count, **missing}
 
     # learning again, after an erasure
 
     def _begin_relearning(self, offset: int) -> None:
         log_event(log, "learning again", model=self.snapshots.model, offset=offset)
-        training, counts = self._create_training(), FeedbackCounts(self.counts.counts_right)
+        training, counts = self.bases.start()
+        self.bases.report_missing(training)
         training.on_drift = lambda alarms: None  # they were reported when their events arrived
         self.relearning = Relearning(training, offset, self._head(), lambda entry: counts.add(entry.event))
         self.relearned_counts = counts
@@ -368,10 +356,18 @@ class Learner:
             self._record_refusal,
             self.drift,
             self._record_drift,
+            restart=self.bases.restart,
         )
 
+    def _create_counts(self) -> FeedbackCounts:
+        return FeedbackCounts(counts_right=not spec_of(self.kind).predicts_numbers)
+
+    def _read_for(self, count: int, training: TrainingState) -> list[Entry]:
+        return self._read(count, training=training)
+
     def _read_history(self, until: int) -> Iterator[Entry]:
-        after, digest = 0, ""
+        """Yield every entry up to an offset; without those that the base has learned, where there is one."""
+        after, digest = self.bases.find_end()
         while after < until and (entries := self.stream.read(after, HISTORY_PAGE, digest=digest)):
             yield from (entry for entry in entries if entry.offset <= until)
             after, digest = entries[-1].offset, entries[-1].digest

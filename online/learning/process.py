@@ -10,6 +10,7 @@ from typing import IO
 import torch
 
 from online.errors import EncoderMoved, LogReplaced, SetupError
+from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
 from online.models import Options, input_options
@@ -114,6 +115,7 @@ def create_learner(
         drift=model.drift,
         guard=model.guard,
         golden_questions=load_golden_questions(workspace, model, options),
+        retention=None if settings.event_retention_days is None else RetentionPeriod(settings.event_retention_days),
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
     )
 

@@ -18,6 +18,8 @@ from online.models import BadExample, Example, Model, Options, State, create
 from online.schemas.events import Entry
 from online.settings import Drift
 
+OWN_PARTS = ("drift", "gate")  # of a state, beside the model's: the detectors, and the held-out feedback
+
 
 def build_example(entry: Entry) -> Example:
     """Return the entry as an example. Raises BadExample for a retraction or a void event, which teach nothing."""
@@ -31,10 +33,12 @@ def build_example(entry: Entry) -> Example:
 class TrainingState:
     """A model and the offset up to which it has learned.
 
-    history: gives every entry up to an offset, for models that cannot subtract an example.
+    history: gives every entry up to an offset, for models that cannot subtract an example. restart: brings a state
+    whose model is new to where the history begins, and returns the offset until which that has learned.
     refused: offsets that are excluded from learning, with the reasons.
     drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
-    entry that raised it. log_digest: of the log until learned_until; "" if it is not known.
+    entry that raised it. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
+    up to which it lacks what had expired before it could learn it; 0: it lacks nothing.
     """
 
     kind: str
@@ -47,6 +51,8 @@ class TrainingState:
     on_drift: Callable[[Sequence[Alarm]], None] = lambda alarms: None
     learned_until: int = 0
     log_digest: str = ""
+    missing_until: int = 0
+    restart: Callable[["TrainingState"], int] = lambda training: 0
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
     held_out: HeldOut = field(init=False, default_factory=HeldOut)
@@ -128,9 +134,10 @@ class TrainingState:
             if entry.event.kind == "retraction" and entry.event.target
         }
         self.model = create(self.kind, self.options, self.device)
-        alarms = deque(self.monitor.alarms)
+        after = self.restart(self)
+        alarms = deque(alarm for alarm in self.monitor.alarms if alarm.offset > after)
         for entry in self.history(until):
-            if entry.event.kind == "retraction" or entry.event.teaches_nothing:
+            if entry.event.kind == "retraction" or entry.event.teaches_nothing or entry.offset <= after:
                 continue
             if entry.offset in retracted or entry.offset in self.refused:
                 continue
@@ -149,10 +156,13 @@ class TrainingState:
         detectors = {} if self.drift == "off" else {"drift": self.monitor.part()}
         return {**parts, "gate": self.held_out.part(), **detectors}
 
+    def restore_model(self, state: State) -> None:
+        """Restore the model alone."""
+        self.model.restore({name: part for name, part in state.items() if name not in OWN_PARTS})
+
     def restore(self, state: State) -> None:
-        parts = dict(state)
-        detectors, held_out = parts.pop("drift", None), parts.pop("gate", None)
-        self.model.restore(parts)
+        self.restore_model(state)
+        detectors, held_out = (state.get(name) for name in OWN_PARTS)
         if detectors is not None and self.drift != "off":
             self.monitor.restore(detectors)
         if held_out is not None:

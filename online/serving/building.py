@@ -26,6 +26,7 @@ from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.jobs.batch_queue import BatchQueue, resolve_path
+from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.jobs.report_jobs import ReportJobs
 from online.serving.jobs.retention import Retention
@@ -79,7 +80,9 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
         reports=reports,
         replays=replays,
-        retention=Retention(settings, workspace, metrics, replays, loads),
+        retention=Retention(
+            settings, workspace, metrics, replays, loads, build_event_retention(workspace, models, metrics)
+        ),
         jobs=jobs,
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
@@ -109,6 +112,14 @@ def build_erasures(
             model.transactions.wake_learner()
 
     return Erasures(work, wake_learners)
+
+
+def build_event_retention(workspace: Workspace, models: Mapping[str, ModelRuntime], metrics: Metrics) -> EventRetention:
+    def expiring(model: ModelRuntime) -> ExpiringModel:
+        live = model.live
+        return ExpiringModel(model.spec, model.snapshots, model.relay, lambda: live.encoder_config.recipe)
+
+    return EventRetention(workspace.store, {name: expiring(model) for name, model in models.items()}, metrics)
 
 
 def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metrics: Metrics) -> Supervisor:

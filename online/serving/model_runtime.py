@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from online.base_snapshot import missing_until
 from online.errors import LogReplaced, Unavailable
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
@@ -93,6 +94,12 @@ class ModelRuntime:
         if notice is not None and not notice.learned_again and self.live.frozen is None:
             return f"it learns its log again: {notice.reason}"
         return None if self.has_learned_starter else "its first repertoire is not learned yet"
+
+    @property
+    def missing_until(self) -> int:
+        """The offset up to which the live version lacks what had expired before it could learn it; 0: it lacks nothing."""
+        loaded = self.live.current.loaded
+        return 0 if loaded is None else missing_until(loaded.manifest.metrics)
 
     @property
     def has_learned_starter(self) -> bool:

@@ -289,6 +289,13 @@ class Settings(BaseSettings):
         ge=1,
         description="Most bytes of recorded predictions, about; the oldest ones without feedback are deleted. Default: no limit.",
     )
+    event_retention_days: float | None = Field(
+        None,
+        ge=1,
+        description="Days for which the contents of learned events are kept, with the predictions that they are about; the model keeps "
+        "what it has learned. The price: feedback that is older can be neither retracted nor un-learned when its user is "
+        "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: for ever.",
+    )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")
@@ -343,6 +350,15 @@ class Settings(BaseSettings):
     def _identities_come_from_trusted_proxies(self) -> Self:
         if self.identity_header is not None and not self.trusted_proxies:
             raise ValueError("identity_header needs trusted_proxies: only they may name a user")
+        return self
+
+    @model_validator(mode="after")
+    def _texts_are_kept_for_encoders(self) -> Self:
+        if self.encoder_adapt and self.event_retention_days is not None:
+            raise ValueError(
+                "encoder_adapt and event_retention_days exclude each other: another encoder needs the texts of all events; "
+                "set one of them"
+            )
         return self
 
     @model_validator(mode="after")

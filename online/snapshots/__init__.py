@@ -8,6 +8,7 @@
     snapshots/<model>/labels/stable -> 7            a version label; a labelled version is never pruned
     snapshots/<model>/labels/canary -> 9,percent=5  with the share of the traffic that it answers
     snapshots/<model>/set-aside/                    versions that were learned from another log than the present one
+    snapshots/<model>/base/                         what was learned from events whose contents are no longer kept
     snapshots/<model>/FROZEN                        while this file exists nothing is learned; events wait in the log
 
 Publishing is a rename; durability is an fsync. Volatile versions hold what serving needs. Durable
@@ -18,12 +19,23 @@ from online.snapshots.prune import SnapshotPruner
 from online.snapshots.publish import SnapshotPublisher
 from online.snapshots.set_aside import SetAsideVersions
 
+BASE = "base"
+
 
 class Snapshots(SnapshotPublisher, SnapshotPruner, SetAsideVersions):
     """The snapshots of one model.
 
     One process publishes; any number of processes read, roll back, set labels and freeze.
     """
+
+    @property
+    def has_base(self) -> bool:
+        """Whether there is a base, or was one."""
+        return (self.folder / BASE).is_dir()
+
+    def base(self) -> "Snapshots":
+        """The base (online/base_snapshot.py), as the only one of the snapshots in a folder of its own."""
+        return Snapshots(self.folder / BASE, f"{self.model}/{BASE}", self.wakeup, self.retain, self.seal)
 
 
 __all__ = ["Snapshots"]

@@ -34,12 +34,15 @@ class SnapshotReader(SnapshotFolder):
                 parts[name] = reuse_part(name, file, known) or self._read_part(version, name, file)
         return LoadedSnapshot(manifest, parts)
 
-    def durable(self, recipe: str) -> Iterator[LoadedSnapshot]:
-        """Yield the versions that learning may resume from, newest first, without damaged ones."""
+    def durable(self, recipe: str, since: int = 0) -> Iterator[LoadedSnapshot]:
+        """Yield the versions that learning may resume from, newest first, without damaged ones.
+
+        since: the offset that they must have learned, because contents of events before it are gone.
+        """
         for version in reversed(self.versions()):
             try:
                 manifest = self.manifest(version)
-                usable = manifest.durable and manifest.recipe == recipe
+                usable = manifest.durable and manifest.recipe == recipe and manifest.learned_until >= since
                 loaded = self.load(version, serving_only=False) if usable else None
             except (CorruptSnapshot, NotFound):
                 continue

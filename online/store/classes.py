@@ -11,9 +11,9 @@ from online.store.events import EVENTS, append_events, derive_event_id
 
 
 class ClassRow(SQLModel, table=True):
-    """A class that was retired or restored. A class without a row is active.
+    """A class that was retired or restored, or that expired events have named. A class without a row is active.
 
-    offset: of the event that retired or restored it last.
+    offset: of the event that retired or restored it last, or of the first one that named it.
     """
 
     __tablename__ = "label"
@@ -32,23 +32,20 @@ def load_classes(connection: Connection, model: str) -> list[ClassRow]:
 
     The offset of a class that was never retired is that of its first event.
     """
-    joined = EVENTS.outerjoin(CLASSES, (CLASSES.c.model == EVENTS.c.model) & (CLASSES.c.id == EVENTS.c.label))
-    first = func.min(EVENTS.c.offset)
-    query = select(EVENTS.c.label, first, CLASSES.c.offset, CLASSES.c.active).select_from(joined)
-    named = query.where(EVENTS.c.model == model, EVENTS.c.label != "")
-    found = connection.execute(named.group_by(EVENTS.c.label, CLASSES.c.offset, CLASSES.c.active).order_by(first))
-    return [
-        ClassRow(
-            model=model, id=label, offset=named_at if changed_at is None else changed_at, active=active is not False
-        )
-        for label, named_at, changed_at, active in found
-    ]
+    named = select(EVENTS.c.label, func.min(EVENTS.c.offset)).where(EVENTS.c.model == model, EVENTS.c.label != "")
+    first: dict[str, int] = dict(connection.execute(named.group_by(EVENTS.c.label)).all())
+    changed = connection.execute(select(CLASSES).where(CLASSES.c.model == model)).mappings()
+    rows = {row["id"]: ClassRow(**row) for row in changed}
+    for label, offset in first.items():
+        rows.setdefault(label, ClassRow(model=model, id=label, offset=offset, active=True))
+    return sorted(rows.values(), key=lambda row: min(row.offset, first.get(row.id, row.offset)))
 
 
 def is_known_class(connection: Connection, model: str, label: str) -> bool:
     """Whether feedback has named the class."""
-    query = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == label)
-    return connection.execute(query.limit(1)).first() is not None
+    named = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == label).limit(1)
+    kept = select(CLASSES.c.offset).where(CLASSES.c.model == model, CLASSES.c.id == label)
+    return any(connection.execute(query).first() is not None for query in (named, kept))
 
 
 def record_class_change(connection: Connection, model: str, label: str, active: bool, change_id: str) -> int:

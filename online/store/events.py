@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Index, UniqueConstraint, func, select, text
+from sqlalchemy import Connection, Index, String, UniqueConstraint, cast, func, literal, select, text, update
 from sqlmodel import Field, SQLModel
 
 from online.errors import LogReplaced
@@ -162,6 +162,15 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
         check_log(connection, model, after, digest)
     events = rows[1:] if rows and rows[0].offset == after else rows[:count]
     return [Entry(offset, Event.parse(body, features), found) for offset, body, features, found in events]
+
+
+def void_at(connection: Connection, model: str, offsets: Sequence[int]) -> None:
+    """Make events void: their offsets and digests stay, so that the log is the same one; nothing else of them does."""
+    before, after = Event(derive_event_id("void", "@"), "void").body().split("@")
+    at = cast(EVENTS.c.offset, String)
+    nothing = {"label": "", "features": b"", "kind": "void", "feedback_id": None, "target_offset": None}
+    values = {"id": derive_event_id("void", "") + at, "body": literal(before) + at + after, **nothing}
+    connection.execute(update(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(offsets)).values(**values))
 
 
 def load_end(connection: Connection, model: str) -> tuple[int, str]:

@@ -153,8 +153,11 @@ def count_standing(
     return connection.scalar(query) or 0
 
 
-def load_standing_of_holder(connection: Connection, model: str, holder: str, count: int) -> list[FeedbackRow]:
-    """Return the oldest feedback of a holder that is not retracted."""
+def load_standing_of_holder(
+    connection: Connection, model: str, holder: str, count: int, after: int = 0
+) -> list[FeedbackRow]:
+    """Return the oldest feedback of a holder after an offset that is not retracted."""
     of_holder = (FEEDBACK.c.model == model, given_by == holder, FEEDBACK.c.retracted_offset.is_(None))
-    found = connection.execute(select(FEEDBACK).where(*of_holder).order_by(FEEDBACK.c.offset).limit(count))
+    later = select(FEEDBACK).where(*of_holder, FEEDBACK.c.offset > after)
+    found = connection.execute(later.order_by(FEEDBACK.c.offset).limit(count))
     return [FeedbackRow(**row) for row in found.mappings()]

@@ -203,7 +203,8 @@ export interface paths {
          *
          *     It includes what the clients of TensorFlow Serving, KServe and OpenAI expect; for a model of texts also its tuned encoder and
          *     the result of the last attempt to tune one. `freshness_ms` is the time from feedback to the version that has learned it,
-         *     for the newest feedback since the server started.
+         *     for the newest feedback since the server started. `missing_until`: the offset up to which events had expired before this model
+         *     could learn them (`event_retention_days`).
          */
         get: operations["get_status_v1_models__model__get"];
         put?: never;

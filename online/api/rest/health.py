@@ -47,7 +47,10 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
 
 
 def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, object]:
-    """reason: why the model is not ready. set_aside: versions that were learned from another log. store: its error."""
+    """reason: why the model is not ready. set_aside: versions that were learned from another log. store: its error.
+
+    missing_until: the offset up to which events had expired before this model could learn them.
+    """
     served = model.live.current
     health: dict[str, object] = {
         "ready": check.is_ready,
@@ -59,6 +62,8 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
         health["reason"] = check.reason
     if model.live.set_aside is not None:
         health["set_aside"] = describe_set_aside(model.live.set_aside)
+    if model.missing_until:
+        health["missing_until"] = model.missing_until
     return health if check.store_error is None else {**health, "store": check.store_error}
 
 

@@ -59,7 +59,8 @@ async def get_status(
 
     It includes what the clients of TensorFlow Serving, KServe and OpenAI expect; for a model of texts also its tuned encoder and
     the result of the last attempt to tune one. `freshness_ms` is the time from feedback to the version that has learned it,
-    for the newest feedback since the server started.
+    for the newest feedback since the server started. `missing_until`: the offset up to which events had expired before this model
+    could learn them (`event_retention_days`).
     """
     if min_offset is not None:
         await model.live.wait_until(min_offset, timeout_ms / 1000)
@@ -80,6 +81,7 @@ async def get_status(
         "weights_sha256": served.weights_sha256,
         "freshness_ms": _quantiles(model.freshness_ms),
         **tuning,
+        **({"missing_until": model.missing_until} if model.missing_until else {}),
         **({} if model.live.set_aside is None else {"set_aside": describe_set_aside(model.live.set_aside)}),
     }
     return json_response(content, headers=live_headers(model))

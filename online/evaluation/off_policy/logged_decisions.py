@@ -24,7 +24,7 @@ from online.evaluation.off_policy.decisions import (
 )
 from online.evaluation.sources.bad_lines import BadLines, parse_finite
 from online.evaluation.sources.labelled_rows import is_json
-from online.evaluation.sources.log_format import LoggedPrediction, parse_json
+from online.evaluation.sources.log_format import LoggedPrediction, describe_expired, parse_json
 from online.evaluation.sources.opening import open_source, read_first_line, spool_stdin
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, read_decisions
@@ -218,6 +218,8 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
     if kind in KINDS and KINDS[kind].predicts_numbers:
         raise BadInput(f"{source.name} is the log of a {kind}, which makes no choices: its answers are numbers")
     builder = DecisionsBuilder(input=str(input_options(kind, source.header["options"])["input"]))
+    if source.contents_from:
+        builder.notes.append(describe_expired(source.contents_from))
     predictions = dict[str, LoggedPrediction]()
     feedback = dict[str, dict[int, Event]]()  # prediction -> offset -> its feedback that is not retracted
     prediction_by_offset = dict[int, str]()

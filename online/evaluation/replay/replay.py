@@ -311,6 +311,7 @@ class Replay:
             self.bad.count,
             self.score.details(),
             self.tasks,
+            self.source.contents_from,
         )
 
 

@@ -16,7 +16,7 @@ class ReplayReport:
     examples: scored outcomes of predictions, and labels that came with their input. events: all that
     were learned. asked: predictions answered; same_answers: those that the log's own model answered
     as it was served, None for another model. figures: by name; None if nothing was scored. bad: lines
-    that could not be used.
+    that could not be used. contents_from: the first offset of the log whose contents had not expired; 0 if none had.
     """
 
     name: str
@@ -32,6 +32,7 @@ class ReplayReport:
     bad: int
     details: ScoreDetails
     tasks: Tasks | None = None
+    contents_from: int = 0
 
 
 @dataclass(frozen=True, slots=True)

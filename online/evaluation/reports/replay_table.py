@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
+from online.evaluation.sources.log_format import describe_expired
 from online.learning.drift import Alarm
 
 Columns = tuple[tuple[str, str, str], ...]
@@ -113,6 +114,8 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
         yield f"{name}{report.same_answers:,} of {report.asked:,} answers as they were served"
     if report.bad:
         yield f"{name}{report.bad:,} lines could not be used"
+    if report.contents_from:
+        yield f"{name}{describe_expired(report.contents_from)}"
     yield f"{name}{len(report.drift)} drift alarms{':' if report.drift else ''}"
     yield from map(describe_alarm, report.drift)
 

@@ -21,6 +21,7 @@ from online.evaluation.reports.replay_table import (
     describe_comparison,
     format_figure,
 )
+from online.evaluation.sources.log_format import describe_expired
 
 MAX_CLASS_ROWS = 30  # rows of the table of classes
 
@@ -75,6 +76,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool) -> str:
     words = [f"{first.examples:,} examples and {first.events:,} events, replayed in the order in which they happened"]
     words += ["interrupted: results so far"] if interrupted else []
     words += [f"{first.bad:,} lines could not be used"] if first.bad else []
+    words += [describe_expired(first.contents_from)] if first.contents_from else []
     return "; ".join(words)
 
 

@@ -15,6 +15,7 @@ from online.evaluation.sources.log_format import build_header, render_event, ren
 from online.models import create, recipe
 from online.settings import ModelSettings
 from online.store import Store
+from online.store.deletion.event_expiry import EventExpiry, load_expiry
 from online.store.log_rows import load_input, load_log_rows, load_prediction_rows, select_prediction_order
 from online.store.refusals import load_refusals
 from online.workspace import Workspace
@@ -34,11 +35,13 @@ class LogExport:
         self.refused = self.store.read(
             lambda connection: load_refusals(connection, model.name, recipe(model.kind, options))
         )
+        expiry: EventExpiry = self.store.read(lambda connection: load_expiry(connection, model.name))
+        contents_from = expiry.removed_until + 1 if expiry.removed_until else 0
         self.prediction_count = sum(
             len(page) for page in self.store.walk(select_prediction_order(model.name, self.head), PAGE)
         )
         self.header = build_header(
-            model, options, find_feature_epoch(workspace, model), self.prediction_count, self.head
+            model, options, find_feature_epoch(workspace, model), self.prediction_count, self.head, contents_from
         )
 
     def write(self, output: Path, tick: WriteProgress) -> int:

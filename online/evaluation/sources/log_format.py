@@ -91,6 +91,14 @@ class LoggedEvent:
 Line = LoggedPrediction | LoggedEvent
 
 
+def describe_expired(contents_from: int) -> str:
+    """Say what a log lacks whose first offset with contents is this one."""
+    return (
+        f"contents exist from offset {contents_from:,} on: those before have expired (event_retention_days), so no model "
+        "learns them here"
+    )
+
+
 # from the store to a line
 
 
@@ -100,12 +108,17 @@ def build_header(
     feature_epoch: str,
     prediction_count: int = 0,
     event_count: int = 0,
+    contents_from: int = 0,
 ) -> dict[str, Any]:
-    """Return the first line. The counts are those of the lines that follow."""
+    """Return the first line. The counts are those of the lines that follow.
+
+    contents_from: the first offset whose contents had not expired; 0 if none had.
+    """
     public = {name: value for name, value in options.items() if name != "key"}
     described = {"model": model.name, "kind": model.kind, "options": public, "drift": model.drift}
     counts = {"asked": prediction_count, "told": event_count}
-    return {"format": LOG_FORMAT, **described, "feature_epoch": feature_epoch, **counts}
+    expired = {"contents_from": contents_from} if contents_from else {}
+    return {"format": LOG_FORMAT, **described, "feature_epoch": feature_epoch, **counts, **expired}
 
 
 def render_prediction(row: Mapping[str, Any]) -> dict[str, Any]:

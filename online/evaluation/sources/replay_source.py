@@ -61,6 +61,12 @@ class Source:
     numbers: bool = False
     survey: Survey | None = None
 
+    @property
+    def contents_from(self) -> int:
+        """The first offset of our own log whose contents had not expired when it was exported; 0 if none had."""
+        value = self.header.get("contents_from", 0)
+        return value if isinstance(value, int) and value > 0 else 0
+
     def lines(self, bad: BadLines | None = None, at: Callable[[float], None] = lambda share: None) -> Iterator[Line]:
         """Return all lines in order.
 

@@ -39,6 +39,7 @@ from online.schemas.events import Entry, Event
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
 from online.store import now
+from online.store.deletion.event_expiry import load_expiry
 from online.store.encoder_moves import create_temporary_tables, encoder_of, encoder_since, save_adaptation
 from online.store.refusals import load_refusals
 from online.workspace import Workspace, cache_folder
@@ -85,6 +86,8 @@ class AdaptationRun:
 
     def run(self, publish: bool, tick: Progress) -> AdaptationOutcome:
         """Judge a tuned encoder. With publish, if it is better, tune on everything and adopt the result."""
+        if publish:
+            check_texts_are_kept(self.workspace, self.model)
         with self.workspace.lock_adapting() if publish else nullcontext():
             outcome, until = self._run(publish, tick)
             record = {"at": now(), "judged_until": until, **outcome.as_dict()}
@@ -123,6 +126,7 @@ def adopt(workspace: Workspace, model: ModelSettings, tuned: Path | None, tick: 
     Raises SetupError, with nothing changed, if a text is missing or the gate refuses the result.
     """
     name = tuned.stem if tuned else ""
+    check_texts_are_kept(workspace, model)
     with workspace.store.separate_connection() as connection:
         create_temporary_tables(connection)
         connection.commit()
@@ -134,6 +138,16 @@ def adopt(workspace: Workspace, model: ModelSettings, tuned: Path | None, tick: 
             reencoding.catch_up()
     workspace.event_wakeup(model.name).notify()
     return wait_for_version(workspace, model, tick)
+
+
+def check_texts_are_kept(workspace: Workspace, model: ModelSettings) -> None:
+    """Raises SetupError where the contents of events expire, or have expired."""
+    expiry = workspace.store.read(lambda connection: load_expiry(connection, model.name))
+    if expiry.closed_until or workspace.settings.event_retention_days is not None:
+        raise SetupError(
+            f"the encoder of {model.name} cannot be changed: contents of events are kept for event_retention_days only, and "
+            "without their texts another encoder would learn only what is left of the log"
+        )
 
 
 def open_text_encoder(workspace: Workspace, tuned: Path | None) -> TextEncoder:

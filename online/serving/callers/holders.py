@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from online.errors import Conflict, NotFound
 from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.feedback import Feedback
-from online.serving.feedback.retraction import record_retraction
+from online.serving.feedback.retraction import find_closed_until, record_retraction
 from online.serving.feedback.review import accept_held, reject, reject_held
 from online.store import now
 from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, list_undecided
@@ -89,7 +89,7 @@ class Holders:
         return row
 
     async def retract_standing(self, holder: str, is_kept: bool) -> None:
-        """Retract all feedback of a holder that stands. is_kept: hold it, so that it can be released."""
+        """Retract all feedback of a holder that stands and has not expired. is_kept: hold it, so that it can be released."""
         while await self.feedback.transactions.commit(
             lambda connection: self._retract_some(connection, holder, is_kept)
         ):
@@ -97,7 +97,8 @@ class Holders:
 
     def _retract_some(self, connection: Connection, holder: str, is_kept: bool) -> bool:
         """Whether there may be more."""
-        rows = load_standing_of_holder(connection, self.name, holder, MAX_CHANGES)
+        closed_until = find_closed_until(connection, self.name)
+        rows = load_standing_of_holder(connection, self.name, holder, MAX_CHANGES, closed_until)
         for row in rows:
             record_retraction(connection, self.feedback.spec, row.id)
         kept = [row for row in rows if is_kept and row.content != ERASED]

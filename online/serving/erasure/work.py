@@ -36,6 +36,8 @@ from online.store.callers.held_feedback import delete_held_of
 from online.store.callers.quotas import delete_quotas_of
 from online.store.callers.standing import delete_standing_of
 from online.store.database.scrubbing import scrub
+from online.store.deletion.event_expiry import load_expiry
+from online.store.deletion.expired_events import remove_feedback_events
 from online.store.erasure import jobs, log, relearnings, words
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
 from online.workspace import Workspace
@@ -219,12 +221,15 @@ class ErasureWork:
         erasable.forget_counts()
         self._remove_labels(row, erasable.spec)
         voided = json.loads(self.load_model(row.id, name).counts).get("events", 0)
-        self._save(row, model, "copy" if voided else DONE)
+        expired = self.store.read(lambda connection: load_expiry(connection, name)).learned_count
+        self._save(row, model, "copy" if voided else DONE, **({"expired_events": expired} if expired else {}))
         return True
 
     def _void_feedback(self, row: ErasureRow, spec: ModelSettings, ids: Sequence[str], connection: Connection) -> None:
         name = spec.name
         count, labels = log.void_events(connection, name, ids)
+        expired_count, expired_labels = remove_feedback_events(connection, name, ids)
+        count, labels = count + expired_count, [*labels, *expired_labels]
         kept = log.list_kept_replies(connection, name, ids)
         pattern = files.name_pattern(row.user or "")
         for id in ids:

@@ -236,7 +236,7 @@ class Feedback:
         if row is None and held is not None and owns_feedback(caller, held):
             return held_outcome(held)
         if row is None or not owns_feedback(caller, row):
-            raise NotFound(f"{self.name} has no feedback {id!r}")
+            raise unknown_feedback(self.settings, self.name, id)
         outcome = describe_outcome(row)
         if open_quarantine is not None and row.retracted_offset is None and row.offset >= open_quarantine.since:
             return outcome.model_copy(update={"status": "quarantined", "reason": open_quarantine.reason})
@@ -259,17 +259,30 @@ class Feedback:
         if row is None and held is not None and owns_feedback(caller, held):
             return withdraw(connection, held, caller.id)
         if row is None or not owns_feedback(caller, row):
-            raise NotFound(f"{self.name} has no feedback {id!r}")
+            raise unknown_feedback(self.settings, self.name, id)
         return record_retraction(connection, self.spec, id)
 
 
 def describe_retention(settings: Settings) -> str:
     """Why a prediction may be gone; empty where none is ever deleted."""
+    reasons = []
     if settings.retention_days is not None:
-        return f"; one without feedback is deleted after {settings.retention_days:g} days (retention_days)"
-    if settings.retention_bytes is not None:
-        return f"; the oldest without feedback are deleted beyond {settings.retention_bytes:,} bytes (retention_bytes)"
-    return ""
+        reasons.append(f"one without feedback is deleted after {settings.retention_days:g} days (retention_days)")
+    elif settings.retention_bytes is not None:
+        most = f"{settings.retention_bytes:,} bytes (retention_bytes)"
+        reasons.append(f"the oldest without feedback are deleted beyond {most}")
+    if settings.event_retention_days is not None:
+        after = f"{settings.event_retention_days:g} days (event_retention_days)"
+        reasons.append(f"one with feedback is deleted after {after}, so that cannot be un-learned or replaced")
+    return "".join(f"; {reason}" for reason in reasons)
+
+
+def unknown_feedback(settings: Settings, model: str, id: str) -> NotFound:
+    """The error about feedback that does not exist, is another caller's, or has expired."""
+    days = settings.event_retention_days
+    expired = f"; if it is older than {days:g} days (event_retention_days), its contents are no longer kept"
+    ending = "" if days is None else f"{expired}, so it cannot be un-learned"
+    return NotFound(f"{model} has no feedback {id!r}{ending}")
 
 
 async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:

@@ -7,7 +7,7 @@ is killed in between leaves the quarantine open; the next call continues where i
 from sqlalchemy import Connection
 
 from online.errors import NotFound
-from online.serving.feedback.retraction import record_retraction
+from online.serving.feedback.retraction import find_closed_until, record_retraction
 from online.serving.transactions import Transactions
 from online.store import now, quarantine
 from online.store.events import head_of
@@ -33,7 +33,8 @@ def record_end(
     if row is None:
         raise NotFound(f"no feedback of {model} is in quarantine")
     until = head_of(connection, model)
-    standing = list_unretracted_between(connection, model, row.since, until) if outcome == "dropped" else []
+    since = max(row.since, 1 + find_closed_until(connection, model))  # what has expired was learned before
+    standing = list_unretracted_between(connection, model, since, until) if outcome == "dropped" else []
     for id in standing[:MAX_RETRACTIONS]:
         record_retraction(connection, transactions.spec, id)
     if len(standing) > MAX_RETRACTIONS:

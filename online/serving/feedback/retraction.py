@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from online.errors import NotFound
+from online.errors import NotFound, PreconditionFailed
 from online.models import can_tune_encoder, spec_of
 from online.schemas.events import Event
 from online.schemas.feedback import Receipt
 from online.settings import ModelSettings
+from online.store.deletion.event_expiry import load_expiry
 from online.store.encoder_moves import hold_encoder
 from online.store.events import (
     append_events,
@@ -17,6 +18,7 @@ from online.store.events import (
     list_feedback_with_events,
     load_events,
     load_feedback_id,
+    lock_log,
     read_events,
     select_retraction,
 )
@@ -34,11 +36,12 @@ from online.store.replies import delete_reply, find_reply, is_reply_used, list_t
 def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequence[str]) -> int:
     """Retract feedback in this transaction, with few queries however many; return the offset of the last retraction.
 
-    Feedback that is retracted, or does not exist, is passed over. 0: there was nothing to retract.
+    Feedback that is retracted, has expired, or does not exist, is passed over. 0: there was nothing to retract.
     """
     model = spec.name
     hold_features(connection, spec)
-    standing = list_unretracted(connection, model, ids)
+    closed_until = find_closed_until(connection, model)
+    standing = [(offset, id) for offset, id in list_unretracted(connection, model, ids) if offset > closed_until]
     events = load_events(connection, model, [offset for offset, _ in standing])
     concern_replies = find_feedback_on_replies(connection, spec, standing, events)
     last = [record_retraction(connection, spec, id).offset for _, id in standing if id in concern_replies]
@@ -74,7 +77,7 @@ def hold_features(connection: Connection, spec: ModelSettings) -> None:
 def record_retraction(connection: Connection, spec: ModelSettings, id: str) -> Receipt:
     """Retract one feedback in this transaction. A retracted one gives its receipt again.
 
-    Raises NotFound.
+    Raises NotFound, and PreconditionFailed for one that has expired.
     """
     model = spec.name
     hold_features(connection, spec)
@@ -82,11 +85,26 @@ def record_retraction(connection: Connection, spec: ModelSettings, id: str) -> R
     if row is None:
         raise NotFound(f"{model} has no feedback {id!r}")
     if row.retracted_offset is None:
+        check_not_expired(connection, model, row.offset, f"the feedback {id!r}")
         offsets = [row.offset, *retract_reply(connection, spec, row)]
         events = [build_retraction(event_at(connection, model, offset), offset) for offset in offsets]
         row.retracted_offset = append_events(connection, model, events, feedback_id=id)[-1]
         mark_retracted(connection, model, id, row.retracted_offset)
     return Receipt(id=id, offset=row.retracted_offset, status="retracted")
+
+
+def find_closed_until(connection: Connection, model: str) -> int:
+    """The offset up to which no event is retracted any more, in a transaction that may retract others."""
+    lock_log(connection, model)
+    return load_expiry(connection, model).closed_until
+
+
+def check_not_expired(connection: Connection, model: str, offset: int, what: str) -> None:
+    """Raises PreconditionFailed for an event that may not be retracted any more."""
+    if offset <= find_closed_until(connection, model):
+        raise PreconditionFailed(
+            f"{what} is older than event_retention_days: its contents are no longer kept, so it cannot be un-learned"
+        )
 
 
 def event_at(connection: Connection, model: str, offset: int) -> Event:
@@ -110,11 +128,12 @@ def retract_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow)
 def drop_unused_reply(connection: Connection, spec: ModelSettings, row: FeedbackRow, reply: str) -> list[int]:
     """The offset of the reply's event if the reply is dropped, else nothing.
 
-    A reply is dropped when feedback brought it, that feedback is retracted, and no other uses it.
+    A reply is dropped when feedback brought it, that feedback is retracted, and no other uses it. One that has expired
+    stays.
     """
     model = spec.name
     known = find_reply(connection, model, reply) if spec_of(spec.kind).has_repertoire else None
-    if known is None:
+    if known is None or known.offset <= find_closed_until(connection, model):
         return []
     source_id = load_feedback_id(connection, model, known.offset)
     source = load_feedback(connection, model, [source_id]).get(source_id) if source_id is not None else None

@@ -1,6 +1,7 @@
 """Retention: deletes what is older, or more, than the settings keep, in small steps beside the service.
 
     every PRUNE_EVERY_S: predictions without feedback, conversations --one small transaction after another--> store
+                         contents of expired events (event_retention.py) ---------------------------------> store
                          reports, uploaded logs, records of jobs ----------------------------------------> state folder
 
 Before each step it waits for a moment without interactive requests, but not for long. What was stopped, or killed, goes on
@@ -22,6 +23,7 @@ from sqlalchemy import Connection
 
 from online.errors import Unavailable
 from online.serving.jobs.batch_records import JobRecords
+from online.serving.jobs.event_retention import EventRetention
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.serving.predictor import InteractiveLoad
 from online.settings import Settings
@@ -55,10 +57,11 @@ class Retention:
         metrics: Metrics,
         replays: ReplayJobs,
         loads: Sequence[InteractiveLoad],
+        events: EventRetention,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.settings, self.workspace, self.metrics, self.replays = settings, workspace, metrics, replays
-        self.loads, self.clock = loads, clock
+        self.loads, self.events, self.clock = loads, events, clock
         self._outage = OutageLog(log, "pruning failed")
 
     async def run(self) -> None:
@@ -80,6 +83,8 @@ class Retention:
             for kind in ID_KINDS:
                 await self._prune_predictions(partial(prune_predictions, kind=kind, before=before))
             await asyncio.to_thread(self._prune_files, before)
+        if self.settings.event_retention_days is not None:
+            await self.events.prune(self._write)
         stored = await self._measure()
         if most_bytes is not None and stored.total_bytes > most_bytes:
             excess = math.ceil((stored.total_bytes - most_bytes) / stored.row_bytes)

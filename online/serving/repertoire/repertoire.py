@@ -9,6 +9,7 @@ from online.errors import BadInput, Conflict, NotFound, SetupError
 from online.schemas.events import Event
 from online.schemas.replies import EditReply, NewReply
 from online.serving.feedback.events import change_reply
+from online.serving.feedback.retraction import check_not_expired
 from online.serving.predictor import encode
 from online.serving.repertoire.importing import Change, ParsedLine, Plan, PlannedLine
 from online.serving.transactions import Transactions
@@ -172,7 +173,7 @@ class Repertoire:
             yield change_reply(connection, self.name, id, False, derive_event_id(key, "retire"))
 
     async def retract_example(self, id: str, offset: int) -> int:
-        """Retract an example question. Returns the offset of the retraction. Raises NotFound."""
+        """Retract an example question. Returns the offset of the retraction. Raises NotFound, and PreconditionFailed for one that has expired."""
         retracted_at: int = await self.transactions.commit(
             lambda connection: self._record_example_retraction(connection, id, offset)
         )
@@ -182,6 +183,7 @@ class Repertoire:
         self.transactions.hold_encoder(connection)
         if not is_example(connection, self.name, id, offset):
             raise NotFound(f"the reply {id!r} of {self.name} has no example with the offset {offset}")
+        check_not_expired(connection, self.name, offset, f"the example with the offset {offset}")
         event = read_events(connection, self.name, offset - 1, 1)[0].event
         return append_events(connection, self.name, [build_retraction(event, offset)], source="repertoire")[0]
 

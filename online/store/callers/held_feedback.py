@@ -87,6 +87,12 @@ def count_undecided(connection: Connection, model: str, holder: str | None = Non
     return connection.scalar(query if holder is None else query.where(held_by == holder)) or 0
 
 
+def list_undecided_predictions(connection: Connection, model: str) -> set[str]:
+    """Return the ids of the predictions that items which wait for a decision are about."""
+    contents = connection.scalars(select(HELD.c.content).where(HELD.c.model == model, HELD.c.decision.is_(None)))
+    return {id for content in contents if (id := json.loads(content).get("prediction_id")) is not None}
+
+
 def delete_held_of(connection: Connection, model: str, user: str) -> int:
     """Delete the items of a user; return how many."""
     of_user = (HELD.c.model == model, (HELD.c.user == user) | (HELD.c.caller == user))

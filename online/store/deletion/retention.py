@@ -1,6 +1,6 @@
 """Delete what is older than its retention, in small steps that go on where the last one ended.
 
-    predictions, oldest first --with feedback--> kept: they are part of the log
+    predictions, oldest first --with feedback--> kept: they are part of the log, and expire with it (expired_events.py)
                               --without--------> deleted, with their turn, shadow answer and message
 
 New ids sort after older ones of the same kind (ids that begin with a digit, and ids with a prefix), so a cursor of each kind

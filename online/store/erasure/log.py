@@ -8,12 +8,13 @@ reply, without which that reply would come back.
 
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, String, cast, delete, literal, or_, select, update
+from sqlalchemy import Connection, delete, or_, select, update
 
 from online.schemas.events import Event
 from online.store.classes import CLASSES
+from online.store.deletion.event_expiry import load_expiry
 from online.store.drift_alarms import DRIFT_ALARMS
-from online.store.events import EVENTS, append_events, derive_event_id
+from online.store.events import EVENTS, append_events, derive_event_id, void_at
 from online.store.log_rows import TALLIES
 from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
@@ -27,11 +28,7 @@ def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> 
     every = [*offsets, *connection.scalars(retractions)]
     if not every:
         return 0, []
-    before, after = Event(derive_event_id("void", "@"), "void").body().split("@")
-    at = cast(EVENTS.c.offset, String)
-    nothing = {"label": "", "features": b"", "kind": "void", "feedback_id": None, "target_offset": None}
-    values = {"id": derive_event_id("void", "") + at, "body": literal(before) + at + after, **nothing}
-    connection.execute(update(EVENTS).where(EVENTS.c.model == model, EVENTS.c.offset.in_(every)).values(**values))
+    void_at(connection, model, every)
     connection.execute(delete(REFUSALS).where(REFUSALS.c.model == model, REFUSALS.c.offset.in_(every)))
     return len(every), sorted({label for label in rows.values() if label})
 
@@ -62,9 +59,14 @@ def rename_feedback_of_events(connection: Connection, model: str, id: str, new: 
 
 
 def find_unnamed_labels(connection: Connection, model: str, labels: Collection[str]) -> list[str]:
-    """Return those of the labels that no event names any more."""
+    """Return those of the labels that no event names any more, nor one whose contents have expired."""
     named = select(EVENTS.c.label).where(EVENTS.c.model == model, EVENTS.c.label.in_(labels)).distinct()
-    return sorted(set(labels) - set(connection.scalars(named)))
+    expired = select(CLASSES.c.id).where(
+        CLASSES.c.model == model,
+        CLASSES.c.id.in_(labels),
+        CLASSES.c.offset <= load_expiry(connection, model).removed_until,
+    )
+    return sorted(set(labels) - set(connection.scalars(named)) - set(connection.scalars(expired)))
 
 
 def forget_labels(connection: Connection, model: str, labels: Sequence[str], words: Sequence[str]) -> None:

@@ -1,0 +1,271 @@
+"""Makes the base of a model: learns the events that have expired once more, beside the learner, a page at a time.
+
+    base of before, or nothing --expired events, a page a step--> a training state --all learned--> the new base
+
+It happens in this order, so that it may be killed at any point:
+
+1. The events are closed: from then on none of them is retracted. Those that are retracted already are not learned.
+2. The base is built, while the learner learns the retractions that there are, and makes them durable.
+3. The base is published. Only now may the service remove the contents of the events.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from online.base_snapshot import CLOSED_AT, MISSING_UNTIL, closed_at, find_base, load_base, missing_until
+from online.errors import CorruptSnapshot, Unavailable
+from online.learning.feedback_counts import FeedbackCounts
+from online.learning.training_state import TrainingState
+from online.models import State, create
+from online.models.tower.stack import determinism_domain
+from online.schemas.events import Entry
+from online.snapshots import Snapshots
+from online.snapshots.manifest import Manifest
+from online.store import Store, now
+from online.store.deletion.event_expiry import (
+    EventExpiry,
+    close_events,
+    find_expired_until,
+    list_retracted,
+    load_expiry,
+)
+from online.telemetry import OutageLog, log_event
+
+log = logging.getLogger("online.learner")
+
+PAGE = 256  # entries of one step, which delay an entry that arrives meanwhile
+CHECK_EVERY_S = 60.0  # whether events have expired
+BASES_PER_RETENTION = (
+    20  # contents are kept for up to a twentieth of the retention longer, and bases are made as rarely
+)
+RETRACTED = "retracted"  # why a base does not learn an event
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionPeriod:
+    """How long the contents of events are kept. clock: the time of the day, by which they age."""
+
+    days: float
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    check_every_s: float = CHECK_EVERY_S
+
+
+@dataclass(slots=True)
+class BaseBuilding:
+    """A base that is being built. until, closed_at: as B and H in online/base_snapshot.py."""
+
+    training: TrainingState
+    counts: FeedbackCounts
+    until: int
+    closed_at: int
+    is_waiting: bool = False
+
+    @property
+    def room(self) -> int:
+        """How many entries may be learned next."""
+        return min(PAGE, self.until - self.training.learned_until)
+
+
+class Bases:
+    """The base of one model, for its learner: what learning starts from, and how the next one is made."""
+
+    def __init__(
+        self,
+        snapshots: Snapshots,
+        store: Store,
+        recipe: str,
+        create_training: Callable[[], TrainingState],
+        create_counts: Callable[[], FeedbackCounts],
+        retention: RetentionPeriod | None,
+        clock: Callable[[], float],
+    ) -> None:
+        """create_training: gives one that has learned nothing. clock: monotonic seconds."""
+        self.snapshots, self.store, self.recipe = snapshots, store, recipe
+        self.create_training, self.create_counts = create_training, create_counts
+        self.retention, self.clock = retention, clock
+        self.building: BaseBuilding | None = None
+        self._next_check = 0.0
+        self._damaged: set[int] = set()  # versions of bases
+        self._outage = OutageLog(log, "no base was made", model=snapshots.model)
+
+    # what learning starts from
+
+    def find_resumable_from(self) -> int:
+        """Return the offset that a snapshot must have learned for learning to resume from it.
+
+        One that had learned less would lack events whose contents are gone, or retractions of them.
+        """
+        base, model = self.find(), self.snapshots.model
+        expiry: EventExpiry = self.store.read(lambda connection: load_expiry(connection, model))
+        return max(expiry.removing_at, closed_at(base) if base is not None else 0)
+
+    def start(self) -> tuple[TrainingState, FeedbackCounts]:
+        """Return a training state, and its counts, as far as the base has learned; without a base, one of nothing.
+
+        What it can no longer learn because the contents are gone, it has as `missing_until`.
+        """
+        training, counts = self.create_training(), self.create_counts()
+        base = self._load(lambda parts: training.restore(parts))
+        if base is None:
+            training, counts = self.create_training(), self.create_counts()  # a damaged base may be half restored
+            training.missing_until = self._find_removed_until()
+            return training, counts
+        training.learned_until, training.log_digest = base.learned_until, base.log_digest
+        training.missing_until = missing_until(base.metrics)
+        training.refused |= self._find_retracted(base.learned_until, closed_at(base))
+        counts.load(dict(base.metrics))
+        return training, counts
+
+    def restart(self, training: TrainingState) -> int:
+        """Bring a new model to where the base is; return the offset until which that has learned."""
+        base = self._load(training.restore_model)
+        if base is not None:
+            return base.learned_until
+        training.model = create(training.kind, training.options, training.device)
+        if removed_until := self._find_removed_until():
+            training.missing_until = removed_until
+            self.report_missing(training)
+        return 0
+
+    def report_missing(self, training: TrainingState) -> None:
+        """Log that a state lacks what has expired, if it does."""
+        if training.missing_until:
+            log_event(
+                log,
+                "learning what is left of the log",
+                logging.ERROR,
+                model=self.snapshots.model,
+                missing_until=training.missing_until,
+                reason="contents of older events have expired (event_retention_days), and no snapshot of this kind "
+                "and these options has learned them",
+            )
+
+    def find(self) -> Manifest | None:
+        """Return the manifest of the base, unless it is known to be damaged."""
+        base: Manifest | None = self.store.read(lambda connection: find_base(connection, self.snapshots, self.recipe))
+        return None if base is None or base.version in self._damaged else base
+
+    def find_end(self) -> tuple[int, str]:
+        """Return where the log goes on after the base: the offset, and the digest there."""
+        base = self.find()
+        return (0, "") if base is None else (base.learned_until, base.log_digest)
+
+    def _load(self, restore: Callable[[State], None]) -> Manifest | None:
+        base = self.find()
+        if base is None:
+            return None
+        try:
+            restore(load_base(self.snapshots, base).parts)
+        except Exception as error:  # any defect: as if there were no base
+            self._damaged.add(base.version)
+            reason = f"{type(error).__name__}: {error}"
+            log_event(log, "the base is damaged", logging.ERROR, model=self.snapshots.model, reason=reason)
+            return None
+        return base
+
+    def _find_removed_until(self) -> int:
+        return int(self.store.read(lambda connection: load_expiry(connection, self.snapshots.model).removed_until))
+
+    def _find_retracted(self, after: int, until: int) -> dict[int, str]:
+        """Return the events that retractions in (after, until] take back, as `refused` of a training state."""
+        retracted = self.store.read(lambda connection: list_retracted(connection, self.snapshots.model, after, until))
+        return dict.fromkeys(retracted, RETRACTED)
+
+    # how the next one is made
+
+    @property
+    def is_busy(self) -> bool:
+        building = self.building
+        return building is not None and building.room > 0 and not building.is_waiting
+
+    def advance(self, read: Callable[[int, TrainingState], Sequence[Entry]], durable_until: int) -> None:
+        """Do the next piece of a base that is due. read: gives the next entries of a state.
+
+        durable_until: the offset until which a durable snapshot has learned. An error is logged, and it is tried again.
+        """
+        if self.retention is None:
+            return
+        try:
+            self._advance(self.retention, read, durable_until)
+        except Unavailable:
+            raise
+        except Exception as error:  # any error: learning must go on
+            self.building = None
+            self._outage.record_failure(error)
+
+    def _advance(
+        self,
+        retention: RetentionPeriod,
+        read: Callable[[int, TrainingState], Sequence[Entry]],
+        durable_until: int,
+    ) -> None:
+        if self.building is None:
+            if self.clock() >= self._next_check:
+                self._next_check = self.clock() + retention.check_every_s
+                self.building = self._begin(retention, durable_until)
+            return
+        building = self.building
+        if building.room:
+            self._learn(building, read(building.room, building.training))
+        elif durable_until >= building.closed_at:
+            self._publish(building)
+            self.building = None
+            self._outage.record_success()
+
+    @staticmethod
+    def _learn(building: BaseBuilding, entries: Sequence[Entry]) -> None:
+        building.is_waiting = not entries  # for the copy in Redis, which is being written again
+        if entries:
+            building.training.apply(entries)
+        for entry in entries:
+            building.counts.add(entry.event)
+
+    def _begin(self, retention: RetentionPeriod, durable_until: int) -> BaseBuilding | None:
+        """Close the events that have expired; None if there are none, or if the base is young."""
+        model, at = self.snapshots.model, retention.clock()
+        base = self.store.read(lambda connection: find_base(connection, self.snapshots, self.recipe))
+        kept = timedelta(days=retention.days)
+        if base is not None and at - datetime.fromisoformat(base.created_at) < kept / BASES_PER_RETENTION:
+            return None
+        after, before = base.learned_until if base is not None else 0, (at - kept).isoformat()
+        until = self.store.read(lambda connection: find_expired_until(connection, model, after, durable_until, before))
+        if until <= after:
+            return None
+        expiry = self.store.submit(lambda connection: close_events(connection, model, until)).result()
+        return self._start_building(base, expiry.closed_until, expiry.closed_at)
+
+    def _start_building(self, base: Manifest | None, until: int, closed_at: int) -> BaseBuilding:
+        """Raises CorruptSnapshot for a base that cannot be continued: an operator decides what becomes of it."""
+        training, counts = self.start()
+        if base is not None and training.learned_until != base.learned_until:
+            raise CorruptSnapshot(
+                f"the base of {self.snapshots.model} is damaged, so contents of events are kept: restore "
+                f"{self.snapshots.folder / 'base'} from a backup, or delete it to go on with what is left of the log"
+            )
+        training.on_drift = lambda alarms: None  # they were reported when their events arrived
+        training.refused |= self._find_retracted(training.learned_until, closed_at)
+        return BaseBuilding(training, counts, until, closed_at)
+
+    def _publish(self, building: BaseBuilding) -> None:
+        training, bases = building.training, self.snapshots.base()
+        missing = {MISSING_UNTIL: training.missing_until} if training.missing_until else {}
+        manifest = Manifest(
+            model=self.snapshots.model,
+            version=bases.next_version(),
+            parent=None,
+            learned_until=training.learned_until,
+            created_at=now() if self.retention is None else self.retention.clock().isoformat(),
+            state_sha256=training.model.fingerprint(),
+            weights_sha256="",
+            feature_epoch=training.model.feature_epoch(),
+            recipe=self.recipe,
+            durable=True,
+            metrics={**building.counts.as_metrics(), CLOSED_AT: building.closed_at, **missing},
+            determinism_domain=determinism_domain(training.device),
+            log_digest=training.log_digest,
+        )
+        written = bases.publish(training.state(), manifest, replaces=True)
+        bases.remove_before(written.version)
+        log_event(log, "base made", model=manifest.model, learned_until=manifest.learned_until)
