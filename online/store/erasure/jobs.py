@@ -90,15 +90,21 @@ def save_step(connection: Connection, id: str, model: str, step: str) -> None:
 
 def add_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
     """Add to the counts of a model: numbers are summed, and lists are joined."""
-    saved = json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}")
-    set_counts(connection, id, model, {name: join(saved.get(name), value) for name, value in counts.items()})
+    saved = load_counts(connection, id, model)
+    save_counts(connection, id, model, saved | {name: join(saved.get(name), value) for name, value in counts.items()})
 
 
-def set_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+def set_counts(connection: Connection, id: str, model: str, counts: dict[str, Any]) -> None:
     """Set counts of a model, whatever they were."""
-    saved = json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}")
-    values = {"counts": json.dumps({**saved, **counts})}
-    connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(**values))
+    save_counts(connection, id, model, load_counts(connection, id, model) | counts)
+
+
+def load_counts(connection: Connection, id: str, model: str) -> dict[str, Any]:
+    return dict(json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}"))
+
+
+def save_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+    connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(counts=json.dumps(counts)))
 
 
 def join(before: Any, added: Any) -> Any:
