@@ -1,7 +1,11 @@
 """The store: group commit, isolation of submitted work, durability and queries."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,7 @@ from sqlalchemy import Connection, event, text
 
 from online.errors import BadInput, SetupError, Unavailable
 from online.store import Store, now
-from online.store.database.store import WAL_ROOM_BYTES
+from online.store.database.store import MAX_GROUP, MAX_PASSED, WAL_ROOM_BYTES
 from online.store.feedback import FeedbackRow, add_feedback, load_feedback, mark_learned, mark_learned_spans
 from online.store.predictions import add_predictions, load_predictions
 from online.store.refusals import load_refusals, mark_refused
@@ -160,6 +164,55 @@ def test_a_cancelled_future_does_not_stop_the_writer(store: Store) -> None:
     written = [f"p{n}" for n, future in enumerate(futures) if future not in cancelled]
     found = store.read(lambda c: load_predictions(c, "m", [f"p{n}" for n in range(100)]))
     assert cancelled and sorted(found) == sorted(written)
+
+
+@dataclass
+class OccupiedStore:
+    """A store whose writer is occupied until `release`, and the transactions in which later work ran."""
+
+    store: Store
+    busy: threading.Event = field(default_factory=threading.Event)
+    transactions: list[list[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        event.listen(self.store.writer, "begin", lambda connection: self.transactions.append([]))
+        started = threading.Event()
+
+        def occupy(_: Connection) -> None:
+            started.set()
+            self.busy.wait()
+
+        self.store.submit(occupy, durable=False)
+        started.wait()
+
+    def submit(self, name: str, is_background: bool) -> Future[None]:
+        work = partial(self._note, name)
+        return self.store.submit(work, durable=False, is_background=is_background)
+
+    def _note(self, name: str, _: Connection) -> None:
+        self.transactions[-1].append(name)
+
+    def release(self) -> list[list[str]]:
+        """Let the writer do all that waits; return the transactions."""
+        self.busy.set()
+        self.store.close()
+        return self.transactions[1:]
+
+
+def test_background_work_lets_others_go_first_and_has_transactions_of_its_own(sqlite_store: Store) -> None:
+    occupied = OccupiedStore(sqlite_store)
+    for name in ("piece 1", "prediction 1", "piece 2", "prediction 2"):
+        occupied.submit(name, is_background=name.startswith("piece"))
+    assert occupied.release() == [["prediction 1", "prediction 2"], ["piece 1"], ["piece 2"]]
+
+
+def test_background_work_is_not_passed_over_for_ever(sqlite_store: Store) -> None:
+    occupied = OccupiedStore(sqlite_store)
+    left = MAX_GROUP * (MAX_PASSED + 2)
+    occupied.submit("piece", is_background=True)
+    for _ in range(left):
+        occupied.submit("prediction", is_background=False)
+    assert occupied.release()[MAX_PASSED] == ["piece"]
 
 
 def test_replies_are_found_by_text_regardless_of_case_and_spaces(store: Store) -> None:

@@ -18,7 +18,6 @@ from online.workspace import Workspace
 
 T = TypeVar("T")
 
-CHUNK = 50  # feedback or predictions in one transaction, for which other writers wait some milliseconds
 FEEDBACK, LABEL, REMOVED = "feedback", "label", "removed"  # kinds of items
 DONE = "done"
 
@@ -63,7 +62,7 @@ class ErasureContext:
 class ModelErasure:
     """One model of one erasure, at its present step.
 
-    on_retracted: called in this thread when retractions wait for the learner.
+    on_retracted: called in this thread once all feedback of the user is retracted.
     """
 
     context: ErasureContext
@@ -113,7 +112,7 @@ class ModelErasure:
 
     def commit(self, work: Callable[[Connection], T], durable: bool = True) -> T:
         """durable: False for a piece of a step; the commit that ends the step makes it durable too."""
-        done: T = self.context.workspace.store.submit(work, durable).result()
+        done: T = self.context.workspace.store.submit(work, durable, is_background=True).result()
         return done
 
     def load_items(self, kind: str, count: int | None = None) -> list[str]:
@@ -121,6 +120,10 @@ class ModelErasure:
 
     def add_counts(self, connection: Connection, **counts: Any) -> None:
         jobs.add_counts(connection, *self.key, counts)
+
+    def note(self, **counts: Any) -> None:
+        """Save what this step has found so far, whatever it was before."""
+        self.commit(lambda connection: jobs.set_counts(connection, *self.key, counts), durable=False)
 
     def save(self, step: str, **counts: Any) -> None:
         """Save the next step, with what this one has found, in one transaction."""
@@ -133,8 +136,8 @@ class ModelErasure:
         self.commit(save)
 
 
-def in_chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))
+def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def last_offset(model: ErasureModelRow) -> int:

@@ -11,10 +11,11 @@ from functools import partial
 from sqlalchemy import Connection
 
 from online.serving.erasure.files import name_pattern
-from online.serving.erasure.progress import CHUNK, FEEDBACK, LABEL, REMOVED, ModelErasure, in_chunks
+from online.serving.erasure.progress import FEEDBACK, LABEL, REMOVED, ModelErasure, in_chunks
 from online.serving.erasure.statement import digest_user
 from online.store.erasure import jobs, log, words
 
+CHUNK = 25  # feedback, labels or predictions of one transaction, for which others wait some milliseconds
 PAGE = 1_000  # predictions read at once in the search for removed classes
 
 
@@ -67,7 +68,7 @@ def remove_labels(erasure: ModelErasure) -> None:
     after: str | None = "" if labels else None
     while after is not None:
         found, last = erasure.read(partial(page, after=after))
-        for rows in in_chunks(found):
+        for rows in in_chunks(found, CHUNK):
             erasure.commit(partial(words.remove_labels, rows=rows, labels=labels), durable=False)
         after = last or None
 

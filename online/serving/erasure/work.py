@@ -64,7 +64,7 @@ class ErasureWork:
     def begin(self, id: str, user: str, models: Sequence[str], on_retracted: Callable[[], None] = lambda: None) -> None:
         """Record an erasure, and do the first step of each model: what the caller is told at once.
 
-        on_retracted: called in this thread, now and then, when retractions wait for the learner.
+        on_retracted: called in this thread, for each model, once all feedback of the user is retracted.
         """
         row = ErasureRow(
             id=id, user=user, user_digest=digest_user(self.workspace.keys, user), step="models", created_at=now()

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import insert_rows, now
@@ -131,6 +131,8 @@ def end_erasure(connection: Connection, id: str, step: str, statement: str) -> N
 
 def add_items(connection: Connection, id: str, model: str, kind: str, keys: Sequence[str]) -> int:
     """Add items, and return how many are new; those that are there already stay as they are."""
+    if not keys:
+        return 0
     found = select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind), ERASURE_ITEMS.c.key.in_(keys))
     known = set(connection.scalars(found))
     rows = [
@@ -142,8 +144,13 @@ def add_items(connection: Connection, id: str, model: str, kind: str, keys: Sequ
 
 
 def load_items(connection: Connection, id: str, model: str, kind: str, count: int | None = None) -> list[str]:
-    query = select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind)).order_by(ERASURE_ITEMS.c.key)
+    query = select_items(id, model, kind).order_by(ERASURE_ITEMS.c.key)
     return list(connection.scalars(query if count is None else query.limit(count)))
+
+
+def select_items(id: str, model: str, kind: str) -> Select[str]:
+    """A query for the keys of all items of a kind."""
+    return select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind))
 
 
 def drop_items(connection: Connection, id: str, model: str, kind: str, keys: Sequence[str]) -> None:

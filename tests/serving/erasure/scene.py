@@ -96,8 +96,8 @@ class ErasureScene:
         store: Any = self.workspace.store
         submit: Callable[..., Any] = store.submit
 
-        def submit_and_die(run: Callable[[Connection], Any], durable: bool = True) -> Any:
-            done = submit(run, durable)
+        def submit_and_die(run: Callable[[Connection], Any], durable: bool = True, is_background: bool = False) -> Any:
+            done = submit(run, durable, is_background)
             done.result()
             self.commits += 1
             if self.commits == self.kill_after:
