@@ -45,7 +45,8 @@ def list_versions(
             f"frozen since {frozen.since[:19]}: nothing is learned until `online thaw`. {frozen.reason}".rstrip()
         )
     if aside is not None:
-        typer.echo(f"{len(aside.versions)} versions were set aside at {aside.at[:19]}: {aside.reason}")
+        since = ", and deleted by an erasure" if aside.deleted else ""
+        typer.echo(f"{len(aside.versions)} versions were set aside at {aside.at[:19]}{since}: {aside.reason}")
 
 
 def describe_versions(snapshots: "Snapshots") -> list[dict[str, Any]]:

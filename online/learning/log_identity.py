@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
-from online.snapshots.set_aside import SetAside
+from online.snapshots.set_aside import SetAside, find_foreign
 from online.store import Store, now
 from online.store.events import head_of, load_digests
 from online.telemetry import log_event
@@ -62,22 +62,6 @@ class LogIdentity:
         facts = {"versions": len(foreign), "newest": newest.version, "live": live, "labels": ",".join(notice.labels)}
         log_event(log, "snapshots set aside", logging.ERROR, model=newest.model, reason=notice.reason, **facts)
         return notice
-
-
-def find_foreign(manifests: Sequence[Manifest], head: int, digests: dict[int, str]) -> list[Manifest]:
-    """Return the manifests of another log, newest first.
-
-    digests: of the log at their offsets. A snapshot of an earlier release has no digest: it is accepted while all
-    others are of this log; otherwise only if a later one that is of this log shows that it is too.
-    """
-    learned = [manifest for manifest in manifests if manifest.learned_until]
-    matching = [each for each in learned if each.log_digest and digests.get(each.learned_until) == each.log_digest]
-    known = {each.version for each in matching}
-    foreign = [each for each in learned if each.learned_until > head or (each.log_digest and each.version not in known)]
-    if foreign:
-        sure_until = max((each.learned_until for each in matching), default=0)
-        foreign += [each for each in learned if not each.log_digest and sure_until < each.learned_until <= head]
-    return sorted(foreign, key=lambda each: each.version, reverse=True)
 
 
 def describe(newest: Manifest, head: int) -> str:

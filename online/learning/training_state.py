@@ -63,6 +63,8 @@ class TrainingState:
 
     def apply(self, entries: Sequence[Entry]) -> None:
         """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
+        if not entries:  # none have come yet, as while the copy in Redis is written again
+            return
         pending: list[Entry] = []
         retractions: list[Entry] = []
         for entry in entries:

@@ -20,7 +20,8 @@ from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
 from online.serving.erasure.files import JobFiles
-from online.serving.erasure.work import ErasableModel, ErasureWork
+from online.serving.erasure.progress import ErasableModel
+from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots

@@ -5,11 +5,12 @@
 
 They are moved and not deleted, because only an operator knows which log is the right one. Versions
 that are set aside are never served, and nothing is learned from them. Their numbers are not used again.
+The erasure of a user deletes them, because nobody can say any more who is in them.
 """
 
 import json
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 
@@ -17,6 +18,7 @@ from online.errors import CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
 from online.snapshots.folder import LiveVersion
 from online.snapshots.labels import VersionLabels
+from online.snapshots.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class SetAside:
 
     learned_until: the highest offset that they had learned. head: the last offset of the log at that time. labels:
     those that named them, and are dropped. learned_again: whether a version has learned the log until `head`.
+    deleted: whether an erasure has deleted the versions.
     """
 
     at: str
@@ -34,6 +37,7 @@ class SetAside:
     head: int
     labels: tuple[str, ...] = ()
     learned_again: bool = False
+    deleted: bool = False
 
     @classmethod
     def parse(cls, data: bytes) -> "SetAside":
@@ -80,17 +84,42 @@ class SetAsideVersions(VersionLabels):
     def mark_learned_again(self, until: int) -> None:
         """Record that a version has learned until an offset: after the notice's `head` all is as it should be."""
         notice = self.find_set_aside()
-        if notice is not None and not notice.learned_again and until >= notice.head:
-            self._write_notice(replace(notice, learned_again=True))
-            self.wakeup.notify()
+        if notice is None or notice.learned_again or until < notice.head:
+            return
+        with self._locked():
+            if (notice := self.find_set_aside()) is not None:
+                self._write_notice(replace(notice, learned_again=True))
+        self.wakeup.notify()
+
+    def list_set_aside(self) -> list[int]:
+        """The versions that were set aside and of which anything is left, oldest first."""
+        return [each for each in self._numbers(self._aside) if any((self._aside / str(each)).iterdir())]
+
+    def delete_set_aside(self) -> None:
+        """Delete the versions that were set aside; the notice stays, and says so."""
+        with self._locked():
+            self._empty_set_aside()
+            if (notice := self.find_set_aside()) is not None:
+                self._write_notice(replace(notice, deleted=True))
+        self.wakeup.notify()
 
     def forget_set_aside(self) -> None:
-        """Delete the versions that were set aside, and the notice. An empty folder keeps the highest number in use."""
-        numbers = self._numbers(self._aside)
-        shutil.rmtree(self._aside, ignore_errors=True)
-        if numbers:
-            (self._aside / str(numbers[-1])).mkdir(parents=True)
+        """Delete the versions that were set aside, and the notice."""
+        with self._locked():
+            self._empty_set_aside()
+            (self._aside / "notice.json").unlink(missing_ok=True)
         self.wakeup.notify()
+
+    def _empty_set_aside(self) -> None:
+        """The lock is held. An empty folder keeps the highest number in use, also if this process is killed."""
+        numbers = self._numbers(self._aside)
+        for version in numbers[:-1]:
+            shutil.rmtree(self._aside / str(version), ignore_errors=True)
+        for version in numbers[-1:]:
+            for path in (self._aside / str(version)).iterdir():
+                path.unlink(missing_ok=True)
+            sync_folder(self._aside / str(version))
+            sync_folder(self._aside)
 
     def _write_notice(self, notice: SetAside) -> None:
         replace_file(self._aside / "notice.json", json.dumps(asdict(notice)).encode(), durable=True)
@@ -110,3 +139,19 @@ class SetAsideVersions(VersionLabels):
             self._set_live(LiveVersion(live, previous=previous if previous != live else 0), durable=True)
         else:
             (self.folder / "LIVE").unlink(missing_ok=True)
+
+
+def find_foreign(manifests: Sequence[Manifest], head: int, digests: dict[int, str]) -> list[Manifest]:
+    """Return the manifests of another log, newest first.
+
+    digests: of the log at their offsets. A snapshot of an earlier release has no digest: it is accepted while all
+    others are of this log; otherwise only if a later one that is of this log shows that it is too.
+    """
+    learned = [manifest for manifest in manifests if manifest.learned_until]
+    matching = [each for each in learned if each.log_digest and digests.get(each.learned_until) == each.log_digest]
+    known = {each.version for each in matching}
+    foreign = [each for each in learned if each.learned_until > head or (each.log_digest and each.version not in known)]
+    if foreign:
+        sure_until = max((each.learned_until for each in matching), default=0)
+        foreign += [each for each in learned if not each.log_digest and sure_until < each.learned_until <= head]
+    return sorted(foreign, key=lambda each: each.version, reverse=True)

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from online.errors import LogReplaced
-from online.learning.log_identity import find_foreign
 from online.learning.process import run_learner
 from online.models import Options
 from online.schemas.events import Event
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
 from online.snapshots.roll_back import Freeze
+from online.snapshots.set_aside import find_foreign
 from tests.learning.conftest import CreateScene
 from tests.learning.scene import Scene, text_features, vector_events
 from tests.support import PostgresBackup, until

@@ -1,5 +1,6 @@
 """Snapshots are numbered, immutable and verified; the LIVE link is replaced by a rename."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -207,6 +208,44 @@ def test_setting_aside_is_completed_after_a_kill(snapshots: Snapshots) -> None:
     assert notice is not None and notice.versions == (1, 2, 3)
     assert sorted(path.name for path in (snapshots.folder / "set-aside").iterdir() if path.is_dir()) == ["1", "2", "3"]
     assert (snapshots.versions(), snapshots.live(), snapshots.next_version()) == ([], None, 4)
+
+
+def test_versions_that_were_set_aside_are_deleted_and_the_notice_says_so(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+    set_aside(snapshots, 2, 3, live=1)
+    assert snapshots.list_set_aside() == [2, 3]
+    snapshots.delete_set_aside()
+    notice = snapshots.find_set_aside()
+    assert notice is not None and notice.deleted and notice.versions == (2, 3)
+    assert snapshots.list_set_aside() == [] and snapshots.next_version() == 4
+    assert not list(snapshots.folder.glob("set-aside/*/*"))
+    snapshots.mark_learned_again(15)
+    notice = snapshots.find_set_aside()
+    assert notice is not None and notice.deleted and notice.learned_again
+
+
+def test_a_kill_while_versions_are_deleted_never_frees_their_numbers(
+    snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in (1, 2):
+        publish(snapshots, version)
+    set_aside(snapshots, 1, 2)
+    removed = 0
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        nonlocal removed
+        removed += 1
+        if removed == 2:
+            raise KeyboardInterrupt
+        os.unlink(path)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, "unlink", unlink)
+        snapshots.forget_set_aside()
+    assert snapshots.next_version() == 3 and snapshots.list_set_aside() == [2]
+    snapshots.forget_set_aside()
+    assert (snapshots.next_version(), snapshots.list_set_aside(), snapshots.find_set_aside()) == (3, [], None)
 
 
 @pytest.mark.parametrize("damage", ["", "5", "[]", "{}", '{"versions": 1, "labels": 2}'])

@@ -1,16 +1,22 @@
 """The store: group commit, isolation of submitted work, durability and queries."""
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import OperationalError
 
 from online.errors import BadInput, SetupError, Unavailable
 from online.store import Store, now
-from online.store.database.store import WAL_ROOM_BYTES
+from online.store.database.engine import create_engine_for
+from online.store.database.store import MAX_GROUP, MAX_PASSED, WAL_ROOM_BYTES
 from online.store.feedback import FeedbackRow, add_feedback, load_feedback, mark_learned, mark_learned_spans
 from online.store.predictions import add_predictions, load_predictions
 from online.store.refusals import load_refusals, mark_refused
@@ -162,6 +168,55 @@ def test_a_cancelled_future_does_not_stop_the_writer(store: Store) -> None:
     assert cancelled and sorted(found) == sorted(written)
 
 
+@dataclass
+class OccupiedStore:
+    """A store whose writer is occupied until `release`, and the transactions in which later work ran."""
+
+    store: Store
+    busy: threading.Event = field(default_factory=threading.Event)
+    transactions: list[list[str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        event.listen(self.store.writer, "begin", lambda connection: self.transactions.append([]))
+        started = threading.Event()
+
+        def occupy(_: Connection) -> None:
+            started.set()
+            self.busy.wait()
+
+        self.store.submit(occupy, durable=False)
+        started.wait()
+
+    def submit(self, name: str, is_background: bool) -> Future[None]:
+        work = partial(self._note, name)
+        return self.store.submit(work, durable=False, is_background=is_background)
+
+    def _note(self, name: str, _: Connection) -> None:
+        self.transactions[-1].append(name)
+
+    def release(self) -> list[list[str]]:
+        """Let the writer do all that waits; return the transactions."""
+        self.busy.set()
+        self.store.close()
+        return self.transactions[1:]
+
+
+def test_background_work_lets_others_go_first_and_has_transactions_of_its_own(sqlite_store: Store) -> None:
+    occupied = OccupiedStore(sqlite_store)
+    for name in ("piece 1", "prediction 1", "piece 2", "prediction 2"):
+        occupied.submit(name, is_background=name.startswith("piece"))
+    assert occupied.release() == [["prediction 1", "prediction 2"], ["piece 1"], ["piece 2"]]
+
+
+def test_background_work_is_not_passed_over_for_ever(sqlite_store: Store) -> None:
+    occupied = OccupiedStore(sqlite_store)
+    left = MAX_GROUP * (MAX_PASSED + 2)
+    occupied.submit("piece", is_background=True)
+    for _ in range(left):
+        occupied.submit("prediction", is_background=False)
+    assert occupied.release()[MAX_PASSED] == ["piece"]
+
+
 def test_replies_are_found_by_text_regardless_of_case_and_spaces(store: Store) -> None:
     store.submit(lambda c: add_reply(c, "m", "r1", "We open at nine.", 1)).result()
     found = store.read(lambda c: find_reply_by_text(c, "m", "  we OPEN at   nine. "))
@@ -231,3 +286,28 @@ def test_closing_finishes_submitted_work(tmp_path: Path) -> None:
     assert all(future.done() for future in futures)
     count = sqlite3.connect(tmp_path / "online.db").execute("SELECT count(*) FROM prediction").fetchone()[0]
     assert count == 50
+
+
+def test_a_new_file_in_which_another_process_writes_is_opened_once_that_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "online.db"
+    writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    writer.execute("BEGIN IMMEDIATE")  # from here on SQLite refuses at once to switch to the write-ahead log
+    ending = threading.Timer(0.3, writer.execute, ["COMMIT"])
+    ending.start()
+    engine = create_engine_for(f"sqlite:///{path}", "NORMAL", "IMMEDIATE")
+    with engine.connect() as connection:
+        assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
+    ending.join()
+    writer.close()
+    engine.dispose()
+
+
+def test_a_new_file_in_which_another_process_writes_for_too_long_is_not_opened(tmp_path: Path) -> None:
+    path = tmp_path / "online.db"
+    writer = sqlite3.connect(path, isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    engine = create_engine_for(f"sqlite:///{path}", "NORMAL", "IMMEDIATE", wait_s=0.1)
+    with pytest.raises(OperationalError, match="locked"), engine.connect():
+        pass
+    writer.close()
+    engine.dispose()

@@ -10,7 +10,8 @@ from typing import Any
 from online.errors import Conflict, SetupError
 from online.learning.process import configure_device, create_learner
 from online.serving.erasure.files import JobFiles
-from online.serving.erasure.work import ErasableModel, ErasureWork
+from online.serving.erasure.progress import ErasableModel
+from online.serving.erasure.work import ErasureWork
 from online.serving.jobs.batch_files import lock_folder
 from online.serving.jobs.batch_queue import resolve_path
 from online.workspace import Workspace

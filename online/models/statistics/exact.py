@@ -60,6 +60,7 @@ class ExactStatistics:
         self._index: dict[str, int] = {}
         self._sums: Sums | None = None  # created at the first access
         self._waiting: list[tuple[Tensor, int]] = []  # int8 [B, D] and its sign, not yet in the Gram matrix
+        self._waiting_count = 0  # rows of all of them
 
     @property
     def device(self) -> torch.device:
@@ -122,7 +123,8 @@ class ExactStatistics:
             self.sums[side].index_add_(0, members_B[rows], x_BD[rows].to(torch.int64), alpha=times)
         if not negative:
             self._waiting.append((x_BD, times))
-            if sum(len(waiting) for waiting, _ in self._waiting) >= FOLD_AT:
+            self._waiting_count += len(x_BD)
+            if self._waiting_count >= FOLD_AT:
                 self._fold_waiting()
 
     def _on_device(self, features: NDArray[np.int8]) -> Tensor:
@@ -134,7 +136,7 @@ class ExactStatistics:
 
         Without enough device memory, the sums move to the CPU with a warning.
         """
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         for times in (1, -1):
             chunks = [x_BD for x_BD, sign in waiting if sign == times]
             if chunks:

@@ -14,7 +14,8 @@ from contextlib import suppress
 
 from online.errors import OnlineError
 from online.schemas.feedback import ErasureStarted, ErasureStatus
-from online.serving.erasure.work import ErasureWork, last_offset
+from online.serving.erasure.progress import last_offset
+from online.serving.erasure.work import ErasureWork
 from online.store.erasure.jobs import ErasureModelRow, ErasureRow
 from online.telemetry import OutageLog, log_event
 
@@ -36,10 +37,14 @@ class Erasures:
 
     async def begin(self, user: str, models: Sequence[str]) -> ErasureStarted:
         """Erase a user from models; return once their feedback is retracted and their words are blanked."""
-        id = secrets.token_hex(ID_BYTES)
+        id, loop = secrets.token_hex(ID_BYTES), asyncio.get_running_loop()
         self._beginning.add(id)
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self.wake_learners)
+
         try:
-            await asyncio.to_thread(self.work.begin, id, user, models)
+            await asyncio.to_thread(self.work.begin, id, user, models, wake)
             _, rows = await asyncio.to_thread(self.work.load, id)
         finally:
             self._beginning.discard(id)

@@ -12,6 +12,9 @@ from typing import Any
 
 from online.errors import BadInput
 from online.signing_keys import SigningKeys
+from online.snapshots.manifest import Manifest
+from online.store.erasure.jobs import ErasureModelRow
+from online.store.erasure.relearnings import RelearningRow
 
 FORMAT = "online-erasure/1"
 PURPOSE = "erasure"
@@ -42,3 +45,23 @@ def check_statement(keys: SigningKeys, signed: Any) -> None:
 
 def canonical(statement: Mapping[str, Any]) -> bytes:
     return json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def describe_state(manifest: Manifest) -> dict[str, Any]:
+    return {name: getattr(manifest, name) for name in ("version", "learned_until", "state_sha256")}
+
+
+def describe_relearning(row: RelearningRow) -> dict[str, Any]:
+    return {
+        "learned_until": row.learned_until,
+        "state_sha256_user_subtracted": row.subtracted_sha256,
+        "state_sha256_learned_without_user": row.relearned_sha256,
+        "is_same": row.subtracted_sha256 == row.relearned_sha256,
+    }
+
+
+def describe_model(model: ErasureModelRow) -> dict[str, Any]:
+    """What was removed of a model."""
+    counts = json.loads(model.counts)
+    kept = {name: value for name, value in counts.items() if name not in ("offset", "relearn_offset")}
+    return {"feedback": 0, "predictions": 0, "events": 0, **kept}

@@ -1,5 +1,7 @@
 """Connect to SQLite or Postgres: pragmas, timeouts, isolation, and errors that show no password."""
 
+import sqlite3
+import time
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -25,7 +27,7 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
         connection.isolation_level = None  # the listener below begins each transaction
-        connection.execute("PRAGMA journal_mode=WAL")
+        switch_to_wal(connection, wait_s)
         connection.execute("PRAGMA secure_delete=ON")  # what is erased is overwritten, not only unlinked
         connection.execute(f"PRAGMA synchronous={synchronous}")
         connection.execute(f"PRAGMA wal_autocheckpoint={2 * FULL}")  # the checkpoint thread comes first
@@ -35,6 +37,23 @@ def create_engine_for(url: str, synchronous: str, begin: str, wait_s: float = BU
         connection.exec_driver_sql(f"BEGIN {begin}")
 
     return engine
+
+
+def switch_to_wal(connection: Any, wait_s: float) -> None:
+    """Let a connection of sqlite3 use the write-ahead log. Raises sqlite3.OperationalError.
+
+    For the first switch of a new file, SQLite does not wait for other processes: where they switch it at the same moment,
+    it raises "database is locked" at once.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def snapshot_isolation(url: str) -> dict[str, str]:

@@ -5,10 +5,14 @@
 All work that waits when the writer is free goes into one transaction (group commit). Groups that carry feedback are
 fsynced before their futures resolve (SQLite: synchronous=FULL); groups of predictions alone are committed to the WAL.
 Each piece of work has a savepoint: one that fails leaves no trace and does not disturb the others.
+
+Background work, a piece of something long, has a transaction of its own and lets others go first. So a request waits for
+one piece at most.
 """
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -33,6 +37,7 @@ from online.store.database.schema import prepare_schema
 from online.store.database.sqlite_checkpoints import Checkpointer
 
 MAX_GROUP = 512  # pieces of work in one transaction
+MAX_PASSED = 4  # transactions that go before a piece of background work
 WAL_ROOM_BYTES = 6_000_000  # a little more than the WAL of SQLite grows to before it starts over
 
 
@@ -41,6 +46,7 @@ class Work:
     run: Callable[[Connection], Any]
     durable: bool
     done: "Future[Any]"
+    is_background: bool = False
 
 
 class Store:
@@ -76,12 +82,15 @@ class Store:
             with suppress(DBAPIError), self.durable_writer.connect() as connection:
                 connection.connection.cursor().execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
-    def submit(self, run: Callable[[Connection], Any], durable: bool = True) -> "Future[Any]":
+    def submit(
+        self, run: Callable[[Connection], Any], durable: bool = True, is_background: bool = False
+    ) -> "Future[Any]":
         """Run `run` in the next transaction; the future resolves once that is committed.
 
         durable: whether the commit is fsynced. `run` may raise: its changes are undone, and the future raises the same.
+        is_background: run it in a transaction of its own, and let work that waits go first, but not for ever.
         """
-        work = Work(run, durable, Future())
+        work = Work(run, durable, Future(), is_background)
         self._queue.put(work)
         return work.done
 
@@ -123,23 +132,32 @@ class Store:
             engine.dispose()
 
     def _write(self) -> None:
-        while (first := self._queue.get()) is not None:
-            group, last = self._group(first)
+        background: deque[Work] = deque()
+        is_open, passed = True, 0
+        while is_open or background:
+            group: list[Work] = []
+            if passed < MAX_PASSED:
+                group, is_closed = self._take(background, blocks=is_open)
+                is_open = is_open and not is_closed
+            passed = passed + 1 if group and background else 0
+            if not group and background:
+                group = [background.popleft()]
             self._commit([work for work in group if work.done.set_running_or_notify_cancel()])
-            if last:
-                return
 
-    def _group(self, first: Work) -> tuple[list[Work], bool]:
-        """All work that waits, and whether `close` was called."""
-        group = [first]
+    def _take(self, background: deque[Work], blocks: bool) -> tuple[list[Work], bool]:
+        """Return the work that waits, and whether `close` was called. Background work goes to the end of `background`.
+
+        blocks: wait for work if there is none.
+        """
+        group: list[Work] = []
         while len(group) < MAX_GROUP:
             try:
-                work = self._queue.get_nowait()
+                work = self._queue.get(block=blocks and not group and not background)
             except queue.Empty:
                 return group, False
             if work is None:
                 return group, True
-            group.append(work)
+            (background if work.is_background else group).append(work)
         return group, False
 
     def _commit(self, group: list[Work]) -> None:

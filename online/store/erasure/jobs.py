@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import insert_rows, now
@@ -90,15 +90,21 @@ def save_step(connection: Connection, id: str, model: str, step: str) -> None:
 
 def add_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
     """Add to the counts of a model: numbers are summed, and lists are joined."""
-    saved = json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}")
-    set_counts(connection, id, model, {name: join(saved.get(name), value) for name, value in counts.items()})
+    saved = load_counts(connection, id, model)
+    save_counts(connection, id, model, saved | {name: join(saved.get(name), value) for name, value in counts.items()})
 
 
-def set_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+def set_counts(connection: Connection, id: str, model: str, counts: dict[str, Any]) -> None:
     """Set counts of a model, whatever they were."""
-    saved = json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}")
-    values = {"counts": json.dumps({**saved, **counts})}
-    connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(**values))
+    save_counts(connection, id, model, load_counts(connection, id, model) | counts)
+
+
+def load_counts(connection: Connection, id: str, model: str) -> dict[str, Any]:
+    return dict(json.loads(connection.scalar(select(ERASURE_MODELS.c.counts).where(*_of_model(id, model))) or "{}"))
+
+
+def save_counts(connection: Connection, id: str, model: str, counts: Mapping[str, Any]) -> None:
+    connection.execute(update(ERASURE_MODELS).where(*_of_model(id, model)).values(counts=json.dumps(counts)))
 
 
 def join(before: Any, added: Any) -> Any:
@@ -125,6 +131,8 @@ def end_erasure(connection: Connection, id: str, step: str, statement: str) -> N
 
 def add_items(connection: Connection, id: str, model: str, kind: str, keys: Sequence[str]) -> int:
     """Add items, and return how many are new; those that are there already stay as they are."""
+    if not keys:
+        return 0
     found = select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind), ERASURE_ITEMS.c.key.in_(keys))
     known = set(connection.scalars(found))
     rows = [
@@ -136,8 +144,13 @@ def add_items(connection: Connection, id: str, model: str, kind: str, keys: Sequ
 
 
 def load_items(connection: Connection, id: str, model: str, kind: str, count: int | None = None) -> list[str]:
-    query = select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind)).order_by(ERASURE_ITEMS.c.key)
+    query = select_items(id, model, kind).order_by(ERASURE_ITEMS.c.key)
     return list(connection.scalars(query if count is None else query.limit(count)))
+
+
+def select_items(id: str, model: str, kind: str) -> Select[str]:
+    """A query for the keys of all items of a kind."""
+    return select(ERASURE_ITEMS.c.key).where(*_of_kind(id, model, kind))
 
 
 def drop_items(connection: Connection, id: str, model: str, kind: str, keys: Sequence[str]) -> None:

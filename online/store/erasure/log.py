@@ -7,8 +7,9 @@ reply, without which that reply would come back.
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, delete, or_, select, update
+from sqlalchemy import Connection, String, column, delete, select, update, values
 
 from online.schemas.events import Event
 from online.store.classes import CLASSES
@@ -35,15 +36,20 @@ def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> 
 
 def find_retracted_events(connection: Connection, model: str, feedback: Sequence[str]) -> dict[int, str]:
     """Offset -> label, of the events that feedback brought along and a retraction has taken back."""
+    found: dict[int, str] = {}
+    for of_feedback in (EVENTS.c.id, EVENTS.c.feedback_id):  # with an `or`, SQLite would read every event
+        found |= load_retracted(connection, model, of_feedback.in_(feedback))
+    return dict(sorted(found.items()))
+
+
+def load_retracted(connection: Connection, model: str, condition: Any) -> dict[int, str]:
+    """Offset -> label, of the events that meet a condition and that a retraction has taken back."""
     retraction = EVENTS.alias()
     is_retracted = select(retraction.c.offset).where(
         retraction.c.model == EVENTS.c.model, retraction.c.target_offset == EVENTS.c.offset
     )
-    of_feedback = or_(EVENTS.c.id.in_(feedback), EVENTS.c.feedback_id.in_(feedback))
-    query = select(EVENTS.c.offset, EVENTS.c.label).where(
-        EVENTS.c.model == model, of_feedback, EVENTS.c.target_offset.is_(None), is_retracted.exists()
-    )
-    return dict(connection.execute(query.order_by(EVENTS.c.offset)).all())
+    chosen = (EVENTS.c.model == model, condition, EVENTS.c.target_offset.is_(None), is_retracted.exists())
+    return dict(connection.execute(select(EVENTS.c.offset, EVENTS.c.label).where(*chosen)).all())
 
 
 def list_kept_replies(connection: Connection, model: str, feedback: Sequence[str]) -> list[str]:
@@ -60,22 +66,28 @@ def rename_feedback_of_events(connection: Connection, model: str, id: str, new: 
 
 def find_unnamed_labels(connection: Connection, model: str, labels: Collection[str]) -> list[str]:
     """Return those of the labels that no event names any more, nor one whose contents have expired."""
-    named = select(EVENTS.c.label).where(EVENTS.c.model == model, EVENTS.c.label.in_(labels)).distinct()
+    if not labels:
+        return []
+    asked = values(column("label", String), name="asked").data([(label,) for label in labels]).cte()
+    # label by label: with a list of them, SQLite would read every event of the model
+    is_named = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == asked.c.label).exists()
+    unnamed = set(connection.scalars(select(asked.c.label).where(~is_named)))
     expired = select(CLASSES.c.id).where(
         CLASSES.c.model == model,
-        CLASSES.c.id.in_(labels),
+        CLASSES.c.id.in_(unnamed),
         CLASSES.c.offset <= load_expiry(connection, model).removed_until,
     )
-    return sorted(set(labels) - set(connection.scalars(named)) - set(connection.scalars(expired)))
+    return sorted(unnamed - set(connection.scalars(expired)))
 
 
 def forget_labels(connection: Connection, model: str, labels: Sequence[str], words: Sequence[str]) -> None:
     """Delete what the tables that are derived from the log say about labels. words: the labels and the user's name."""
     connection.execute(delete(CLASSES).where(CLASSES.c.model == model, CLASSES.c.id.in_(labels)))
     connection.execute(delete(DRIFT_ALARMS).where(DRIFT_ALARMS.c.model == model, DRIFT_ALARMS.c.label.in_(labels)))
-    for word in words:
-        naming = REJECTED_SNAPSHOTS.c.reason.contains(word, autoescape=True)
-        connection.execute(delete(REJECTED_SNAPSHOTS).where(REJECTED_SNAPSHOTS.c.model == model, naming))
+    reasons = select(REJECTED_SNAPSHOTS.c.since, REJECTED_SNAPSHOTS.c.reason).where(REJECTED_SNAPSHOTS.c.model == model)
+    naming = [since for since, reason in connection.execute(reasons) if any(word in reason for word in words)]
+    same = (REJECTED_SNAPSHOTS.c.model == model, REJECTED_SNAPSHOTS.c.since.in_(naming))
+    connection.execute(delete(REJECTED_SNAPSHOTS).where(*same))
 
 
 def forget_counts(connection: Connection, model: str) -> None:

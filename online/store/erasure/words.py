@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, case, delete, select, update
+from sqlalchemy import Connection, Select, case, delete, func, select, update
 
 from online.store.conversations import CONVERSATIONS, TURNS
 from online.store.database.values import ERASED, NO_TEXT
@@ -41,6 +41,12 @@ def list_feedback_about(connection: Connection, model: str, predictions: Sequenc
     about = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.content != ERASED)
     query = select(FEEDBACK.c.offset, FEEDBACK.c.id, FEEDBACK.c.user).where(*about)
     return [(id, user) for _, id, user in sorted(map(tuple, connection.execute(query)))]
+
+
+def find_last_retraction(connection: Connection, model: str, ids: Select[str]) -> int:
+    """Return the offset of the last retraction of feedback; 0 if there is none. ids: a query."""
+    retracted = (FEEDBACK.c.model == model, FEEDBACK.c.id.in_(ids))
+    return connection.scalar(select(func.max(FEEDBACK.c.retracted_offset)).where(*retracted)) or 0
 
 
 def blank_feedback(connection: Connection, model: str, ids: Sequence[str]) -> None:

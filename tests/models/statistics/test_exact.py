@@ -1,7 +1,9 @@
 """Integer sums, exact for any order, batches, workers and device; and the weights solved from them."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -269,3 +271,28 @@ def test_a_negative_example_lowers_the_score_of_its_class() -> None:
     after = solve_slda(with_negative, 0.5, priors=True)
     inputs = batch.features[0].astype(np.float32)
     assert inputs @ after.matrix[:, 0] + after.bias[0] < inputs @ before.matrix[:, 0] + before.bias[0]
+
+
+def count_calls(statistics: ExactStatistics, count: int) -> int:
+    """How many calls it takes to add so many examples one by one."""
+    row, calls = np.ones((1, WIDTH), np.int8), 0
+
+    def note(_: Any, what: str, __: Any) -> None:
+        nonlocal calls
+        calls += what in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        for _ in range(count):
+            statistics.add(row, [0], times=-1)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_examples_one_by_one_cost_the_same_however_many_wait() -> None:
+    statistics = ExactStatistics(WIDTH, "cpu")
+    statistics.add_class("a")
+    first = count_calls(statistics, 100)
+    statistics.add(np.ones((1, WIDTH), np.int8), [0])
+    assert count_calls(statistics, 100) <= first

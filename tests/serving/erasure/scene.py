@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 
 from online.cli.access.stopped_service import learn_everything
 from online.learning.training_state import TrainingState
@@ -16,13 +16,14 @@ from online.models import Options
 from online.schemas.events import Entry, Event
 from online.schemas.feedback import FeedbackItem
 from online.serving.erasure.files import JobFiles
-from online.serving.erasure.work import ErasableModel, ErasureWork
+from online.serving.erasure.progress import ErasableModel
+from online.serving.erasure.work import ErasureWork
 from online.serving.feedback.feedback import build_row
 from online.settings import ModelSettings, Settings
 from online.store import now
-from online.store.events import append_events
-from online.store.feedback import add_feedback
-from online.store.predictions import add_predictions
+from online.store.events import EVENTS, append_events, head_of
+from online.store.feedback import FEEDBACK, add_feedback
+from online.store.predictions import PREDICTIONS, add_predictions
 from online.workspace import Workspace
 
 USER = "annasophia"
@@ -67,6 +68,18 @@ class ErasureScene:
     def learn(self) -> None:
         learn_everything(self.workspace)
 
+    def lose(self, count: int) -> None:
+        """Let the log go back in time, as a truncated write-ahead log does: its newest events are gone."""
+
+        def cut(connection: Connection) -> None:
+            until = head_of(connection, "m") - count
+            for table in (EVENTS, FEEDBACK):
+                connection.execute(delete(table).where(table.c.offset > until))
+            asked = [f"asked-{n}" for n in range(until, until + count)]
+            connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(asked)))
+
+        self.workspace.store.submit(cut).result()
+
     def erase(self) -> dict[str, Any]:
         """Begin an erasure, or continue it, to its end; return the statement."""
         if self.kill_after:
@@ -83,8 +96,8 @@ class ErasureScene:
         store: Any = self.workspace.store
         submit: Callable[..., Any] = store.submit
 
-        def submit_and_die(run: Callable[[Connection], Any], durable: bool = True) -> Any:
-            done = submit(run, durable)
+        def submit_and_die(run: Callable[[Connection], Any], durable: bool = True, is_background: bool = False) -> Any:
+            done = submit(run, durable, is_background)
             done.result()
             self.commits += 1
             if self.commits == self.kill_after:

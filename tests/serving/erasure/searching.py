@@ -11,10 +11,10 @@ from sqlalchemy import create_engine, inspect, text
 Needles = Mapping[str, bytes]
 
 
-def find_in_folder(folder: Path, needles: Needles) -> set[str]:
-    """Return the names of the needles in the files of a folder, or in their names."""
+def find_in_folder(folder: Path, needles: Needles, pattern: str = "**/*") -> set[str]:
+    """Return the names of the needles in the files of a folder that match a pattern, or in their names."""
     found = set()
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(folder.glob(pattern)):
         name = str(path.relative_to(folder)).encode()
         data = path.read_bytes() if path.is_file() else b""
         found |= {what for what, needle in needles.items() if needle in data or needle in name}

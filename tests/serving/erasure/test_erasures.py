@@ -1,7 +1,7 @@
 """An erased user: nothing of them is left anywhere, and every model is as if it had never seen them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from redis import Redis
+from sqlalchemy import Connection, delete
 
 from online.store import Store
+from online.store.events import EVENTS
+from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 from tests.conftest import Start, config
 from tests.serving.erasure.searching import find_in_database, find_in_folder, find_in_redis, needles_of
@@ -102,13 +105,40 @@ def teach_as_user(service: Service) -> None:
         service.wait_learned("num", head)
 
 
+def teach_what_is_lost(service: Service) -> None:
+    """One more feedback for each model, which the log that goes back in time will not have."""
+    lost = (("chat", "Do you sell maps?", "hours"), ("txt", "a map", "odd"), ("num", [2.0, 2.0], "5"))
+    for model, asked, label in lost:
+        with service.client(model, "bert") as client:
+            given = client.feedback([{"id": f"lost-{model}", "input": asked, "label": label}])
+        service.wait_learned(model, given[-1]["offset"])
+
+
+def lose_it(url: str) -> None:
+    """Let the log go back in time, as a truncated write-ahead log or an older replica does."""
+
+    def cut(connection: Connection) -> None:
+        for table in (EVENTS, FEEDBACK):
+            connection.execute(delete(table).where(table.c.id.like("lost-%")))
+
+    store = Store(url)
+    try:
+        store.submit(cut).result()
+    finally:
+        store.close()
+
+
 @dataclass
 class Story:
-    """A service that has erased the user. found: the needles before and after, in all that it keeps."""
+    """A service that has erased the user. found: the needles before and after, in all that it keeps.
+
+    set_aside: those found in versions of a lost log, before.
+    """
 
     service: Service
     state: Path
     before: set[str]
+    set_aside: set[str]
     after: set[str]
     needles: dict[str, bytes]
     erased: dict[str, Any]
@@ -159,11 +189,18 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     if request.param != "sqlite":
         store, redis = (request.getfixturevalue(name) for name in ("module_postgres_url", "redis_url"))
         settings = {"store": store, "stream": redis}
-    service = Service(folder / "state", config(folder, MODELS, **settings))
+    services = [Service(folder / "state", config(folder, MODELS, **settings))]
+
+    def start_again() -> Service:
+        assert services[-1].stop() == 0
+        lose_it(store or f"sqlite:///{folder / 'state' / 'online.db'}")
+        services.append(Service(folder / "state", config(folder, MODELS, **settings)))
+        return services[-1]
+
     try:
-        yield tell(service, folder / "state", store, redis)
+        yield tell(services[0], start_again, folder / "state", store, redis)
     finally:
-        service.stop()
+        services[-1].stop()
         if redis:
             clean_redis(redis, read_instance(store))
 
@@ -188,10 +225,13 @@ def clean_redis(url: str, instance: str) -> None:
         client.delete(key)
 
 
-def tell(service: Service, state: Path, store: str, redis: str) -> Story:
+def tell(service: Service, start_again: Callable[[], Service], state: Path, store: str, redis: str) -> Story:
     teach_as_bert(service)
     hashes, kept_before = read_hashes(service), read_what_others_have(service)
     teach_as_user(service)
+    teach_what_is_lost(service)
+    service = start_again()
+    until(lambda: service.http.get("/readyz").status_code == 200, 60, "the log is learned again")
     live = service.versions("txt")[0]["version"]
     service.http.put("/v1/models/txt/version_labels/stable", json={"version": live}).raise_for_status()
     upload = upload_log(service)
@@ -204,16 +244,18 @@ def tell(service: Service, state: Path, store: str, redis: str) -> Story:
         return found | (find_in_redis(redis, f"online:{read_instance(store)}:*", needles) if redis else set())
 
     before = search()
+    set_aside = find_in_folder(state / "snapshots", needles, "*/set-aside/**/*")
     erased = erase(service)
     service.wait_learned("txt", erased["statement"]["models"]["txt"]["after"]["learned_until"])
     more = {"upload": upload, "labels": service.http.get("/v1/models/txt/versions").json()}
     kept_after = read_what_others_have(service)
-    return Story(service, state, before, search(), needles, erased, kept_before, kept_after, hashes, more)
+    return Story(service, state, before, set_aside, search(), needles, erased, kept_before, kept_after, hashes, more)
 
 
 def test_nothing_of_an_erased_user_is_left_in_files_database_and_redis(story: Story) -> None:
     raw = {name for name in story.needles if "hex" not in name and "base64" not in name}
     assert story.before >= raw, "the search finds everything before"
+    assert story.set_aside >= {"class", "reply"}, "also in versions of a log that was lost"
     assert story.after == set()
 
 
@@ -235,6 +277,7 @@ def test_the_statement_tells_what_was_removed_from_where(story: Story) -> None:
     assert USER not in json.dumps(statement)
     assert statement["models"]["txt"]["labels_removed"].keys() == {"stable"}
     assert statement["models"]["txt"]["labels"] == 1  # the class that only they gave
+    assert all(each["set_aside_removed"] > 0 for each in statement["models"].values())
     assert statement["models"]["chat"]["conversations"] == 1
     assert statement["models"]["chat"]["feedback_without_user"] == 1
     assert statement["files"]["uploads_removed"] == [story.more["upload"]]

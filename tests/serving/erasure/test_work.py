@@ -11,7 +11,7 @@ import pytest
 from online.models import Options
 from online.schemas.events import Event
 from tests.learning.scene import text_features
-from tests.serving.erasure.scene import ErasureScene, open_workspace, state_without_user, teach, vector
+from tests.serving.erasure.scene import USER, ErasureScene, open_workspace, state_without_user, teach, vector
 from tests.serving.erasure.searching import find_in_folder
 
 EXACT: dict[str, Any] = {"input": "vector", "size": 3, "scale": 4.0}
@@ -72,6 +72,32 @@ def as_bytes(part: Any) -> dict[str, bytes]:
     return {name: np.asarray(tensor).tobytes() for name, tensor in part.tensors.items()}
 
 
+@pytest.mark.parametrize("is_noticed", [True, False], ids=["set aside before", "noticed by the erasure"])
+@pytest.mark.parametrize("user", [USER, "bert"], ids=["in the log", "only in the lost log"])
+def test_versions_that_were_learned_from_a_lost_log_are_deleted_too(
+    tmp_path: Path, user: str, is_noticed: bool
+) -> None:
+    scene = ErasureScene(open_workspace(tmp_path, "classifier", EXACT))
+    for n in range(10):
+        scene.give(user if n % 3 == 1 else "bert", f"{user}-{n}", vector(n), side(n))
+    scene.learn()
+    for n in range(10, 15):
+        scene.give(USER, f"{USER}-{n}", vector(n), "anna's own")
+    scene.learn()
+    scene.lose(5)
+    if is_noticed:
+        scene.learn()
+        assert find_in_folder(scene.snapshots.folder / "set-aside", {"class": b"anna's own"})
+    statement = scene.erase()["models"]["m"]
+    assert statement["set_aside_removed"] >= 1
+    needles = {"class": b"anna's own", **{str(n): vector(n) for n in range(10, 15)}}
+    assert not find_in_folder(tmp_path / "state", needles)
+    notice = scene.snapshots.find_set_aside()
+    assert notice is not None and notice.deleted and notice.versions
+    assert scene.snapshots.next_version() > max(notice.versions), "their numbers are not used again"
+    scene.workspace.store.close()
+
+
 def run_until_killed(folder: Path, kill_after: int) -> None:
     """Begin or continue the erasure in a process of its own, which kills itself after some commits."""
     ErasureScene(open_workspace(folder, "classifier", EXACT), kill_after).erase()
@@ -79,10 +105,14 @@ def run_until_killed(folder: Path, kill_after: int) -> None:
 
 def test_an_erasure_that_is_killed_after_every_few_commits_ends_the_same(tmp_path: Path) -> None:
     scene = ErasureScene(open_workspace(tmp_path, "classifier", EXACT))
-    teach(scene, 40, vector, side)
+    teach(scene, 43, vector, side)
     scene.learn()
-    entries = scene.entries()
+    scene.lose(3)
+    scene.learn()
+    entries, aside = scene.entries(), scene.snapshots.folder / "set-aside"
     scene.workspace.store.close()
+    needles = {"name": b"annasophia", "class": b"anna's own", **{str(n): vector(n) for n in range(1, 43, 3)}}
+    assert find_in_folder(aside, needles)
     rng, steps, killed = random.Random(14), set[str](), 0
     processes = multiprocessing.get_context("forkserver")  # this process has threads, whose locks a fork would copy
     processes.set_forkserver_preload([__name__])
@@ -106,5 +136,4 @@ def test_an_erasure_that_is_killed_after_every_few_commits_ends_the_same(tmp_pat
     expected = state_without_user(opened.workspace, entries, manifest.learned_until)
     assert manifest.state_sha256 == expected.model.fingerprint()
     opened.workspace.store.close()
-    needles = {"name": b"annasophia", "class": b"anna's own", **{str(n): vector(n) for n in range(1, 40, 3)}}
     assert not find_in_folder(tmp_path / "state", needles)

@@ -25,7 +25,8 @@ from online.learning.training_state import TrainingState
 from online.models import Options
 from online.schemas.events import Entry, Event
 from online.serving.erasure.files import JobFiles
-from online.serving.erasure.work import ErasableModel, ErasureWork
+from online.serving.erasure.progress import ErasableModel
+from online.serving.erasure.work import ErasureWork
 from online.store.callers.held_feedback import HeldFeedbackRow, add_held
 from online.store.log_rows import load_event_summaries
 from online.store.predictions import load_predictions

@@ -1,0 +1,145 @@
+"""One model of one erasure on its way: what the store knows of it, and how its steps commit what they do.
+
+ErasureContext --one for all erasures-->  ModelErasure --step(erasure)--> the store: what was done, and the next step
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from online.settings import ModelSettings
+from online.snapshots import Snapshots
+from online.store.erasure import jobs
+from online.store.erasure.jobs import ErasureModelRow, ErasureRow
+from online.workspace import Workspace
+
+T = TypeVar("T")
+
+FEEDBACK, LABEL, REMOVED = "feedback", "label", "removed"  # kinds of items
+DONE = "done"
+
+
+class StreamCopy(Protocol):
+    """A copy of the log that can be deleted and written again. rebuilds: how often it was."""
+
+    rebuilds: int
+
+    def request_rebuild(self) -> None:
+        """Return at once; `rebuilds` counts it once it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasableModel:
+    """One model, as an erasure sees it.
+
+    copy: of the log in Redis, if there is one. forget_counts: drops what the process has counted from the log.
+    """
+
+    spec: ModelSettings
+    snapshots: Snapshots
+    copy: StreamCopy | None
+    forget_counts: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureContext:
+    """What the steps of all erasures share.
+
+    is_making_report: on a model. waiting_since, copies_before: by erasure and model, when the wait for the learner
+    began, and the rebuilds of the copy before this erasure asked for one. A process that is killed forgets both.
+    """
+
+    workspace: Workspace
+    is_making_report: Callable[[str], bool]
+    waiting_since: dict[tuple[str, str], float] = field(default_factory=dict)
+    copies_before: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelErasure:
+    """One model of one erasure, at its present step.
+
+    on_retracted: called in this thread once all feedback of the user is retracted.
+    """
+
+    context: ErasureContext
+    row: ErasureRow
+    model: ErasureModelRow
+    erasable: ErasableModel
+    on_retracted: Callable[[], None] = lambda: None
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.model.model
+
+    @property
+    def user(self) -> str:
+        return self.row.user or ""
+
+    @property
+    def spec(self) -> ModelSettings:
+        return self.erasable.spec
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return self.erasable.snapshots
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.row.id, self.name
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was counted when the step began."""
+        return dict(json.loads(self.model.counts))
+
+    @property
+    def last_retraction(self) -> int:
+        """The offset of the last retraction; 0 if there was none."""
+        return last_offset(self.model)
+
+    def load_counts(self) -> dict[str, Any]:
+        """What has been counted until now."""
+        return self.read(lambda connection: jobs.load_counts(connection, *self.key))
+
+    def read(self, query: Callable[[Connection], T]) -> T:
+        found: T = self.context.workspace.store.read(query)
+        return found
+
+    def commit(self, work: Callable[[Connection], T], durable: bool = True) -> T:
+        """durable: False for a piece of a step; the commit that ends the step makes it durable too."""
+        done: T = self.context.workspace.store.submit(work, durable, is_background=True).result()
+        return done
+
+    def load_items(self, kind: str, count: int | None = None) -> list[str]:
+        return self.read(lambda connection: jobs.load_items(connection, *self.key, kind, count))
+
+    def add_counts(self, connection: Connection, **counts: Any) -> None:
+        jobs.add_counts(connection, *self.key, counts)
+
+    def note(self, **counts: Any) -> None:
+        """Save what this step has found so far, whatever it was before."""
+        self.commit(lambda connection: jobs.set_counts(connection, *self.key, counts), durable=False)
+
+    def save(self, step: str, **counts: Any) -> None:
+        """Save the next step, with what this one has found, in one transaction."""
+
+        def save(connection: Connection) -> None:
+            if counts:
+                jobs.set_counts(connection, *self.key, counts)
+            jobs.save_step(connection, *self.key, step)
+
+        self.commit(save)
+
+
+def in_chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def last_offset(model: ErasureModelRow) -> int:
+    """The offset of the last retraction of a model; 0 if there was none."""
+    return max(json.loads(model.counts).get("offset", []), default=0)

@@ -1,0 +1,101 @@
+"""The steps of an erasure that concern snapshots: wait for those without the user, and delete all others.
+
+    unlearn     a durable version has learned the retractions
+    relearn     a durable version is what a run without the user gives
+    snapshots   every version before that one is deleted, with its labels, and every report on the model
+    set_aside   every version that was learned from another log is deleted: what that log held is not known
+
+Only versions of the present log count. Those of another one are set aside by the learner, and until it has done so the
+last step waits.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.serving.erasure import files
+from online.serving.erasure.progress import DONE, ModelErasure
+from online.serving.erasure.statement import describe_relearning, describe_state
+from online.snapshots.manifest import Manifest
+from online.snapshots.set_aside import find_foreign
+from online.store.erasure import log, relearnings
+from online.store.events import head_of, load_digests
+
+UNLEARN_WAIT_S = 60.0  # for the learner to take the retractions; later they are void, and `relearn` covers them too
+
+
+def wait_until_unlearned(erasure: ModelErasure) -> bool:
+    last, began = erasure.last_retraction, erasure.context.waiting_since
+    durable = find_durable(erasure, last) if last else None
+    waited_s = time.monotonic() - began.setdefault(erasure.key, time.monotonic())
+    is_frozen = erasure.snapshots.frozen() is not None
+    if last and durable is None and not is_frozen and waited_s < UNLEARN_WAIT_S:
+        return False
+    erasure.save("void", **({} if durable is None else {"unlearned": describe_state(durable)}))
+    return True
+
+
+def relearn(erasure: ModelErasure) -> bool:
+    asked_at = erasure.counts.get("relearn_offset")
+    if asked_at is None:
+        offset = erasure.commit(lambda connection: log.ask_to_relearn(connection, erasure.name, erasure.row.id))
+        erasure.save("relearn", relearn_offset=offset)
+        return True
+    durable = find_durable(erasure, asked_at)
+    if durable is None:
+        return False
+    found = erasure.read(lambda connection: relearnings.find_relearning(connection, erasure.name, asked_at))
+    proof: dict[str, Any] = {} if found is None else {"compared": describe_relearning(found)}
+    snapshots = erasure.snapshots
+    older = [version for version in snapshots.versions() if version < durable.version]
+    names = sorted(name for name, each in snapshots.labels().items() if each.version < durable.version)
+    erasure.save(
+        "snapshots",
+        after=describe_state(durable),
+        versions_removed=len(older),
+        labels_removed=dict.fromkeys(names, "its version was deleted"),
+        **proof,
+    )
+    return True
+
+
+def remove_snapshots(erasure: ModelErasure) -> bool:
+    if erasure.context.is_making_report(erasure.name):
+        return False
+    erasure.snapshots.remove_before(erasure.counts["after"]["version"])
+    reports = files.remove_reports(erasure.context.workspace, erasure.name)
+    erasure.save("set_aside", reports_removed=reports)
+    return True
+
+
+def remove_set_aside(erasure: ModelErasure) -> bool:
+    """Also where the present log has nothing of the user: the lost one may have had."""
+    if list_foreign(erasure, erasure.snapshots.manifests()):
+        return False
+    if "set_aside_removed" not in erasure.counts:  # counted first: a process that is killed deletes the rest later
+        erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.list_set_aside()))
+        return True
+    erasure.snapshots.delete_set_aside()
+    erasure.save(DONE)
+    return True
+
+
+def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:
+    """Return the first durable version of the present log that has learned an offset."""
+    manifests = erasure.snapshots.manifests()
+    durable = [each for each in manifests if each.durable and each.learned_until >= offset]
+    foreign = {each.version for each in list_foreign(erasure, manifests)} if durable else set()
+    ours = (each for each in durable if each.version not in foreign)
+    return min(ours, key=lambda each: each.version, default=None)
+
+
+def list_foreign(erasure: ModelErasure, manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Return those of the manifests that are of another log than the present one."""
+    offsets = sorted({manifest.learned_until for manifest in manifests} - {0})
+
+    def read(connection: Connection) -> tuple[int, dict[int, str]]:
+        return head_of(connection, erasure.name), load_digests(connection, erasure.name, offsets)
+
+    return find_foreign(manifests, *erasure.read(read))
