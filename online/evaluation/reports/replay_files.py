@@ -25,6 +25,8 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     assert result.report is not None, "a replay that did not fail has a report"
     report = asdict(result.report)
     del report["details"]["curve"], report["tasks"]
+    if not result.report.contents_from:
+        del report["contents_from"]
     if result.report.tasks is not None:
         report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}
     return {**described, **report, "against_champion": result.comparison}
