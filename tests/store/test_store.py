@@ -231,3 +231,11 @@ def test_closing_finishes_submitted_work(tmp_path: Path) -> None:
     assert all(future.done() for future in futures)
     count = sqlite3.connect(tmp_path / "online.db").execute("SELECT count(*) FROM prediction").fetchone()[0]
     assert count == 50
+
+
+def test_work_that_is_submitted_after_closing_fails_and_is_not_waited_for(tmp_path: Path) -> None:
+    """A thread that continued an erasure while the service stopped waited for ever, and the process never ended."""
+    store = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    store.close()
+    with pytest.raises(Unavailable, match="the store is closed"):
+        store.submit(add_prediction("late")).result(timeout=5)
