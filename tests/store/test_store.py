@@ -311,3 +311,11 @@ def test_a_new_file_in_which_another_process_writes_for_too_long_is_not_opened(t
         pass
     writer.close()
     engine.dispose()
+
+
+def test_work_that_is_submitted_after_closing_fails_and_is_not_waited_for(tmp_path: Path) -> None:
+    """A thread that continued an erasure while the service stopped waited for ever, and the process never ended."""
+    store = Store(f"sqlite:///{tmp_path / 'online.db'}")
+    store.close()
+    with pytest.raises(Unavailable, match="the store is closed"):
+        store.submit(add_prediction("late")).result(timeout=5)

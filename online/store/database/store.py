@@ -65,6 +65,7 @@ class Store:
         except (SQLAlchemyError, ImportError, ValueError) as error:
             raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._is_closed, self._closing = False, threading.Lock()  # nothing is queued behind the end
         self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
         self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._thread.start()
@@ -89,9 +90,14 @@ class Store:
 
         durable: whether the commit is fsynced. `run` may raise: its changes are undone, and the future raises the same.
         is_background: run it in a transaction of its own, and let work that waits go first, but not for ever.
+        After `close` it raises Unavailable: a thread of a service that stops may still submit work, and wait for it.
         """
         work = Work(run, durable, Future(), is_background)
-        self._queue.put(work)
+        with self._closing:
+            if not self._is_closed:
+                self._queue.put(work)
+                return work.done
+        work.done.set_exception(Unavailable("the store is closed, because the service stops; nothing was changed"))
         return work.done
 
     def read(self, run: Callable[[Connection], Any]) -> Any:
@@ -124,7 +130,9 @@ class Store:
 
     def close(self) -> None:
         """Finish the work that was submitted, then close all connections."""
-        self._queue.put(None)
+        with self._closing:
+            self._is_closed = True
+            self._queue.put(None)
         self._thread.join()
         if self._checkpointer is not None:
             self._checkpointer.close()
