@@ -36,6 +36,8 @@ class ErrorResponses:
                 raise
             known = next(each for each in type(error).__mro__ if each in self.handlers)
             response = await self.handlers[known](Request(scope, receive, send), error)
+            if known is Exception:
+                response.headers["Connection"] = "close"  # the server closes it after what is raised here
             await response(scope, receive, send)
             if known is Exception:
                 raise

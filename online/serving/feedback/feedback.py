@@ -279,10 +279,13 @@ def describe_retention(settings: Settings) -> str:
 
 def unknown_feedback(settings: Settings, model: str, id: str) -> NotFound:
     """The error about feedback that does not exist, is another caller's, or has expired."""
-    days = settings.event_retention_days
-    expired = f"; if it is older than {days:g} days (event_retention_days), its contents are no longer kept"
-    ending = "" if days is None else f"{expired}, so it cannot be un-learned"
-    return NotFound(f"{model} has no feedback {id!r}{ending}")
+    expired = ""
+    if settings.event_retention_days is not None:
+        expired = (
+            f"; if it is older than {settings.event_retention_days:g} days (event_retention_days), its contents are no "
+            "longer kept, so it cannot be un-learned"
+        )
+    return NotFound(f"{model} has no feedback {id!r}{expired}")
 
 
 async def encode_item(item: FeedbackItem, encoder: Encoder) -> ItemFeatures:

@@ -1,5 +1,6 @@
 """Files of a batch prediction job: lock its folder, replace its state in one step, check its input."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -55,6 +56,8 @@ def file_stamp(path: Path) -> tuple[int, int, int]:
         status = path.stat()
     except OSError as error:
         raise BadInput(f"{path.name} cannot be read: {error.strerror}") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise BadInput(f"{path.name} cannot be read: {os.strerror(errno.EISDIR)}")
     if not stat.S_ISREG(status.st_mode):
         raise BadInput(f"{path.name} is not a regular file; copy what it holds into one")
     return status.st_ino, status.st_size, status.st_mtime_ns
