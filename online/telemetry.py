@@ -189,6 +189,9 @@ class Metrics:
         self.stored_prediction_bytes = self._gauge(
             "online_stored_prediction_bytes", "About how many bytes the recorded predictions take", "livemax"
         )
+        self.journal_bytes = self._gauge(
+            "online_journal_bytes", "Bytes of the journal: predictions until they are copied into the store", "livemax"
+        )
         self.pruned = self._counter("online_pruned_total", "Rows and files that retention has deleted", "what")
         self.jobs = self._gauge("online_jobs", "Batch prediction jobs waiting or running", "livesum")
         self.job_rows = self._counter(

@@ -2,6 +2,7 @@
 
 <state>/online.db                  the store (unless a URL says otherwise)
 <state>/snapshots/<model>/         versions and LIVE
+<state>/journal/                   predictions on their way into the store
 <state>/bells/{events,snapshots}-<model>/   wake-ups between processes
 <state>/encoders/                  tuned text encoders, each named by its sha256
 <state>/keys.json                  keys that sign links, cookies, river states, entries in Redis, ...
@@ -16,8 +17,10 @@
 """
 
 import fcntl
+import json
 import os
-from functools import partial
+from collections.abc import Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,7 +28,8 @@ from online.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.wakeup import Wakeup
-from online.models import KINDS, challenger_of, recipe, state_is_signed
+from online.models import KINDS, Encoder, challenger_of, input_options, recipe, state_is_signed
+from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
 from online.signing_keys import SigningKeys
@@ -35,6 +39,7 @@ from online.store import Store
 from online.store.database.meta import load_kind, save_kind
 from online.store.encoder_moves import check_encoder, encoder_of
 from online.store.events import head_of
+from online.store.journal_copy import JournalCopy, copy_all
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
 from online.stream.sql import SqlStream
@@ -56,6 +61,7 @@ class Workspace:
                 f"the state folder {settings.state} is not writable: {error.strerror}; choose another with --state"
             ) from None
         self.store = Store(settings.store_url)
+        self._load_encoder = lru_cache(maxsize=8)(self._create_encoder)
         self.audit = AuditLog(self.store, self.state, self.keys)
 
     def _check_is_writable(self) -> None:
@@ -109,6 +115,33 @@ class Workspace:
         options = self.options(model)
         kinds = (model.kind, *KINDS)
         return next((kind for kind in kinds if recipe(kind, options) in recipes), None)
+
+    @property
+    def journal(self) -> Path:
+        return self.state / "journal"
+
+    def journal_copy(self) -> JournalCopy:
+        """Copies the journal of predictions into the store."""
+        return JournalCopy(self.journal, self._encode)
+
+    def copy_journal(self, is_sealing: bool = False) -> None:
+        """Return once every prediction that was answered before is in the store. is_sealing: as in `copy_all`."""
+        copy_all(self.store, self.journal_copy(), is_sealing)
+
+    def _encode(self, model: str, encoder: str, inputs: Sequence[str]) -> list[bytes]:
+        """The features of texts by an encoder that replaced the one they were recorded with."""
+        spec = self.settings.model(model)
+        if spec is None:  # it is not configured any more: nobody learns from these
+            return [b"" for _ in inputs]
+        return self._load_encoder(model, encoder).encode([json.loads(each) for each in inputs])
+
+    def _create_encoder(self, model: str, encoder: str) -> Encoder:
+        spec = self.settings.model(model)
+        assert spec is not None, "only configured models have encoders"
+        options = input_options(spec.kind, with_encoder(spec.options, encoder))
+        threads, max_chars = self.settings.encoder_threads, self.settings.max_text_chars
+        created: Encoder = create_encoder(options, cache_folder(), threads, max_chars, self.tuned(encoder))
+        return created
 
     @property
     def encoders(self) -> Path:

@@ -82,8 +82,8 @@ def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
     """
     try:
         rows = ROWS.decode(body)
-        instances = [ParsedNumbers(NUMBERS.decode(row), bytes(row).decode()) for row in rows.instances]
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        instances = [ParsedNumbers(NUMBERS.decode(row), bytes(row)) for row in rows.instances]
+    except msgspec.MsgspecError:
         return None
     if not instances:
         return None

@@ -1,11 +1,11 @@
-"""Micro-batches: many single requests become one model call and one transaction of rows.
+"""Micro-batches: many single requests become one model call and one write to the journal.
 
-    ask --queue--> [all that wait, up to max_batch] -> one snapshot -> model.predict -> rows -> answers
-                                                       (one call for each requested version)
+    submit --queue--> [all that wait, up to max_batch] -> one snapshot -> model.predict -> journal -> answers
+                                                          (one call for each requested version)
 
-While one batch is committed the next one gathers. Batches grow with the load and hold one request
-when it is low; no request waits for others to come. The queue is bounded, and a request whose
-deadline has passed is dropped before the model is called.
+The event loop calls `_answer_waiting` as soon as it has read what has arrived, so a batch is what arrived in one round of the
+loop. Batches grow with the load and hold one request when it is low; no request waits for others to come. The queue is bounded,
+and a request whose deadline has passed is dropped before the model is called.
 
 Requests of batch prediction jobs have a queue of their own. They are answered when no interactive
 request waits, however long that takes, and one at a time, so that their answers do not depend on
@@ -14,8 +14,9 @@ other requests.
 
 import asyncio
 import math
+import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,30 +25,86 @@ from online.models import Answer, Encoder
 from online.serving.versions import ServedVersion
 from online.telemetry import Metrics
 
-Rows = list[dict[str, object]]
-MakeRows = Callable[[ServedVersion, Sequence[Answer]], Rows]
-
 
 @dataclass(frozen=True, slots=True)
+class Recording:
+    """What is recorded of a request, beside its answers; each list has one item per instance.
+
+    inputs: JSON. features: by the encoder of this name; None where they are the numbers of the input. user: on whose behalf
+    the request is made. exclude: answers that are ruled out.
+    """
+
+    ids: Sequence[str]
+    inputs: Sequence[bytes]
+    features: Sequence[bytes | None]
+    encoder: str
+    user: str | None
+    exclude: Sequence[str]
+
+
 class PendingRequest:
     """The encoded instances of one request, waiting for their answers.
 
-    encoder: of the inputs; the version that answers must use the same one. keys: one per
-    instance, from which an exploring policy draws; None for a request that is not recorded.
-    make_rows: makes the rows to record; None records nothing. recorded_by: name of the encoder of
-    the features in the rows. pinned: the version that must answer; None for the live one.
+    encoder: of the inputs; the version that answers must use the same one. keys: one per instance, from which an exploring
+    policy draws. recording: None records nothing. pinned: the version that must answer; None for the live one.
     arrived_at, deadline: by the batcher's clock.
     """
 
-    inputs: Sequence[bytes]
-    encoder: Encoder
-    keys: Sequence[int | None]
-    make_rows: MakeRows | None
-    recorded_by: str
-    pinned: ServedVersion | None
-    arrived_at: float
-    deadline: float
-    result: "asyncio.Future[tuple[ServedVersion, list[Answer]]]"
+    __slots__ = ("arrived_at", "deadline", "encoder", "inputs", "keys", "pinned", "recording")
+
+    def __init__(
+        self,
+        inputs: Sequence[bytes],
+        encoder: Encoder,
+        keys: Sequence[int | None],
+        recording: Recording | None,
+        pinned: ServedVersion | None,
+    ) -> None:
+        self.inputs, self.encoder, self.keys = inputs, encoder, keys
+        self.recording, self.pinned = recording, pinned
+        self.arrived_at, self.deadline = 0.0, math.inf
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody waits for the answers any more."""
+        raise NotImplementedError
+
+    def answer(self, served: ServedVersion, answers: list[Answer]) -> None:
+        """Receive the answers, which are recorded."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Receive the reason why there are none."""
+        raise NotImplementedError
+
+
+class AwaitedRequest(PendingRequest):
+    """A request whose answers a coroutine awaits."""
+
+    __slots__ = ("result",)
+
+    def __init__(
+        self,
+        inputs: Sequence[bytes],
+        encoder: Encoder,
+        keys: Sequence[int | None],
+        recording: Recording | None = None,
+        pinned: ServedVersion | None = None,
+    ) -> None:
+        super().__init__(inputs, encoder, keys, recording, pinned)
+        self.result: asyncio.Future[tuple[ServedVersion, list[Answer]]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_gone(self) -> bool:
+        return self.result.done()
+
+    def answer(self, served: ServedVersion, answers: list[Answer]) -> None:
+        if not self.result.done():
+            self.result.set_result((served, answers))
+
+    def fail(self, error: Exception) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,60 +145,124 @@ class BatchMetrics:
         self.compute.observe(seconds)
 
 
+class InteractiveLoad:
+    """Counts the interactive requests in progress.
+
+    gone: set while there are none; background threads wait for it before they take the processor.
+    """
+
+    def __init__(self) -> None:
+        self._count = 0
+        self.gone = threading.Event()
+        self.gone.set()
+
+    def __enter__(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            self.gone.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self.gone.set()
+
+
+Answered = list[tuple[PendingRequest, list[Answer]]]
+
+
 class Batcher:
-    """Gathers the requests to one model and answers them in batches."""
+    """Gathers the requests to one model and answers them in batches. For one event loop."""
 
     def __init__(
         self,
         current: Callable[[], ServedVersion],
-        write: Callable[[Rows, Set[str]], Awaitable[None]],
+        record: Callable[[ServedVersion, Answered], None],
         limits: Limits,
         observer: Observer,
         clock: Callable[[], float],
+        load: InteractiveLoad,
     ) -> None:
-        """current: returns the live version. write: commits rows; its second argument names encoders."""
-        self._current, self._write, self._limits = current, write, limits
-        self._observer, self._clock = observer, clock
+        """current: returns the live version. record: writes those answers to the journal that are to be recorded."""
+        self._current, self._record, self._limits = current, record, limits
+        self._observer, self._clock, self._load = observer, clock, load
         self._interactive: deque[PendingRequest] = deque()
         self._jobs: deque[PendingRequest] = deque()
         self._waiting = 0  # instances in the interactive queue
-        self._arrival = asyncio.Event()
+        self._is_scheduled = False
 
-    async def ask(
-        self,
-        inputs: Sequence[bytes],
-        encoder: Encoder,
-        keys: Sequence[int | None],
-        make_rows: MakeRows | None,
-        recorded_by: str,
-        pinned: ServedVersion | None = None,
-        from_job: bool = False,
-    ) -> tuple[ServedVersion, list[Answer]]:
-        """Return the answers of one version, once their rows are committed.
+    def submit(self, request: PendingRequest) -> None:
+        """Queue a request; it is answered, or fails, in one of the next rounds of the event loop.
 
-        The arguments are those of `PendingRequest`. from_job: answer when no interactive request
-        waits, without a deadline. Raises EncoderMoved if the live version, or the store, now uses
-        another encoder; Overloaded if the queue is full; DeadlineExceeded if the wait was too long.
+        It fails with EncoderMoved if the version now uses another encoder, and with DeadlineExceeded if the wait was too long.
+        Raises Overloaded if the queue is full.
         """
-        if not from_job and self._waiting and self._waiting + len(inputs) > self._limits.max_waiting:
+        count = len(request.inputs)
+        if self._waiting and self._waiting + count > self._limits.max_waiting:
             raise Overloaded(
                 f"{self._waiting} instances wait for an answer already; at most {self._limits.max_waiting} may "
                 "(max_waiting); send the request again later"
             )
-        result = asyncio.get_running_loop().create_future()
-        now = self._clock()
-        deadline = math.inf if from_job else now + self._limits.timeout_s
-        request = PendingRequest(inputs, encoder, keys, make_rows, recorded_by, pinned, now, deadline, result)
-        (self._jobs if from_job else self._interactive).append(request)
-        self._waiting += 0 if from_job else len(inputs)
-        self._arrival.set()
-        return await request.result
+        if not self._interactive:
+            self._load.__enter__()
+        request.arrived_at = now = self._clock()
+        request.deadline = now + self._limits.timeout_s
+        self._interactive.append(request)
+        self._waiting += count
+        if not self._is_scheduled:
+            self._schedule()
 
-    async def run(self) -> None:
-        """Answer until cancelled."""
-        while True:
-            for served, batch in self._group_by_version(await self._gather()):
-                await self._answer(served, batch)
+    def submit_for_job(self, request: PendingRequest) -> None:
+        """Queue a request that is answered when no interactive one waits, without a deadline."""
+        self._jobs.append(request)
+        if not self._is_scheduled:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._answer_waiting)
+
+    def _answer_waiting(self) -> None:
+        """Answer a batch of interactive requests, or else one of a job."""
+        self._is_scheduled = False
+        requests = self._take_interactive() if self._interactive else self._take_job()
+        if self._interactive or self._jobs:
+            self._schedule()
+        for served, batch in self._group_by_version(requests) if requests else ():
+            self._answer(served, batch)
+
+    def _take_interactive(self) -> list[PendingRequest]:
+        now, batch, size = self._clock(), list[PendingRequest](), 0
+        while self._interactive and size < self._limits.max_batch:
+            request = self._interactive.popleft()
+            self._waiting -= len(request.inputs)
+            if self._is_still_wanted(request, now):
+                batch.append(request)
+                size += len(request.inputs)
+        if not self._interactive:
+            self._load.__exit__()
+        if batch:
+            self._observer.gathered(size, now - batch[0].arrived_at, self._waiting)
+        return batch
+
+    def _take_job(self) -> list[PendingRequest]:
+        while self._jobs:
+            request = self._jobs.popleft()
+            if not request.is_gone:  # else the job was cancelled
+                return [request]
+        return []
+
+    @staticmethod
+    def _is_still_wanted(request: PendingRequest, now: float) -> bool:
+        """False if the caller has gone, or the deadline has passed, which is reported to the caller."""
+        if request.is_gone:
+            return False
+        if now > request.deadline:
+            waited_s = now - request.arrived_at
+            request.fail(
+                DeadlineExceeded(f"the request waited {waited_s:.1f} s for the model, longer than request_timeout_ms")
+            )
+            return False
+        return True
 
     def _group_by_version(self, requests: list[PendingRequest]) -> list[tuple[ServedVersion, list[PendingRequest]]]:
         live = self._current()
@@ -153,68 +274,18 @@ class Batcher:
             groups.setdefault(id(served), (served, []))[1].append(request)
         return list(groups.values())
 
-    async def _gather(self) -> list[PendingRequest]:
-        """Wait for requests. Returns up to a batch of interactive ones, or else one of a job."""
-        while True:
-            await self._arrival.wait()
-            batch = self._take_interactive(self._clock()) or self._take_job()
-            if not self._interactive and not self._jobs:
-                self._arrival.clear()
-            if batch:
-                return batch
-
-    def _take_interactive(self, now: float) -> list[PendingRequest]:
-        batch, size = list[PendingRequest](), 0
-        while self._interactive and size < self._limits.max_batch:
-            request = self._interactive.popleft()
-            self._waiting -= len(request.inputs)
-            if self._is_still_wanted(request, now):
-                batch.append(request)
-                size += len(request.inputs)
-        if batch:
-            self._observer.gathered(size, now - batch[0].arrived_at, self._waiting)
-        return batch
-
-    def _take_job(self) -> list[PendingRequest]:
-        while self._jobs:
-            request = self._jobs.popleft()
-            if not request.result.done():  # the job was cancelled
-                return [request]
-        return []
-
-    @staticmethod
-    def _is_still_wanted(request: PendingRequest, now: float) -> bool:
-        """False if the caller has gone, or the deadline has passed, which is reported to the caller."""
-        if request.result.done():
-            return False
-        if now > request.deadline:
-            waited_s = now - request.arrived_at
-            request.result.set_exception(
-                DeadlineExceeded(f"the request waited {waited_s:.1f} s for the model, longer than request_timeout_ms")
-            )
-            return False
-        return True
-
-    async def _answer(self, served: ServedVersion, batch: list[PendingRequest]) -> None:
+    def _answer(self, served: ServedVersion, batch: list[PendingRequest]) -> None:
         try:
-            shares = self._predict(served, batch)
-            rows = [
-                row
-                for request, answers in zip(batch, shares, strict=True)
-                if request.make_rows
-                for row in request.make_rows(served, answers)
-            ]
-            if rows:
-                await self._write(rows, {request.recorded_by for request in batch if request.make_rows})
+            answered = self._predict(served, batch)
+            self._record(served, answered)
         except Exception as error:  # of one request, most likely: it must not fail the others
-            await self._answer_alone(batch, error)
+            self._answer_alone(batch, error)
             return
-        for request, answers in zip(batch, shares, strict=True):
-            if not request.result.done():  # the caller may have gone
-                request.result.set_result((served, answers))
+        for request, answers in answered:
+            request.answer(served, answers)
 
-    def _predict(self, served: ServedVersion, batch: list[PendingRequest]) -> list[list[Answer]]:
-        """The answers to each request, from one call of the model."""
+    def _predict(self, served: ServedVersion, batch: list[PendingRequest]) -> Answered:
+        """Each request with its answers, from one call of the model."""
         if any(request.encoder is not served.encoder for request in batch):
             raise EncoderMoved("another version is live, with another encoder; try again")
         started = self._clock()
@@ -223,16 +294,16 @@ class Batcher:
             [key for request in batch for key in request.keys],
         )
         self._observer.computed(self._clock() - started)
-        shares, start = [], 0
+        answered, start = Answered(), 0
         for request in batch:
-            shares.append(answers[start : start + len(request.inputs)])
+            answered.append((request, answers[start : start + len(request.inputs)]))
             start += len(request.inputs)
-        return shares
+        return answered
 
-    async def _answer_alone(self, batch: list[PendingRequest], error: Exception) -> None:
+    def _answer_alone(self, batch: list[PendingRequest], error: Exception) -> None:
         """After an error: answer each request by itself, or fail the only one."""
-        if len(batch) > 1:
-            for request in batch:
-                await self._answer(request.pinned or self._current(), [request])
-        elif not batch[0].result.done():
-            batch[0].result.set_exception(error)
+        if len(batch) == 1:
+            batch[0].fail(error)
+            return
+        for request in batch:
+            self._answer(request.pinned or self._current(), [request])

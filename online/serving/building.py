@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from online.errors import SetupError
+from online.journal import JournalWriter
 from online.models import spec_of
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
@@ -39,6 +40,7 @@ from online.serving.monitoring.shadow import Shadow
 from online.serving.predictor import Predictor
 from online.serving.processes.child import start_child
 from online.serving.processes.encoder_tuner import EncoderTuner
+from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
 from online.serving.repertoire.repertoire import Repertoire, read_repertoire, starter
@@ -85,6 +87,7 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
             settings, workspace, metrics, replays, loads, build_event_retention(workspace, models, metrics)
         ),
         jobs=jobs,
+        journal_copier=JournalCopier(workspace.store, builder.journal, metrics),
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
         workers=Workers(settings, metrics.remove_worker),
@@ -151,6 +154,7 @@ class ModelBuilder:
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
+        self.journal, self.journal_writer = workspace.journal_copy(), JournalWriter(workspace.journal)
         self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
@@ -171,7 +175,7 @@ class ModelBuilder:
             if relay is not None:
                 relay.wake()
 
-        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk)
+        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk, self.journal)
         feedback = Feedback(settings, transactions, feed, metrics, self.clock)
         holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
@@ -231,7 +235,7 @@ class ModelBuilder:
         shadow = Shadow(live, write_shadows, self.metrics.shadows_dropped.labels(name))
         show_trusted = self.metrics.trusted_version.labels(name).set
         monitor = LiveMonitor(live, create_guard, show_trusted) if transactions.spec.guard != "off" else None
-        return Predictor(self.settings, transactions, self.metrics, self.clock, shadow, monitor)
+        return Predictor(self.settings, transactions, self.journal_writer, self.metrics, self.clock, shadow, monitor)
 
     def _build_holders(self, feedback: Feedback, feed: EventFeed) -> Holders:
         def on_change(holder: str, state: State, reason: str | None) -> None:

@@ -42,7 +42,7 @@ log = logging.getLogger("online.serving")
 class ModelReadiness:
     """Whether a model can answer, and record its answers. head: newest offset; None without a store.
 
-    reason: why it cannot. store_error: why the store does not answer.
+    reason: why it cannot. store_error: why the store does not answer: no feedback is taken then.
     """
 
     reason: str | None
@@ -109,12 +109,19 @@ class ModelRuntime:
         return self._starter_was_learned
 
     async def check_readiness(self) -> ModelReadiness:
-        """Also ask the store: without it no prediction can be recorded, and its log must be the one that was learned."""
+        """Also ask the journal, and the store, whose log must be the one that was learned.
+
+        Without the store, predictions go on, and wait for it in the journal.
+        """
+        try:
+            self.predictor.recorder.journal.open()
+        except Unavailable as error:
+            return ModelReadiness(str(error), None)
         try:
             head, difference = await self.read(partial(self._compare_log, served=self.live.current))
             await self.transactions.write(lambda connection: None)
         except Unavailable as error:
-            return ModelReadiness("predictions cannot be recorded", None, str(error))
+            return ModelReadiness(self.unready_reason, None, str(error))
         return ModelReadiness(difference or self.unready_reason, head)
 
     def _compare_log(self, connection: Connection, served: ServedVersion) -> tuple[int, str | None]:
@@ -173,7 +180,6 @@ class ModelRuntime:
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs beside the requests until the service stops; some of it in the first worker only."""
         yield self.live.watch()
-        yield self.predictor.batcher.run()
         yield self.predictor.shadow.run()
         if self.predictor.monitor is not None:
             yield self.predictor.monitor.run()

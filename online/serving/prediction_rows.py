@@ -1,79 +1,109 @@
-"""Recording of predictions: one row per answer, written in the transaction of its micro-batch.
+"""Recording of predictions: in the journal, or, for the turns of conversations, in the store.
 
-request, features, ids --prepare--> rows of the answers --write--> store (predictions, turns)
+    request, features, ids --prepare--> Recording, with the answers --record--> journal ...> store
+                                   in a conversation: --record_turns--> store (predictions, turns)
+
+A conversation belongs to one user, and its list and its turns are read as soon as the answer is there. So its predictions are
+committed with their turns before the answer leaves; everything else is written to the journal.
 """
 
 import json
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection
 
+from online.journal import JournalFrame, JournalRow, JournalWriter
 from online.models import Answer
 from online.models.encoders.rows import ParsedNumbers
 from online.schemas.predict import PredictRequest
-from online.serving.batcher import Rows
+from online.serving.batcher import Answered, Recording
 from online.serving.transactions import Transactions
 from online.serving.versions import ServedVersion
 from online.store import now
 from online.store.conversations import Turn, add_turns, make_title
+from online.store.journal_copy import build_row
 from online.store.predictions import add_predictions
 
-TURN = "turn"  # key of a row's turn of a conversation; it goes to a table of its own
 FLOAT64_BYTES = 8
 
 
 class PredictionRecorder:
-    """Builds and writes the prediction rows of one model."""
+    """Records the predictions of one model."""
 
-    def __init__(self, transactions: Transactions, max_candidates: int) -> None:
+    def __init__(self, transactions: Transactions, journal: JournalWriter, max_candidates: int) -> None:
         """max_candidates: the number of candidates of an answer that are recorded, the best ones."""
-        self.transactions, self.max_candidates = transactions, max_candidates
+        self.transactions, self.journal, self.max_candidates = transactions, journal, max_candidates
 
     def prepare(
-        self, request: PredictRequest, features: Sequence[bytes], ids: Sequence[str]
-    ) -> Callable[[ServedVersion, Sequence[Answer]], Rows]:
-        """Return a function that makes the rows once the answers are known.
+        self, request: PredictRequest, features: Sequence[bytes], ids: Sequence[str], encoder: str
+    ) -> Recording:
+        """What is recorded beside the answers. features, ids: one per instance. encoder: the name of the store's."""
+        inputs = [instance_json(*each) for each in zip(request.instances, features, strict=True)]
+        kept = [
+            None if type(instance) is ParsedNumbers else encoded
+            for instance, encoded in zip(request.instances, features, strict=True)
+        ]
+        return Recording(ids, inputs, kept, encoder, request.user, request.exclude)
 
-        features, ids: one per instance; the features are computed by the store's encoder.
+    def record(self, served: ServedVersion, answered: Answered) -> None:
+        """Write a micro-batch to the journal. Raises Unavailable."""
+        rows = dict[str, list[JournalRow]]()  # by encoder
+        for request, answers in answered:
+            if (recording := request.recording) is not None:
+                rows.setdefault(recording.encoder, []).extend(self.build_rows(recording, answers))
+        for encoder, of_encoder in rows.items():
+            self.journal.append(self.build_frame(served, encoder, of_encoder))
+
+    def build_rows(self, recording: Recording, answers: Sequence[Answer]) -> list[JournalRow]:
+        most, user, exclude = self.max_candidates, recording.user, recording.exclude
+        if exclude:
+            answers = [answer.without(exclude) for answer in answers]
+        return [
+            JournalRow(
+                id,
+                user,
+                input,
+                features,
+                answer.choice,
+                answer.propensity,
+                [(each[0], each[1]) for each in answer.top(most).candidates],
+                exclude,
+            )
+            for id, input, features, answer in zip(
+                recording.ids, recording.inputs, recording.features, answers, strict=True
+            )
+        ]
+
+    def build_frame(self, served: ServedVersion, encoder: str, rows: list[JournalRow]) -> JournalFrame:
+        return JournalFrame(self.transactions.name, served.version, served.learned_until, encoder, now(), rows)
+
+    async def record_turns(
+        self,
+        request: PredictRequest,
+        recording: Recording,
+        features: Sequence[bytes],
+        served: ServedVersion,
+        answers: Sequence[Answer],
+    ) -> None:
+        """Commit the predictions of a conversation with their turns.
+
+        Raises EncoderMoved unless the store uses the encoder of the features, and NotFound for a conversation of
+        another user.
         """
-        model = self.transactions.name
-
-        def rows(served: ServedVersion, answers: Sequence[Answer]) -> Rows:
-            created_at = now()
-            return [
-                {
-                    "id": id,
-                    "model": model,
-                    "version": served.version,
-                    "learned_until": served.learned_until,
-                    "user": request.user,
-                    "input": instance_json(instance, encoded),
-                    "features": encoded,
-                    "choice": answer.choice,
-                    "propensity": answer.propensity,
-                    "candidates": candidates_json(answer.top(self.max_candidates)),
-                    "created_at": created_at,
-                    **turn_fields(request, instance),
-                }
-                for id, instance, encoded, answer in zip(
-                    ids, request.instances, features, apply_exclusions(answers, request), strict=True
-                )
-            ]
-
-        return rows
-
-    async def write(self, rows: Rows, encoders: Set[str]) -> None:
-        """Raises EncoderMoved unless the store uses each of `encoders`, which computed the features."""
+        frame = self.build_frame(served, recording.encoder, self.build_rows(recording, answers))
+        rows = [build_row(frame, row, encoded) for row, encoded in zip(frame.rows, features, strict=True)]
+        turns = [
+            {**row, "turn": Turn(request.conversation, make_title(instance), tuple(request.exclude))}
+            for row, instance in zip(rows, request.instances, strict=True)
+        ]
 
         def record(connection: Connection) -> None:
             self.transactions.hold_encoder(connection)
-            self.transactions.check_encoder(connection, encoders)
-            turns = [row for row in rows if TURN in row]
-            add_predictions(connection, without_turns(rows) if turns else rows)
-            if turns:
-                add_turns(connection, self.transactions.name, turns)
+            self.transactions.check_encoder(connection, {recording.encoder})
+            add_predictions(connection, rows)
+            add_turns(connection, self.transactions.name, turns)
 
         await self.transactions.write(record)
 
@@ -83,23 +113,8 @@ def apply_exclusions(answers: Sequence[Answer], request: PredictRequest) -> list
     return [answer.without(request.exclude) for answer in answers] if request.exclude else list(answers)
 
 
-def candidates_json(answer: Answer) -> str:
-    return orjson.dumps([[candidate.id, round(candidate.score, 6)] for candidate in answer.candidates]).decode()
-
-
-def turn_fields(request: PredictRequest, instance: Any) -> dict[str, Any]:
-    """The turn of a conversation that a row belongs to; empty for a request outside any."""
-    if request.conversation is None and not request.exclude:
-        return {}
-    return {TURN: Turn(request.conversation, make_title(instance), tuple(request.exclude))}
-
-
-def without_turns(rows: Rows) -> Rows:
-    return [{name: value for name, value in row.items() if name != TURN} for row in rows]
-
-
-def instance_json(instance: Any, features: bytes) -> str:
-    """An instance as JSON text.
+def instance_json(instance: Any, features: bytes) -> bytes:
+    """An instance as JSON.
 
     ParsedNumbers keep the text of the request, or take the fast path: encoding has checked that they are
     finite. In anything else non-ASCII letters are escaped, as the store's search expects.
@@ -108,6 +123,6 @@ def instance_json(instance: Any, features: bytes) -> str:
         return instance.text
     numbers = type(instance) is list and len(features) == FLOAT64_BYTES * len(instance)
     try:
-        return orjson.dumps(instance).decode() if numbers else json.dumps(instance)
+        return orjson.dumps(instance) if numbers else json.dumps(instance).encode()
     except TypeError:  # an integer of more than 64 bits
-        return json.dumps(instance)
+        return json.dumps(instance).encode()

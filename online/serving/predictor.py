@@ -1,19 +1,19 @@
 """Prediction, the same for every protocol: encode, wait, batch, answer.
 
-request -> encode -> wait for min_offset -> batcher (one snapshot) -> rows committed -> answer
+request -> encode -> wait for min_offset -> batcher (one snapshot) -> journal -> answer
 """
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from online.errors import BadInput, NotLearnedYet, TooLarge
+from online.journal import JournalWriter
 from online.models import Answer, Encoder, spec_of
 from online.models.ranker.policies import draw_key
 from online.schemas.predict import PredictRequest
-from online.serving.batcher import Batcher, BatchMetrics, Limits
+from online.serving.batcher import AwaitedRequest, Batcher, BatchMetrics, InteractiveLoad, Limits
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import AnsweredRequest, Shadow
 from online.serving.prediction_rows import PredictionRecorder, apply_exclusions
@@ -39,27 +39,6 @@ class PredictionResult:
     lacks_room: bool = False
 
 
-class InteractiveLoad:
-    """Counts the interactive requests in progress.
-
-    gone: set while there are none; background threads wait for it before they take the processor.
-    """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self.gone = threading.Event()
-        self.gone.set()
-
-    def __enter__(self) -> None:
-        self._count += 1
-        self.gone.clear()
-
-    def __exit__(self, *_: object) -> None:
-        self._count -= 1
-        if not self._count:
-            self.gone.set()
-
-
 class Predictor:
     """Predicts with one model. Every method may raise an OnlineError, which names its HTTP status."""
 
@@ -67,6 +46,7 @@ class Predictor:
         self,
         settings: Settings,
         transactions: Transactions,
+        journal: JournalWriter,
         metrics: Metrics,
         clock: Callable[[], float],
         shadow: Shadow,
@@ -81,14 +61,14 @@ class Predictor:
         self.shadow, self.monitor = shadow, monitor
         self.explores = spec_of(self.spec.kind).explores
         self.load = InteractiveLoad()
-        self.recorder = PredictionRecorder(transactions, settings.max_candidates)
+        self.recorder = PredictionRecorder(transactions, journal, settings.max_candidates)
         self._answered, self.seconds = (
             metrics.predictions.labels(self.name),
             metrics.prediction_seconds.labels(self.name),
         )
         limits = Limits(settings.max_batch, settings.max_waiting, settings.request_timeout_ms / 1000)
         observer, live = BatchMetrics(metrics, self.name), self.live
-        self.batcher = Batcher(lambda: live.current, self.recorder.write, limits, observer, clock)
+        self.batcher = Batcher(lambda: live.current, self.recorder.record, limits, observer, clock, self.load)
 
     async def predict(
         self, request: PredictRequest, prefix: str = "", selector: VersionSelector = ANY_VERSION
@@ -124,9 +104,13 @@ class Predictor:
             await self._wait_until_learned(request.min_offset, request.timeout_ms / 1000, pinned)
         ids = [prefix + self.transactions.new_id() for _ in inputs] if request.record else []
         keys: list[int | None] = [*map(draw_key, ids)] if self.explores and ids else [None] * len(inputs)
-        record = self.recorder.prepare(request, features, ids) if request.record else None
-        with self.load:
-            served, answers = await self.batcher.ask(inputs, encoder, keys, record, config.encoder_name, pinned)
+        recording = self.recorder.prepare(request, features, ids, config.encoder_name) if request.record else None
+        in_conversation = request.conversation is not None
+        pending = AwaitedRequest(inputs, encoder, keys, None if in_conversation else recording, pinned)
+        self.batcher.submit(pending)
+        served, answers = await pending.result
+        if in_conversation and recording is not None:
+            await self.recorder.record_turns(request, recording, features, served, answers)
         self._observe(inputs, encoder, keys, ids)
         return PredictionResult(apply_exclusions(answers, request), ids, served)
 

@@ -19,6 +19,7 @@ from online.serving.jobs.report_jobs import ReportJobs
 from online.serving.jobs.retention import Retention
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.encoder_tuner import EncoderTuner
+from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
 from online.settings import Settings
@@ -50,6 +51,7 @@ class Runtime:
     replays: ReplayJobs
     retention: Retention
     jobs: BatchQueue
+    journal_copier: JournalCopier
     feedback_slots: FeedbackSlots
     erasures: Erasures
     workers: Workers
@@ -105,6 +107,7 @@ class Runtime:
             await model.add_starter_replies(will_learn=self.supervisor is not None)
         await asyncio.to_thread(self.replays.prune)
         self.jobs.start()
+        self.run_until_stop(self.journal_copier.run())
         self.run_until_stop(self.retention.run())
         if self.supervisor is not None:
             await self.supervisor.start()
@@ -145,4 +148,6 @@ class Runtime:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for model in self.models.values():
             await model.close()
+        if self.is_primary:
+            await self.journal_copier.stop()
         await asyncio.to_thread(self.workspace.store.close)

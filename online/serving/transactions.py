@@ -7,7 +7,7 @@ the texts are encoded again, and the transaction is repeated.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -20,6 +20,8 @@ from online.serving.versions import EncoderConfig
 from online.settings import ModelSettings
 from online.store import Store
 from online.store.encoder_moves import check_encoder, hold_encoder
+from online.store.journal_copy import JournalCopy, copy_all
+from online.store.predictions import PredictionRow, load_predictions
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.store")
@@ -54,9 +56,10 @@ class Transactions:
         wake_learner: Callable[[], None],
         new_id: Callable[[], str],
         disk: DiskSpace,
+        journal: JournalCopy,
     ) -> None:
         """wake_learner: called on the event loop after every `commit`. new_id: returns a unique id."""
-        self.disk = disk
+        self.disk, self.journal = disk, journal
         self.spec, self.name, self.live, self.store = spec, spec.name, live, store
         self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
         self.wake_learner, self.new_id = wake_learner, new_id
@@ -66,6 +69,33 @@ class Transactions:
         """Run a read-only query in a thread, so that a slow store does not block the event loop."""
         with self._outages:
             return await asyncio.to_thread(self.store.read, query)
+
+    async def copy_journal(self) -> None:
+        """Return once every prediction that this machine has answered before is in the store."""
+        with self._outages:
+            await asyncio.to_thread(copy_all, self.store, self.journal)
+
+    async def load_predictions(self, ids: Sequence[str]) -> dict[str, PredictionRow]:
+        """Id -> prediction, for those that exist, also of those that were answered a moment ago."""
+        found = await self._find_predictions(ids)
+        if len(found) < len({*ids}):
+            await self.copy_journal()
+            found = await self._find_predictions(ids)
+        return found
+
+    async def _find_predictions(self, ids: Sequence[str]) -> dict[str, PredictionRow]:
+        found: dict[str, PredictionRow] = await self.read(
+            lambda connection: load_predictions(connection, self.name, ids)
+        )
+        return found
+
+    def load_predictions_within(self, connection: Connection, ids: Sequence[str]) -> dict[str, PredictionRow]:
+        """The same, in a transaction that writes."""
+        found = load_predictions(connection, self.name, ids)
+        if len(found) < len({*ids}):
+            self.journal.copy(connection)
+            found = load_predictions(connection, self.name, ids)
+        return found
 
     async def commit(self, work: Callable[[Connection], Any], needs_room: bool = True) -> Any:
         """Run `work` in a durable transaction, then wake the learner.

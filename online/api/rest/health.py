@@ -27,7 +27,7 @@ async def get_liveness() -> Response:
 async def get_readiness(runtime: RuntimeDep) -> Response:
     """503 with the reasons before the first learning, and while a model cannot predict or record predictions.
 
-    The learner may be down, and the disk short of space: predictions go on, and it is shown here.
+    The learner and the store may be down, and the disk short of space: predictions go on, and it is shown here.
     """
     checks = await runtime.readiness()
     models = {name: describe_health(runtime.models[name], check) for name, check in checks.items()}

@@ -212,6 +212,7 @@ async def list_unanswered(model: ModelDep) -> Response:
     """
     check_ranker(model)
     name, served = model.spec.name, model.live.current
+    await model.transactions.copy_journal()
     rows = await model.read(lambda connection: load_unanswered(connection, name, MAX_PREDICTIONS))
     clusters = await asyncio.to_thread(
         lambda: cluster_questions(select_unanswered(collect_questions(rows), served.model))

@@ -30,6 +30,7 @@ class LogExport:
 
     def __init__(self, workspace: Workspace, model: ModelSettings) -> None:
         self.workspace, self.store, self.model = workspace, workspace.store, model
+        workspace.copy_journal()
         self.options = options = workspace.options(model)
         self.head = workspace.sql_stream(model.name).head()
         self.refused = self.store.read(

@@ -22,7 +22,7 @@ class ParsedNumbers(list[float]):
 
     __slots__ = ("text",)
 
-    def __init__(self, values: list[float], text: str) -> None:
+    def __init__(self, values: list[float], text: bytes) -> None:
         super().__init__(values)
         self.text = text
 

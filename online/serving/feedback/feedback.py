@@ -31,7 +31,7 @@ from online.store import now, quarantine
 from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, load_held, load_held_of
 from online.store.events import append_events, lock_log
 from online.store.feedback import FeedbackRow, add_feedback, assign_slot, load_feedback, load_standing
-from online.store.predictions import PredictionRow, load_predictions
+from online.store.predictions import PredictionRow
 from online.store.replies import add_reply
 from online.telemetry import Metrics
 
@@ -160,7 +160,7 @@ class Feedback:
     ) -> dict[str, PredictionRow]:
         """The predictions that items are about, by id, and of those the caller's own. A curator corrects those of others."""
         ids = [item.prediction_id for item in items if item.prediction_id]
-        rows = load_predictions(connection, self.name, ids)
+        rows = self.transactions.load_predictions_within(connection, ids)
         return {id: row for id, row in rows.items() if caller.may("curate") or caller.may_act_for(row.user)}
 
     def _find_prediction(

@@ -23,12 +23,13 @@ from online.errors import BadInput, Conflict, Forbidden, NotFound, OnlineError, 
 from online.models import Answer, Encoder, input_options
 from online.schemas.jobs import BatchPredictRequest, JobStatus
 from online.serving.answers import render_answer
+from online.serving.batcher import AwaitedRequest, InteractiveLoad
 from online.serving.jobs.batch_files import Check, lock_folder
 from online.serving.jobs.batch_job import BatchJob, Counts, JobSpec, pin_version, unpin_version
 from online.serving.jobs.batch_records import MAX_ENDED, JobRecords
 from online.serving.jobs.batch_rows import Batch
 from online.serving.jobs.row_process import ProcessReader
-from online.serving.predictor import InteractiveLoad, Predictor
+from online.serving.predictor import Predictor
 from online.serving.processes.time_limit import limited_time
 from online.serving.versions import ServedVersion
 from online.settings import Settings
@@ -268,8 +269,9 @@ class BatchQueue:
     async def _answer(predictor: Predictor, served: ServedVersion, batch: Batch) -> list[Answer]:
         """The answers are not recorded, so they take no feedback."""
         keys = [None] * len(batch.inputs)
-        ask = predictor.batcher.ask
-        return (await ask(batch.inputs, served.encoder, keys, None, "", served, from_job=True))[1]
+        pending = AwaitedRequest(batch.inputs, served.encoder, keys, pinned=served)
+        predictor.batcher.submit_for_job(pending)
+        return (await pending.result)[1]
 
     def _write(self, job: BatchJob, batch: Batch, kind: str, answers: Sequence[Answer]) -> None:
         job.write(batch, [render_answer(kind, answer, self.settings.max_candidates) for answer in answers])

@@ -22,10 +22,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import Unavailable
+from online.serving.batcher import InteractiveLoad
 from online.serving.jobs.batch_records import JobRecords
 from online.serving.jobs.event_retention import EventRetention
 from online.serving.jobs.replay_jobs import ReplayJobs
-from online.serving.predictor import InteractiveLoad
 from online.settings import Settings
 from online.store.deletion.retention import (
     ID_KINDS,

@@ -38,6 +38,16 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, A
         connection.exec_driver_sql(statement, tuple(row[name] for row in page for name in names))
 
 
+def copy_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert rows that have every column, on Postgres, by its COPY command."""
+    names = table.columns.keys()
+    columns = ", ".join(f'"{name}"' for name in names)
+    cursor: Any = connection.connection.cursor()  # of psycopg
+    with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row([row[name] for name in names])
+
+
 @cache
 def insert_statement(table: Table, rows: int) -> str:
     """Return a statement that inserts so many rows; its values are the columns of each row, in order."""

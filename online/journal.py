@@ -1,0 +1,213 @@
+"""The journal: predictions on their way into the store.
+
+    answer --one write(2) per micro-batch--> a segment of this process in <state>/journal/
+                                                    |
+                                    copied (store/journal_copy.py) --> store;  once it is sealed, the file is deleted
+
+    segment = MAGIC, then frames;  frame = length (4 bytes), CRC-32 of the payload (4 bytes), payload (MessagePack)
+
+What is written survives the death of the process: it is in the page cache of the kernel before the answer leaves. It does not
+wait for the disk, as SQLite does not with synchronous=NORMAL. Any process may seal a segment, by taking away the permission to
+write it: its writer looks at that after each write. If the segment was sealed meanwhile, a copier may have missed the frame, so
+it is written again, marked as repeated, into a new segment. A copier ignores repeated predictions that are in the store already.
+"""
+
+import os
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from online.errors import Unavailable
+
+MAGIC = b"online journal 1"
+HEADER = struct.Struct("<II")  # length and CRC-32 of a payload
+SUFFIX = ".segment"
+WRITABLE, SEALED = 0o600, 0o400
+MAX_SEGMENT_BYTES = 16_000_000  # after which a process begins another one
+MAX_FRAME_BYTES = 1 << 30  # a length beyond it is damage
+
+
+class JournalRow(msgspec.Struct, array_like=True):
+    """One prediction. The names are those of the table `prediction`.
+
+    input: JSON. features: None where they are the numbers of the input, as float64. candidates: the best ones, (id, score).
+    exclude: the answers that were ruled out.
+    """
+
+    id: str
+    user: str | None
+    input: bytes
+    features: bytes | None
+    choice: str | None
+    propensity: float
+    candidates: Sequence[tuple[str, float]]
+    exclude: Sequence[str] = ()
+
+
+class JournalFrame(msgspec.Struct, array_like=True):
+    """The predictions of one micro-batch by one version. encoder: the name of the one that computed the features.
+
+    is_repeated: whether a copier may have seen the frame in another segment.
+    """
+
+    model: str
+    version: int
+    learned_until: int
+    encoder: str
+    created_at: str
+    rows: list[JournalRow]
+    is_repeated: bool = False
+
+
+ENCODER = msgspec.msgpack.Encoder()
+DECODER = msgspec.msgpack.Decoder(JournalFrame)
+
+
+class JournalWriter:
+    """Appends frames to a segment of this process. For one thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file: int | None = None
+        self._size = 0
+        self._buffer = bytearray(HEADER.size)
+
+    def append(self, frame: JournalFrame) -> None:
+        """Return once the frame would survive this process. Raises Unavailable; nothing is recorded then."""
+        try:
+            while not self._write(self._encode(frame)):
+                frame.is_repeated = True
+        except OSError as error:
+            self.close()
+            raise Unavailable(f"the journal of predictions cannot be written: {error.strerror}") from error
+
+    def open(self) -> None:
+        """Begin a segment if there is none. Raises Unavailable if that is not possible."""
+        if self._file is None:
+            try:
+                self._file, self._size = self._create(), len(MAGIC)
+            except OSError as error:
+                raise Unavailable(f"the journal of predictions cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _encode(self, frame: JournalFrame) -> bytearray:
+        buffer = self._buffer
+        ENCODER.encode_into(frame, buffer, HEADER.size)
+        with memoryview(buffer) as view:
+            HEADER.pack_into(buffer, 0, len(buffer) - HEADER.size, zlib.crc32(view[HEADER.size :]))
+        return buffer
+
+    def _write(self, data: bytearray) -> bool:
+        """Return whether a copier is certain to see the data. False: the segment was sealed."""
+        self.open()
+        file = self._file
+        assert file is not None, "open has succeeded, or raised"
+        if (written := os.write(file, data)) != len(data):
+            os.ftruncate(file, self._size)  # readers would take the part for the beginning of a frame
+            raise OSError(0, f"{written} of {len(data)} bytes were written")
+        self._size += written
+        is_sealed = not os.fstat(file).st_mode & 0o200
+        if self._size >= MAX_SEGMENT_BYTES and not is_sealed:
+            os.fchmod(file, SEALED)
+            self.close()
+        elif is_sealed:
+            self.close()
+        return not is_sealed
+
+    def _create(self) -> int:
+        """A new segment. Its name begins with the time, and is unique in a store that several services share."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(self.folder / f"{time.time_ns():016x}-{uuid.uuid4().hex}{SUFFIX}", flags, WRITABLE)
+        os.write(file, MAGIC)
+        return file
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment as a reader sees it. is_sealed, size: at the moment when it was listed."""
+
+    path: Path
+    size: int
+    is_sealed: bool
+
+    @property
+    def name(self) -> str:
+        return self.path.name.removesuffix(SUFFIX)
+
+    def seal(self) -> None:
+        """Let its writer, if there is one, begin another segment."""
+        self.path.chmod(SEALED)
+
+
+def list_segments(folder: Path) -> list[Segment]:
+    """Every segment, the oldest first."""
+    found = list[Segment]()
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            continue  # another process has copied the rest of it
+        found.append(Segment(path, status.st_size, not status.st_mode & 0o200))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRead:
+    """A frame, and the position in its segment behind it."""
+
+    frame: JournalFrame
+    position: int
+
+
+class DamagedSegment(ValueError):
+    """Bytes that no writer has written. position: of the first of them."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"{reason} at byte {position}")
+        self.position = position
+
+
+def read_frames(path: Path, position: int, max_bytes: int) -> Iterator[FrameRead]:
+    """Yield the complete frames behind a position, of at most `max_bytes` in all, and at least one.
+
+    position: 0, or one that a frame ended at. What ends in the middle of a frame is left for later: it may still be
+    being written, or its writer was killed. Raises DamagedSegment, and OSError.
+    """
+    with open(path, "rb", buffering=0) as file:
+        position = position or len(MAGIC)
+        head = os.pread(file.fileno(), len(MAGIC), 0)
+        if not MAGIC.startswith(head):
+            raise DamagedSegment(0, "it does not begin as a segment")
+        data = os.pread(file.fileno(), max(max_bytes, HEADER.size), position)
+        if len(data) >= HEADER.size and (length := HEADER.unpack_from(data)[0]) + HEADER.size > max_bytes:
+            check_length(length, position)
+            data = os.pread(file.fileno(), length + HEADER.size, position)
+    start = 0
+    while start + HEADER.size <= len(data):
+        length, checksum = HEADER.unpack_from(data, start)
+        check_length(length, position)
+        end = start + HEADER.size + length
+        if end > len(data):
+            return
+        payload = data[start + HEADER.size : end]
+        if zlib.crc32(payload) != checksum:
+            raise DamagedSegment(position, "the checksum of a frame is wrong")
+        position += end - start
+        start = end
+        yield FrameRead(DECODER.decode(payload), position)
+
+
+def check_length(length: int, position: int) -> None:
+    if not 0 < length <= MAX_FRAME_BYTES:
+        raise DamagedSegment(position, f"a frame of {length} bytes")

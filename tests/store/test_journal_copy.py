@@ -1,0 +1,195 @@
+"""Copying the journal: every prediction is in the store exactly once, whoever copies, and whatever fails."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import Connection, select
+
+from online.journal import JournalFrame, JournalRow, JournalWriter, list_segments
+from online.store import Store
+from online.store.conversations import TURNS
+from online.store.database.meta import META
+from online.store.encoder_moves import save_encoder
+from online.store.journal_copy import Copied, JournalCopy, copy_all
+from online.store.predictions import PREDICTIONS, load_predictions
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
+    store = Store(sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_url")))
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> JournalWriter:
+    return JournalWriter(tmp_path / "journal")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> JournalCopy:
+    return JournalCopy(tmp_path / "journal")
+
+
+def frame(*ids: str, encoder: str = "", exclude: tuple[str, ...] = (), is_repeated: bool = False) -> JournalFrame:
+    rows = [JournalRow(id, "ada", b'"h\\u00e9"', b"xy", "r1", 0.5, [("r1", 0.12345678)], exclude) for id in ids]
+    return JournalFrame("chat", 3, 7, encoder, "2026-01-01T00:00:00+00:00", rows, is_repeated)
+
+
+def stored_ids(store: Store) -> list[str]:
+    return sorted(store.read(lambda connection: list(connection.scalars(select(PREDICTIONS.c.id)))))
+
+
+def test_a_prediction_is_stored_as_it_was_answered(store: Store, writer: JournalWriter, journal: JournalCopy) -> None:
+    numbers = JournalRow("n", None, b"[2.50, -0, 1e1, 1000000000000000000000]", None, None, 1.0, [])
+    writer.append(frame("a", exclude=("r2", "r3")))
+    writer.append(JournalFrame("vec", 1, 0, "", "2026-01-01T00:00:00+00:00", [numbers]))
+    copy_all(store, journal)
+    text = store.read(lambda connection: load_predictions(connection, "chat", ["a"]))["a"]
+    assert text.model_dump() == {
+        "id": "a",
+        "model": "chat",
+        "version": 3,
+        "learned_until": 7,
+        "user": "ada",
+        "input": '"h\\u00e9"',
+        "features": b"xy",
+        "choice": "r1",
+        "propensity": 0.5,
+        "candidates": '[["r1",0.123457]]',
+        "created_at": "2026-01-01T00:00:00+00:00",
+    }
+    vector = store.read(lambda connection: load_predictions(connection, "vec", ["n"]))["n"]
+    assert vector.input == "[2.50, -0, 1e1, 1000000000000000000000]" and vector.choice is None
+    assert np.frombuffer(vector.features).tolist() == [2.5, 0.0, 10.0, 1e21]
+    turns = store.read(lambda connection: connection.execute(select(TURNS)).mappings().all())
+    assert [(each["prediction_id"], each["conversation"], each["exclude"]) for each in turns] == [
+        ("a", None, '["r2", "r3"]')
+    ]
+
+
+def test_each_prediction_is_copied_once(store: Store, writer: JournalWriter, journal: JournalCopy) -> None:
+    for number in range(30):
+        writer.append(frame(f"{number:02}"))
+        if number % 7 == 0:
+            copy_all(store, journal)
+    copy_all(store, journal)
+    copy_all(store, JournalCopy(journal.folder))  # another process, which knows no positions
+    assert stored_ids(store) == [f"{number:02}" for number in range(30)]
+    assert not journal.has_new()
+
+
+def test_a_copy_that_is_rolled_back_is_repeated(store: Store, writer: JournalWriter, journal: JournalCopy) -> None:
+    writer.append(frame("a"))
+
+    def fail(connection: Connection) -> None:
+        assert journal.copy(connection).rows == 1
+        raise ValueError("killed")
+
+    with pytest.raises(ValueError, match="killed"):
+        store.submit(fail).result()
+    assert stored_ids(store) == []
+    copy_all(store, journal)
+    assert stored_ids(store) == ["a"]
+
+
+def test_sealed_segments_are_deleted_once_they_are_copied(
+    store: Store, writer: JournalWriter, journal: JournalCopy
+) -> None:
+    writer.append(frame("a"))
+    copy_all(store, journal)
+    assert len(list_segments(journal.folder)) == 1
+    copy_all(store, journal, is_sealing=True)
+    assert list_segments(journal.folder) == []
+    writer.append(frame("b"))
+    copy_all(store, journal, is_sealing=True)
+    assert stored_ids(store) == ["a", "b"] and list_segments(journal.folder) == []
+    writer.append(frame("c"))
+    copy_all(store, journal)
+    kept = store.read(
+        lambda connection: list(connection.scalars(select(META.c.key).where(META.c.key.like("journal/%"))))
+    )
+    assert len(kept) == 1, "positions of deleted segments are deleted"
+
+
+def test_a_frame_that_was_written_again_is_stored_once(
+    store: Store, writer: JournalWriter, journal: JournalCopy
+) -> None:
+    """Its writer could not know whether a copier had seen it in the segment that was sealed meanwhile."""
+    writer.append(frame("a"))
+    [segment] = list_segments(journal.folder)
+    segment.seal()
+    writer.append(frame("b", "c", exclude=("r2",)))
+    copy_all(store, journal)
+    assert stored_ids(store) == ["a", "b", "c"] and list_segments(journal.folder) != []
+    assert len(store.read(lambda connection: connection.execute(select(TURNS)).all())) == 2
+
+
+def test_features_of_a_replaced_encoder_are_computed_again(store: Store, writer: JournalWriter, tmp_path: Path) -> None:
+    calls = list[tuple[str, str, list[str]]]()
+
+    def encode(model: str, encoder: str, inputs: object) -> list[bytes]:
+        assert isinstance(inputs, list)
+        calls.append((model, encoder, inputs))
+        return [b"new"] * len(inputs)
+
+    journal = JournalCopy(tmp_path / "journal", encode)
+    writer.append(frame("a", encoder="old"))
+    writer.append(frame("b", encoder="tuned"))
+    store.submit(lambda connection: save_encoder(connection, "chat", {"sha256": "tuned"})).result()
+    copy_all(store, journal)
+    found = store.read(lambda connection: load_predictions(connection, "chat", ["a", "b"]))
+    assert (found["a"].features, found["b"].features) == (b"new", b"xy")
+    assert calls == [("chat", "tuned", ['"h\\u00e9"'])]
+
+
+def test_what_comes_before_damage_is_copied_and_the_segment_is_kept_aside(
+    store: Store, writer: JournalWriter, journal: JournalCopy, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer.append(frame("a"))
+    writer.append(frame("b"))
+    [segment] = list_segments(journal.folder)
+    content = bytearray(segment.path.read_bytes())
+    content[-3] ^= 0xFF
+    segment.path.write_bytes(content)
+    copy_all(store, journal)
+    assert stored_ids(store) == ["a"]
+    assert [path.suffix for path in journal.folder.iterdir()] == [".damaged"]
+    assert "a segment of the journal is damaged" in caplog.text
+    writer.append(frame("c"))
+    copy_all(store, journal)
+    assert stored_ids(store) == ["a", "c"]
+
+
+def test_a_large_journal_is_copied_in_several_transactions(
+    store: Store, writer: JournalWriter, journal: JournalCopy
+) -> None:
+    for number in range(40):
+        writer.append(frame(f"{number:02}"))
+    copied = list[Copied]()
+    while not copied or not copied[-1].is_complete:
+        copied.append(store.submit(lambda connection: journal.copy(connection, 500)).result())
+        journal.note_committed(copied[-1])
+    assert len(copied) > 5 and sum(each.rows for each in copied) == 40
+    assert stored_ids(store) == [f"{number:02}" for number in range(40)]
+
+
+def test_two_processes_may_copy_at_once(store: Store, writer: JournalWriter, journal: JournalCopy) -> None:
+    other = Store(store.url)
+    for number in range(200):
+        writer.append(frame(f"{number:03}"))
+    copies = [(store, journal), (other, JournalCopy(journal.folder))]
+    threads = [threading.Thread(target=copy_all, args=(*each, True)) for each in copies]
+    for thread in threads:
+        thread.start()
+    for number in range(200, 260):
+        writer.append(frame(f"{number:03}"))
+    for thread in threads:
+        thread.join()
+    copy_all(store, journal, is_sealing=True)
+    other.close()
+    assert stored_ids(store) == [f"{number:03}" for number in range(260)]
