@@ -26,7 +26,7 @@ from benchmarks.report import command, create_parser, percentile, print_json, sa
 from benchmarks.service import VEC, Service, running_service
 from benchmarks.slow_clients import OPENED_A_S, Held, slow_clients
 from benchmarks.wire import Connection, Pool, Response, open_loop, predict
-from online.api.connections import raise_file_limit
+from online.api.http.connections import raise_file_limit
 
 TARGET_RATIO = 2.0
 HELD_RATIO = 0.95  # a connection that was closed is missing until it is open again

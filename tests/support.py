@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -28,6 +29,12 @@ def skip_or_fail(reason: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing in CI: {reason}")
     pytest.skip(reason)
+
+
+def wait_for_rows(store: sqlite3.Connection, count: int) -> None:
+    """Return once a store has so many predictions: what was answered is copied from the journal a moment later."""
+    query = "SELECT count(*) FROM prediction"
+    until(lambda: store.execute(query).fetchone()[0] >= count, what="the copy of the journal")
 
 
 def until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "it") -> Any:

@@ -138,7 +138,7 @@ EXACT_HEADS: list[tuple[str, dict[str, object], bytes]] = [
 ]
 SERVE = """
 import pickle, sys
-import online.api.server
+import online.api.http.server
 from online.models import Part, create
 for kind, options, features, parts in pickle.loads(sys.stdin.buffer.read()):
     model = create(kind, options)

@@ -23,18 +23,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from online import __version__
 from online.api import openapi, pages
 from online.api.auth import holder_routes, key_routes, session
-from online.api.auth.authentication import Authentication
+from online.api.auth.authentication import Authentication, CallerMemory
 from online.api.auth.callers import Callers
 from online.api.auth.cookies import Cookies
 from online.api.auth.exposure import check_exposure
 from online.api.auth.keys import KeyTable
 from online.api.auth.rates import RateLimits
 from online.api.auth.scopes import check_table, require_scope
-from online.api.dispatch import FastPath, fast_handlers
+from online.api.http.direct import DirectPredictions
+from online.api.http.dispatch import FastPath, fast_handlers
 from online.api.integrations import routes as integrations
 from online.api.integrations.langfuse import Langfuse
 from online.api.integrations.open_webui import OpenWebui
-from online.api.middleware.browser_rules import BrowserHeaders, BrowserRules
+from online.api.middleware.browser_rules import BrowserHeaders, BrowserRules, browser_headers
 from online.api.middleware.errors import ErrorResponses
 from online.api.middleware.paths import HeadRequests, PathPrefix
 from online.api.open_inference import rest as open_inference
@@ -114,12 +115,15 @@ class Application(FastAPI):
         return BrowserHeaders(ErrorResponses(stack, self.exception_handlers), self.state.runtime.settings)
 
 
-def create_app(settings: Settings, with_learner: bool = True, is_primary: bool = True) -> FastAPI:
+def create_app(
+    settings: Settings, with_learner: bool = True, is_primary: bool = True, with_copier: bool | None = None
+) -> FastAPI:
     """Build the application. Raises SetupError where it cannot be opened as configured.
 
-    is_primary: whether this process is the only worker, or the first.
+    is_primary: whether this process is the only worker, or the first. with_copier: whether a process of its own copies
+    predictions into the store; None: if there is a learner.
     """
-    runtime = build(settings, with_learner, is_primary)
+    runtime = build(settings, with_learner, is_primary, with_learner if with_copier is None else with_copier)
     app = Application(
         title="online",
         version=__version__,
@@ -133,7 +137,9 @@ def create_app(settings: Settings, with_learner: bool = True, is_primary: bool =
     callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.keys))
     check_exposure(settings, callers)
     app.state.callers, app.state.rates = callers, RateLimits(settings)
-    app.add_middleware(Authentication, callers=callers, rates=app.state.rates)
+    memory = CallerMemory(callers)
+    app.add_middleware(Authentication, memory=memory, rates=app.state.rates)
+    app.state.direct = DirectPredictions(runtime, memory, app.state.rates, browser_headers(settings))
     app.add_middleware(HeadRequests)
     app.add_middleware(PathPrefix, root_path=settings.root_path)
     if settings.cors_origins:

@@ -4,6 +4,7 @@ With several workers it starts the hidden command `work` for each of the others.
 """
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,15 @@ from typing import Annotated, Any
 import typer
 
 from online import __version__
-from online.cli.options import ConfigOption, DeviceOption, SetOption, StateOption, StoreOption, StreamOption
+from online.cli.options import (
+    ConfigOption,
+    DeviceOption,
+    SetOption,
+    StateOption,
+    StoreOption,
+    StreamOption,
+    SupervisedOption,
+)
 from online.cli.processes import exit_on_sigterm, keep_files_private, read_parent_settings
 from online.cli.state import load_settings
 from online.errors import SetupError
@@ -114,7 +123,7 @@ def run_service(listener: socket.socket, settings: Settings, learner: bool) -> N
     from online.telemetry import configure_logging
 
     configure_logging(settings.log_level, settings.log_format)
-    from online.api.server import run
+    from online.api.http.server import run
 
     scheme = "http" if settings.tls_certificate is None else "https"
     url = f"{scheme}://{settings.host}:{listener.getsockname()[1]}"
@@ -124,6 +133,22 @@ def run_service(listener: socket.socket, settings: Settings, learner: bool) -> N
         learner,
         lambda: typer.echo(f"\n  online {__version__} is ready: {url}   (Ctrl-C stops it)\n"),
     )
+
+
+def run_copier(supervised: SupervisedOption = True) -> None:
+    """Copy predictions from the journal into the store, for the service that has started this process."""
+    keep_files_private()
+    settings = read_parent_settings()
+    from online.serving.processes.journal_copier import JournalCopier
+    from online.telemetry import configure_logging
+    from online.workspace import Workspace
+
+    configure_logging(settings.log_level, settings.log_format)
+    workspace = Workspace(settings)
+    copier = JournalCopier(workspace.store, workspace.journal_copy())
+    signal.signal(signal.SIGTERM, lambda number, frame: copier.stop())
+    copier.run()
+    workspace.store.close()
 
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -155,6 +180,6 @@ def run_worker(
     keep_files_private()
     settings = read_parent_settings()
     configure_logging(settings.log_level, settings.log_format)
-    from online.api.server import run_beside
+    from online.api.http.server import run_beside
 
     run_beside(settings, socket.socket(fileno=listener), first)

@@ -85,11 +85,13 @@ class Operations:
         record: bool = True,
         conversation: str | None = None,
         exclude: Sequence[str] = (),
+        feedback_urls: bool = False,
     ) -> Operation[PredictResponse]:
         """Answer instances.
 
         min_offset: answer with a version that has learned this offset, waiting up to timeout_ms.
         record: false for a dry run, which takes no feedback. exclude: answers not to give.
+        feedback_urls: whether the answer has a signed URL for each prediction, whose holder may rate it.
         """
         body: Json = {"instances": check_list("instances", instances), "record": record, "timeout_ms": timeout_ms}
         optional = {
@@ -97,6 +99,7 @@ class Operations:
             "min_offset": min_offset,
             "conversation": conversation,
             "exclude": check_list("exclude", exclude),
+            "feedback_urls": feedback_urls or None,
         }
         body |= {name: value for name, value in optional.items() if value not in (None, [])}
         waits_long = min_offset is not None and timeout_ms > LONG_WAIT_MS

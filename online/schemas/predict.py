@@ -17,6 +17,9 @@ class PredictRequest(NativeRequest):
     timeout_ms: int = Field(2_000, ge=0, le=60_000, description="How long `min_offset` may wait, in ms.")
     user: Name | None = Field(None, description="The user on whose behalf the request is made.")
     record: bool = Field(True, description="False: the predictions are not recorded and accept no feedback.")
+    feedback_urls: bool = Field(
+        False, description="Return a signed URL for each prediction; its holder may rate the prediction."
+    )
     conversation: Name | None = Field(
         None, description="Keep the question and its reply in this conversation of the user."
     )
@@ -62,7 +65,7 @@ class PredictAnswer(Wire):
     predictions: list[RankerPrediction | ClassifierPrediction | RegressorPrediction]
     prediction_ids: list[str]
     feedback_urls: list[str] = Field(
-        default_factory=list, description="A signed URL for each prediction; its holder may rate the prediction."
+        default_factory=list, description="A signed URL for each prediction, if the request asks for them."
     )
     model_version: str
     learned_until: int

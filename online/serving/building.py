@@ -59,10 +59,11 @@ from online.workspace import Workspace
 RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id; ids whose random part is drawn in one call
 
 
-def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Runtime:
+def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_copier: bool = True) -> Runtime:
     """Open everything. Raises SetupError that says what cannot be opened.
 
-    with_learner: keep a learner running beside this process. is_primary: as in `Runtime`.
+    with_learner, with_copier: keep a learner, and a copier of the journal, running beside this process. Without a copier, a
+    thread of the first worker copies. is_primary: as in `Runtime`.
     """
     workspace, metrics = Workspace(settings), Metrics()
     if is_primary:
@@ -87,7 +88,8 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True) -> Ru
             settings, workspace, metrics, replays, loads, build_event_retention(workspace, models, metrics)
         ),
         jobs=jobs,
-        journal_copier=JournalCopier(workspace.store, builder.journal, metrics),
+        journal_copier=build_copier(settings) if with_copier and is_primary else None,
+        journal_thread=JournalCopier(workspace.store, builder.journal) if is_primary and not with_copier else None,
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
         workers=Workers(settings, metrics.remove_worker),
@@ -137,6 +139,12 @@ def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metric
 
     start_learner = partial(start_child, settings, "learn", "--supervised")
     return Supervisor("learner", start_learner, settings.restart_max_s, on_change)
+
+
+def build_copier(settings: Settings) -> Supervisor:
+    """The supervisor of the process that copies the journal of predictions into the store."""
+    start_copier = partial(start_child, settings, "copy", "--supervised")
+    return Supervisor("journal copier", start_copier, settings.restart_max_s, lambda state: None)
 
 
 def build_tuner(settings: Settings, store: Store, models: dict[str, ModelRuntime]) -> EncoderTuner:

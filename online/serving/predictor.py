@@ -11,19 +11,30 @@ from typing import Any
 from online.errors import BadInput, NotLearnedYet, TooLarge
 from online.journal import JournalWriter
 from online.models import Answer, Encoder, spec_of
+from online.models.encoders.rows import VectorEncoder
 from online.models.ranker.policies import draw_key
 from online.schemas.predict import PredictRequest
-from online.serving.batcher import AwaitedRequest, Batcher, BatchMetrics, InteractiveLoad, Limits
+from online.serving.batcher import (
+    AwaitedRequest,
+    Batcher,
+    BatchMetrics,
+    InteractiveLoad,
+    Limits,
+    PendingRequest,
+    Recording,
+)
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import AnsweredRequest, Shadow
 from online.serving.prediction_rows import PredictionRecorder, apply_exclusions
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig, ServedVersion, VersionSelector
 from online.settings import Settings
+from online.snapshots.labels import CANARY
 from online.store import external_messages
 from online.telemetry import Metrics
 
 ANY_VERSION = VersionSelector()
+NO_KEY = (None,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,16 @@ class PredictionResult:
     ids: list[str]
     served: ServedVersion
     lacks_room: bool = False
+
+
+@dataclass(slots=True)
+class NumberRows:
+    """A request of rows of finite numbers. texts: the JSON of each row, if they are recorded. inputs: the encoded rows."""
+
+    rows: Sequence[list[float]]
+    texts: Sequence[bytes]
+    record: bool
+    inputs: Sequence[bytes] = ()
 
 
 class Predictor:
@@ -111,10 +132,10 @@ class Predictor:
         served, answers = await pending.result
         if in_conversation and recording is not None:
             await self.recorder.record_turns(request, recording, features, served, answers)
-        self._observe(inputs, encoder, keys, ids)
+        self.observe(inputs, encoder, keys, ids)
         return PredictionResult(apply_exclusions(answers, request), ids, served)
 
-    def _observe(
+    def observe(
         self, inputs: Sequence[bytes], encoder: Encoder, keys: Sequence[int | None], ids: Sequence[str]
     ) -> None:
         """Pass what was answered on to the warm-up of the next version, the monitor and the shadow."""
@@ -133,6 +154,50 @@ class Predictor:
                 f"version {pinned.version} has learned until offset {pinned.learned_until} and is fixed: "
                 f"it will never learn offset {offset}; leave out the version"
             )
+
+    # rows of numbers, without a coroutine
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether requests that ask for nothing particular need nothing particular: `submit` can answer them."""
+        current, labels = self.live.current, self.live.labels
+        is_same = current.encoder is self.live.encoder_config.encoder
+        return is_same and isinstance(current.encoder, VectorEncoder) and CANARY not in labels and not self.lacks_room
+
+    @property
+    def lacks_room(self) -> bool:
+        return self.transactions.disk.is_short
+
+    def pack(self, request: NumberRows) -> bool:
+        """Encode the rows. Returns False for rows that are not as the settings and the model have them."""
+        rows, settings, encoder = request.rows, self.settings, self.live.current.encoder
+        assert isinstance(encoder, VectorEncoder), "is_plain says so"
+        if len(rows) > settings.max_instances or sum(map(len, rows)) > settings.max_tensor_elements:
+            return False
+        packed = encoder.pack(rows)
+        request.inputs = packed or []
+        return packed is not None
+
+    def submit(self, pending: PendingRequest, request: NumberRows, user: str | None) -> None:
+        """Queue a packed request of a user. Raises Overloaded."""
+        pending.inputs, pending.encoder, pending.pinned = request.inputs, self.live.current.encoder, None
+        ids, count = list[str](), len(request.inputs)
+        pending.recording, pending.keys = None, NO_KEY if count == 1 else [None] * count
+        if request.record:
+            ids = [self.transactions.new_id() for _ in request.inputs]
+            encoder = self.live.encoder_config.encoder_name
+            pending.recording = Recording(
+                ids, request.texts, NO_KEY if count == 1 else [None] * count, encoder, user, ()
+            )
+            if self.explores:
+                pending.keys = [*map(draw_key, ids)]
+        self.batcher.submit(pending)
+
+    def count_answered(self, seconds: Sequence[float]) -> None:
+        """Count requests of one row each, by how long they took."""
+        self._answered.inc(len(seconds))
+        for each in seconds:
+            self.seconds.observe(each)
 
     async def record_message(self, message_id: str, prediction_id: str) -> None:
         """Record the message in which another chat page shows a prediction; its feedback names it."""

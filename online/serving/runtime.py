@@ -35,7 +35,8 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 class Runtime:
     """Everything a handler may use.
 
-    supervisor: of the learner; None if the learner runs elsewhere. is_primary: whether this is the
+    supervisor: of the learner; None if the learner runs elsewhere. journal_copier, journal_thread: what copies predictions into
+    the store, a process or a thread of the first worker. is_primary: whether this is the
     first worker, which does what only one process may do. background: further work that the
     application has registered; the first worker runs it from start to stop.
     """
@@ -51,7 +52,8 @@ class Runtime:
     replays: ReplayJobs
     retention: Retention
     jobs: BatchQueue
-    journal_copier: JournalCopier
+    journal_copier: Supervisor | None
+    journal_thread: JournalCopier | None
     feedback_slots: FeedbackSlots
     erasures: Erasures
     workers: Workers
@@ -107,7 +109,10 @@ class Runtime:
             await model.add_starter_replies(will_learn=self.supervisor is not None)
         await asyncio.to_thread(self.replays.prune)
         self.jobs.start()
-        self.run_until_stop(self.journal_copier.run())
+        if self.journal_copier is not None:
+            await self.journal_copier.start()
+        if self.journal_thread is not None:
+            self.journal_thread.start()
         self.run_until_stop(self.retention.run())
         if self.supervisor is not None:
             await self.supervisor.start()
@@ -148,6 +153,8 @@ class Runtime:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for model in self.models.values():
             await model.close()
-        if self.is_primary:
+        if self.journal_copier is not None:
             await self.journal_copier.stop()
+        if self.journal_thread is not None:
+            await asyncio.to_thread(self.journal_thread.stop)
         await asyncio.to_thread(self.workspace.store.close)

@@ -28,7 +28,7 @@ def chat(start: Start) -> Service:
 def test_what_changes_a_model_is_recorded_with_who_did_it(chat: Service) -> None:
     at = "/v1/models/chat"
     done: list[httpx.Response] = []
-    ask = {"instances": ["Where is zanzibar?"], "user": "zoe"}
+    ask = {"instances": ["Where is zanzibar?"], "user": "zoe", "feedback_urls": True}
     answer = chat.http.post(f"{at}:predict", json=ask).json()
     correction = {"prediction_id": answer["prediction_ids"][0], "correction": "zanzibar is in aisle 4", "user": "zoe"}
     receipt = chat.http.post(f"{at}:feedback", json={"feedback": [{**correction, "id": "zoe-1"}]}).json()["receipts"][0]
@@ -57,7 +57,8 @@ def test_what_changes_a_model_is_recorded_with_who_did_it(chat: Service) -> None
 
 
 def test_who_holds_a_feedback_url_is_recorded_as_that(chat: Service) -> None:
-    answer = chat.http.post("/v1/models/chat:predict", json={"instances": ["When do you open?"]}).json()
+    ask = {"instances": ["When do you open?"], "feedback_urls": True}
+    answer = chat.http.post("/v1/models/chat:predict", json=ask).json()
     httpx.post(answer["feedback_urls"][0], json={"correction": "We do."})
     httpx.delete(answer["feedback_urls"][0])
     assert [(entry["actor"].partition(":")[0], entry["action"]) for entry in read_entries(chat)] == [

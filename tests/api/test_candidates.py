@@ -5,7 +5,7 @@ from contextlib import closing
 
 from online.models import Answer, build_candidates
 from tests.conftest import Start
-from tests.support import Service
+from tests.support import Service, wait_for_rows
 
 CLASSES, CLASS_CHARS, INSTANCES = 1_000, 200, 25
 LAB = """
@@ -32,6 +32,7 @@ def test_a_small_request_to_a_model_of_many_long_classes_gets_a_small_answer(sta
     assert len(found["probabilities"]) == 20 and found["label"] in found["probabilities"]
     assert len(answer.content) < 150_000  # it was 5 MB
     with closing(sqlite3.connect(service.state / "online.db")) as store:
+        wait_for_rows(store, INSTANCES)
         sizes = [size for (size,) in store.execute("SELECT length(candidates) FROM prediction")]
     assert len(sizes) == INSTANCES and max(sizes) < 5_000  # each was 0.2 MB, for ever
     tensors = service.http.post(

@@ -56,7 +56,7 @@ def test_every_worker_answers_over_tls_and_browsers_are_told_to_stay_there(
     assert service.url.startswith("https://127.0.0.1:")
     for _ in range(20):  # each on a connection of its own, which either worker may accept
         with httpx.Client(base_url=service.url, verify=ssl.create_default_context(cafile=str(pair[0]))) as client:
-            answer = client.post("/v1/models/vec:predict", json=INPUT)
+            answer = client.post("/v1/models/vec:predict", json={**INPUT, "feedback_urls": True})
             page = client.get("/")
         assert answer.json()["feedback_urls"][0].startswith(f"{service.url}/v1/models/vec/feedback?")
         assert answer.headers["strict-transport-security"] == "max-age=31536000" and page.status_code == 200

@@ -128,7 +128,8 @@ def proxy(
 
 
 def ask(proxy: Proxy) -> dict[str, Any]:
-    answer: dict[str, Any] = proxy.client.post("/v1/models/chat:predict", json={"instances": [OPEN]}).json()
+    body = {"instances": [OPEN], "feedback_urls": True}
+    answer: dict[str, Any] = proxy.client.post("/v1/models/chat:predict", json=body).json()
     return answer
 
 

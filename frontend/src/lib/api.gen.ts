@@ -1093,7 +1093,7 @@ export interface paths {
          * Get Readiness
          * @description 503 with the reasons before the first learning, and while a model cannot predict or record predictions.
          *
-         *     The learner may be down, and the disk short of space: predictions go on, and it is shown here.
+         *     The learner and the store may be down, and the disk short of space: predictions go on, and it is shown here.
          */
         get: operations["get_readiness_readyz_get"];
         put?: never;
@@ -2125,7 +2125,7 @@ export interface components {
             prediction_ids: string[];
             /**
              * Feedback Urls
-             * @description A signed URL for each prediction; its holder may rate the prediction.
+             * @description A signed URL for each prediction, if the request asks for them.
              */
             feedback_urls?: string[];
             /** Model Version */
@@ -2737,6 +2737,12 @@ export interface components {
              * @default true
              */
             record?: boolean;
+            /**
+             * Feedback Urls
+             * @description Return a signed URL for each prediction; its holder may rate the prediction.
+             * @default false
+             */
+            feedback_urls?: boolean;
             /**
              * Conversation
              * @description Keep the question and its reply in this conversation of the user.

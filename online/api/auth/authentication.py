@@ -4,6 +4,8 @@ request --what tells who sends it--> the caller, found within the last second --
                                      or else by `Callers.find`
 """
 
+from collections.abc import Sequence
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from online.api.auth.callers import SAFE_METHODS, Callers, read_credentials
@@ -33,8 +35,14 @@ class CallerMemory:
         self._generation = 0
         self._known: dict[Signature, Caller] = {}
 
+    def recall(self, address: str, headers: Sequence[tuple[bytes, bytes]]) -> Caller | None:
+        """The caller of a POST request, if one like it was found within the last second; see `find`."""
+        if self._generation != self.callers.keys.generation:
+            return None
+        return self._known.get((address, False, self._select(headers)))
+
     async def find(self, scope: Scope) -> Caller:
-        """The caller of an HTTP request."""
+        """The caller of an HTTP request that nothing in front of this has refused."""
         if self._generation != self.callers.keys.generation:
             self._generation, self._known = self.callers.keys.generation, {}
         signature = self._sign(scope)
@@ -46,18 +54,20 @@ class CallerMemory:
         return caller
 
     def _sign(self, scope: Scope) -> Signature:
-        telling, client = self.telling, scope.get("client")
-        headers = tuple(
-            header for header in scope["headers"] if header[0] in telling or header[0].startswith(b"x-forwarded-")
-        )
-        return client[0] if client else "", scope["method"] in SAFE_METHODS, headers
+        client = scope.get("client")
+        return client[0] if client else "", scope["method"] in SAFE_METHODS, self._select(scope["headers"])
+
+    def _select(self, headers: Sequence[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
+        """The headers that tell who sends a request."""
+        telling = self.telling
+        return tuple([header for header in headers if header[0] in telling or header[0].startswith(b"x-forwarded-")])
 
 
 class Authentication:
     """Middleware: finds the caller of each request and counts the request. Raises QuotaExceeded."""
 
-    def __init__(self, app: ASGIApp, callers: Callers, rates: RateLimits) -> None:
-        self.app, self.memory, self.rates = app, CallerMemory(callers), rates
+    def __init__(self, app: ASGIApp, memory: CallerMemory, rates: RateLimits) -> None:
+        self.app, self.memory, self.rates = app, memory, rates
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -111,15 +111,20 @@ def matches(name: str, allowed: str) -> bool:
     return name == allowed or (allowed.startswith("*.") and name.endswith(allowed[1:]))
 
 
+def browser_headers(settings: Settings) -> dict[bytes, bytes]:
+    """What is added to every answer that does not say it itself."""
+    policy = page_policy(settings.widget_origins)
+    headers = {b"x-content-type-options": b"nosniff", b"referrer-policy": b"same-origin", POLICY: policy}
+    if settings.tls_certificate is not None:
+        headers[b"strict-transport-security"] = b"max-age=31536000"
+    return headers
+
+
 class BrowserHeaders:
     """Adds the headers that protect browsers to every answer, errors included."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self.app = app
-        policy = page_policy(settings.widget_origins)
-        self.headers = {b"x-content-type-options": b"nosniff", b"referrer-policy": b"same-origin", POLICY: policy}
-        if settings.tls_certificate is not None:
-            self.headers[b"strict-transport-security"] = b"max-age=31536000"
+        self.app, self.headers = app, browser_headers(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:

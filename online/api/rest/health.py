@@ -12,6 +12,7 @@ from online.api.responses import ERROR_RESPONSES, json_response
 from online.errors import Unavailable
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
+from online.serving.processes.journal_copier import measure_journal
 from online.serving.runtime import Runtime
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -71,6 +72,7 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
 async def get_metrics(runtime: RuntimeDep) -> Response:
     """Metrics in Prometheus' text format."""
     lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
+    runtime.metrics.journal_bytes.set(measure_journal(runtime.workspace.journal))
     return Response(runtime.metrics.text(lags), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -14,6 +14,7 @@ from online.api.bodies import invalid_body, parse_rows, read_json
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, answer_headers, json_response, request_body
 from online.api.shared_routes import Dialect, DialectDep, Document, PredictModelDep, SelectorDep
+from online.api.signed_urls import SignedUrls
 from online.schemas.access.callers import Caller
 from online.schemas.predict import PredictAnswer, PredictRequest
 from online.serving.answers import render_answer
@@ -118,10 +119,12 @@ async def predict_natively(
     predicted = await model.predictor.predict(parsed, selector=selector)
     served = predicted.served
     most = runtime.settings.max_candidates
+    signed_urls: SignedUrls = request.app.state.signed_urls
+    urls = signed_urls.create(request, model.spec.name, predicted.ids) if parsed.feedback_urls else []
     content = {
         "predictions": [render_answer(model.spec.kind, each, most) for each in predicted.answers],
         "prediction_ids": predicted.ids,
-        "feedback_urls": request.app.state.signed_urls.create(request, model.spec.name, predicted.ids),
+        "feedback_urls": urls,
         "model_version": str(served.version),
         "learned_until": served.learned_until,
     }

@@ -35,9 +35,17 @@ class VectorEncoder:
     def __init__(self, size: int) -> None:
         self.size = size
         self.epoch = f"vector-{size}"
+        self._packing = struct.Struct(f"={size}d")
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
         return [self._vector(instance, place) for place, instance in enumerate(instances)]
+
+    def pack(self, rows: Sequence[list[float]]) -> list[bytes] | None:
+        """Encode rows that are known to be finite numbers; None if one has another length."""
+        if not self.size or any(len(row) != self.size for row in rows):
+            return None
+        pack = self._packing.pack
+        return [pack(*row) for row in rows]
 
     def _vector(self, instance: Any, place: int) -> bytes:
         if not isinstance(instance, list):

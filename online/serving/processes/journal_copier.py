@@ -1,19 +1,25 @@
-"""Copies the journal of predictions into the store, beside the service.
+"""Copies the journal of predictions into the store, beside the processes that answer.
 
-every COPY_EVERY_S: is there anything new? --small transactions, behind all other work--> store
-a segment that is older than SEAL_AFTER_S is sealed, so that the disk does not keep what was copied
+    every COPY_EVERY_S: is there anything new? --small transactions--> store
+    a segment that is older than SEAL_AFTER_S is sealed, so that the disk does not keep what was copied
+
+A service runs it as a process of its own, so that SQL takes no time from the answers; an application inside another program runs
+it as a thread. Two copiers do not disturb each other, and while there is none, predictions wait in the journal.
 """
 
-import asyncio
 import logging
+import threading
 import time
 from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import Connection
 
 from online.errors import Unavailable
 from online.journal import list_segments
 from online.store import Store
 from online.store.journal_copy import COPIED_AT_ONCE, Copied, JournalCopy, copy_all
-from online.telemetry import Metrics, OutageLog
+from online.telemetry import OutageLog
 
 log = logging.getLogger("online.journal")
 
@@ -22,44 +28,57 @@ SEAL_AFTER_S = 60.0
 
 
 class JournalCopier:
-    """Copies until it is cancelled. Only the first worker runs it."""
+    """Copies until it is stopped."""
 
-    def __init__(self, store: Store, journal: JournalCopy, metrics: Metrics) -> None:
-        self.store, self.journal, self.metrics = store, journal, metrics
+    def __init__(self, store: Store, journal: JournalCopy) -> None:
+        self.store, self.journal = store, journal
         self._first_seen: dict[str, float] = {}  # seconds of the monotonic clock, by segment
         self._outage = OutageLog(log, "predictions are not copied into the store")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self.run, name="journal-copier", daemon=True)
 
-    async def run(self) -> None:
-        self.journal.seal_all()  # their writers are dead
-        while True:
-            await asyncio.to_thread(self._seal_old)
-            try:
-                await self._copy()
-                self._outage.record_success()
-            except (Unavailable, OSError) as error:  # predictions go on: the journal keeps them
-                self._outage.record_failure(error)
-            await asyncio.sleep(COPY_EVERY_S)
+    def start(self) -> None:
+        """Run in a thread."""
+        self._thread.start()
 
-    async def stop(self) -> None:
-        """Copy the rest, if the store answers."""
+    def stop(self) -> None:
+        """Let `run` copy the rest, and return; wait for the thread, if there is one."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def run(self) -> None:
+        self.journal.seal_all()  # of processes that ended before
+        while not self._stopping.is_set():
+            self._copy()
+            self._seal_old()
+            self._stopping.wait(COPY_EVERY_S)
         with suppress(Unavailable, OSError):
-            await asyncio.to_thread(copy_all, self.store, self.journal, True)
+            copy_all(self.store, self.journal, is_sealing=True)
 
-    async def _copy(self) -> None:
-        is_complete = not self.journal.has_new()
-        while not is_complete:
-            work = self.store.submit(
-                lambda it: self.journal.copy(it, COPIED_AT_ONCE), durable=False, is_background=True
-            )
-            copied: Copied = await asyncio.wrap_future(work)
-            await asyncio.to_thread(self.journal.note_committed, copied)
-            is_complete = copied.is_complete
+    def _copy(self) -> None:
+        try:
+            is_complete = not self.journal.has_new()
+            while not is_complete and not self._stopping.is_set():
+                copied: Copied = self.store.submit(self._copy_next, durable=False, is_background=True).result()
+                self.journal.note_committed(copied)
+                is_complete = copied.is_complete
+            self._outage.record_success()
+        except (Unavailable, OSError) as error:  # predictions go on: the journal keeps them
+            self._outage.record_failure(error)
+
+    def _copy_next(self, connection: Connection) -> Copied:
+        return self.journal.copy(connection, COPIED_AT_ONCE)
 
     def _seal_old(self) -> None:
         now, segments = time.monotonic(), list_segments(self.journal.folder)
         self._first_seen = {each.name: self._first_seen.get(each.name, now) for each in segments}
-        self.metrics.journal_bytes.set(sum(each.size for each in segments))
         for segment in segments:
             if not segment.is_sealed and now - self._first_seen[segment.name] >= SEAL_AFTER_S:
                 with suppress(FileNotFoundError):
                     segment.seal()
+
+
+def measure_journal(folder: Path) -> int:
+    """How many bytes of predictions wait to be copied, or to be deleted."""
+    return sum(segment.size for segment in list_segments(folder))

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Table, insert, text
+from sqlalchemy.exc import DBAPIError
 
 ERASED = "erased"  # the content of feedback whose words were erased
 NO_TEXT = "null"  # an input that was erased, as JSON
@@ -42,10 +43,14 @@ def copy_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any
     """Insert rows that have every column, on Postgres, by its COPY command."""
     names = table.columns.keys()
     columns = ", ".join(f'"{name}"' for name in names)
-    cursor: Any = connection.connection.cursor()  # of psycopg
-    with cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row([row[name] for name in names])
+    statement = f"COPY {table.name} ({columns}) FROM STDIN"
+    dbapi: Any = connection.dialect.loaded_dbapi
+    try:
+        with connection.connection.cursor() as cursor, cursor.copy(statement) as copy:  # type: ignore[attr-defined]
+            for row in rows:
+                copy.write_row([row[name] for name in names])
+    except dbapi.Error as error:  # as SQLAlchemy wraps what its own statements raise
+        raise DBAPIError(statement, None, error) from error
 
 
 @cache

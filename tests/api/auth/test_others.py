@@ -112,7 +112,7 @@ def test_one_caller_has_one_opinion_about_a_prediction(ann: TestClient) -> None:
 
 
 def test_the_opinion_by_a_link_and_on_the_page_are_one(ann: TestClient) -> None:
-    answer = ask(ann)
+    answer = ask(ann, feedback_urls=True)
     thumb = rate(ann, prediction_id=answer["prediction_ids"][0], label="hours").json()["receipts"][0]
     path = answer["feedback_urls"][0].partition("127.0.0.1:8000")[2]
     assert ann.post(path, json={"label": "renew"}).status_code == 202

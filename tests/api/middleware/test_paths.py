@@ -40,7 +40,7 @@ def test_the_prefix_of_a_proxy_is_in_every_url(app: FastAPI, is_stripped: bool) 
         assert "/online/openapi.json" in docs.text and "/online/docs/swagger-ui.css" in docs.text
         document = (await client.get(f"{path}/openapi.json", headers=headers)).json()
         assert document["servers"] == [{"url": "/online"}]
-        body = {"instances": [[1, 2]]}
+        body = {"instances": [[1, 2]], "feedback_urls": True}
         answer = await client.post(f"{path}/v1/models/vec:predict", json=body, headers=headers)
         assert answer.json()["feedback_urls"][0].startswith("http://127.0.0.1/online/v1/models/vec/feedback?")
         assert "servers" not in (await client.get("/openapi.json")).json()

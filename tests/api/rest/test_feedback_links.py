@@ -20,7 +20,8 @@ OPEN = "When do you open?"
 
 def ask(service: Service, model: str = "chat", instance: Any = OPEN, **more: Any) -> tuple[str, str]:
     """Predict; return (prediction_id, feedback_url)."""
-    answer = service.http.post(f"/v1/models/{model}:predict", json={"instances": [instance], **more}).json()
+    body = {"instances": [instance], "feedback_urls": True, **more}
+    answer = service.http.post(f"/v1/models/{model}:predict", json=body).json()
     return answer["prediction_ids"][0], answer["feedback_urls"][0]
 
 
@@ -42,13 +43,14 @@ def feedback_status(service: Service, id: str, model: str = "chat") -> dict[str,
     return status
 
 
-def test_every_recorded_answer_has_a_feedback_link(service: Service) -> None:
+def test_every_recorded_answer_has_a_feedback_link_where_it_is_asked_for(service: Service) -> None:
     service.wait_learned("chat", 1)
-    answer = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN, "Can I print here?"]}).json()
+    body = {"instances": [OPEN, "Can I print here?"], "feedback_urls": True}
+    answer = service.http.post("/v1/models/chat:predict", json=body).json()
     for id, url in zip(answer["prediction_ids"], answer["feedback_urls"], strict=True):
         assert url.startswith(f"{service.url}/v1/models/chat/feedback?prediction_id={id}&expires=")
-    dry = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN], "record": False}).json()
-    assert dry["feedback_urls"] == []
+    for without in ({**body, "record": False}, {"instances": [OPEN]}):
+        assert service.http.post("/v1/models/chat:predict", json=without).json()["feedback_urls"] == []
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -232,7 +234,7 @@ def test_a_rotation_takes_effect_in_a_running_service(start: Start) -> None:
 def test_without_public_url_a_service_that_others_can_reach_gives_out_no_links(start: Start) -> None:
     service = start(open=True, flags=("--host", "0.0.0.0"))
     service.wait_learned("chat", 1)
-    answer = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN]}).json()
+    answer = service.http.post("/v1/models/chat:predict", json={"instances": [OPEN], "feedback_urls": True}).json()
     body = {"model": "chat", "messages": [{"role": "user", "content": OPEN}]}
     completion = service.http.post("/v1/chat/completions", json=body)
     assert len(answer["prediction_ids"]) == 1 and answer["feedback_urls"] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import Start
-from tests.support import Service, until
+from tests.support import Service, until, wait_for_rows
 
 MODELS = """
 [[models]]
@@ -65,6 +65,7 @@ def test_old_rows_and_files_are_deleted_and_what_was_learned_stays(start: Start)
     until(lambda: metric(service, "online_pruned_total") >= 1_004, what="the deletion")
     young = predict(service, [[0.5, 1.0]])[0]
     with closing(sqlite3.connect(service.state / "online.db")) as store:
+        wait_for_rows(store, 2)
         assert sorted(store.execute("SELECT id FROM prediction").fetchall()) == sorted([(rated,), (young,)])
     assert not (service.state / "reports" / "vec" / "1.html").exists()
     assert service.http.get("/v1/replays").json()["replays"] == []

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from online.api.forwarding import CALLER_HEADER, ForwardedCaller, Forwarder, is_answered_here
+from online.api.http.forwarding import CALLER_HEADER, ForwardedCaller, Forwarder, is_answered_here
 from tests.conftest import config
 from tests.support import Service, until
 

@@ -15,7 +15,7 @@ from online.serving.prediction_rows import instance_json
 from online.settings import ModelSettings, Settings
 from tests.api.rest.test_versions import UP, VEC, teach
 from tests.conftest import Start
-from tests.support import until
+from tests.support import wait_for_rows
 
 BODIES: dict[str, bytes] = {
     "an answer": json.dumps({"instances": [UP], "record": False}).encode(),
@@ -61,8 +61,7 @@ def test_rows_of_numbers_are_stored_as_they_were_written(start: Start) -> None:
     response = httpx.post(f"{service.url}/v1/models/vec:predict", content=b'{"instances": [[2.50, 1e1], [-0, 4.0]]}')
     ids = response.json()["prediction_ids"]
     with sqlite3.connect(f"file:{service.state}/online.db?mode=ro", uri=True) as store:
-        count = "SELECT count(*) FROM prediction"
-        until(lambda: store.execute(count).fetchone()[0] == 2, what="the copy of the journal")
+        wait_for_rows(store, 2)
         inputs = dict(store.execute("SELECT id, input FROM prediction").fetchall())
         features = dict(store.execute("SELECT id, features FROM prediction").fetchall())
     assert [inputs[id] for id in ids] == ["[2.50, 1e1]", "[-0, 4.0]"]

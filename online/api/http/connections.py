@@ -25,6 +25,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from online.api.auth.locality import is_loopback
+from online.api.http.direct import DirectPredictions, DirectRequest
 from online.settings import Settings
 from online.telemetry import Metrics, OutageLog
 
@@ -59,13 +60,17 @@ def bound_unsent_bytes(listener: socket.socket) -> None:
 class Connections:
     """The open connections of one process. `create_protocol` is uvicorn's protocol class with these limits."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, max_files: int) -> None:
-        """max_files: the number of files that the process may open."""
+    def __init__(
+        self, settings: Settings, metrics: Metrics, max_files: int, direct: DirectPredictions | None = None
+    ) -> None:
+        """max_files: the number of files that the process may open. direct: answers what need not go through ASGI."""
+        self.direct = direct
         self.most = min(settings.max_connections, max(max_files - SPARE_FILES, max_files // 2))
         self.most_per_address = settings.max_connections_per_address
         self.request_read_timeout_s = settings.request_read_timeout_s
         self.answer_read_timeout_s = settings.answer_read_timeout_s
         self.create_protocol = partial(Connection, self)
+        self.create_inner_protocol = partial(Connection, self, is_inner=True)
         self.open = set[Connection]()
         self.by_address = Counter[str]()
         self.metrics = metrics
@@ -110,7 +115,9 @@ class Connections:
             return
         now = connection.loop.time()
         connection.extend_while_paused()
-        if connection.is_stalled(now, self.answer_read_timeout_s):
+        if connection.is_idle(now):
+            connection.transport.close()
+        elif connection.is_stalled(now, self.answer_read_timeout_s):
             connection.abort()
         elif connection.is_slow(now, self.request_read_timeout_s):
             connection.refuse(HTTPStatus.REQUEST_TIMEOUT)
@@ -120,13 +127,18 @@ class Connection(HttpToolsProtocol):
     """uvicorn's connection, which also knows since when its client keeps it waiting.
 
     reading_since: when the first byte of the present request came, or the connection was made; None between requests.
-    unread_since: when the client stopped reading; None while it reads. answering: the request that is being answered,
-    while `cycle` is the last one that has arrived.
+    unread_since: when the client stopped reading; None while it reads. idle_since: when the last answer was complete; None
+    from the next byte on. answering: the request that is being answered, while `cycle` is the last one that has arrived.
+    arriving: the request that is arriving, if it may be answered directly; chunks: of its body.
     """
 
-    def __init__(self, limits: Connections, **context: Any) -> None:
+    def __init__(self, limits: Connections, is_inner: bool = False, **context: Any) -> None:
+        """is_inner: whether other workers forward requests of their callers over it."""
         super().__init__(**context)
-        self.limits = limits
+        self.limits, self.direct = limits, None if is_inner else limits.direct
+        self.idle_since: float | None = None
+        self.arriving: DirectRequest | None = None
+        self.chunks: list[bytes] = []
         self.address = ""
         self.reading_since: float | None = None
         self.unread_since: float | None = None
@@ -156,6 +168,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        self.idle_since = None
         if self.reading_since is None:
             self.reading_since, self.received_bytes = self.loop.time(), 0
         self.received_bytes += len(data)
@@ -169,7 +182,67 @@ class Connection(HttpToolsProtocol):
             self.limits.metrics.refused.labels(str(int(HTTPStatus.TOO_MANY_REQUESTS))).inc()
             self.abort()
             raise ValueError(f"more than {MAX_PIPELINED} requests wait for their turn")  # ends the parser
-        super().on_message_begin()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
+    def on_headers_complete(self) -> None:
+        if (
+            self.direct is not None
+            and (endpoint := self.direct.endpoints.get(self.url)) is not None
+            and self._is_plain()
+        ):
+            self.arriving = self.cycle = DirectRequest(self, endpoint)  # type: ignore[assignment]
+        else:
+            self._begin_asgi()
+
+    def _is_plain(self) -> bool:
+        """Whether the request that arrives is a POST request of HTTP/1.1 that needs nothing but an answer."""
+        parser, flow = self.parser, self.flow
+        is_free = self.cycle is None or self.cycle.response_complete
+        is_usual = parser.get_method() == b"POST" and parser.get_http_version() == "1.1" and parser.should_keep_alive()
+        return is_free and is_usual and not self.expect_100_continue and not flow.write_paused and not flow.read_paused
+
+    def _begin_asgi(self) -> None:
+        """Let uvicorn build what ASGI needs."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        HttpToolsProtocol.on_message_begin(self)
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self.arriving is None:
+            super().on_body(body)
+            return
+        self.chunks.append(body)
+        if self.received_bytes > self.arriving.endpoint.direct.max_body_bytes:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the request that arrives to the application, with what there is of its body."""
+        self.arriving, self.cycle = None, None  # type: ignore[assignment]
+        chunks, self.chunks = self.chunks, []
+        self._begin_asgi()
+        super().on_body(b"".join(chunks))
+
+    def complete(self, request: DirectRequest, response: bytes) -> None:
+        """Send the whole response of a request that was answered directly."""
+        request.response_complete = True
+        if not self.transport.is_closing():
+            self.transport.write(response)
+            if not request.keep_alive:
+                self.transport.close()
+        self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request that waits. Idle connections need no timer: all are looked at once a second."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self.idle_since = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what the parser could not read, unless the connection is closed already."""
@@ -178,6 +251,13 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.reading_since = None
+        request = self.arriving
+        if request is not None:
+            body = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+            if request.endpoint.begin(request, self.address, self.headers, body):
+                request.more_body, self.arriving, self.chunks = False, None, []
+                return
+            self._hand_over()
         super().on_message_complete()
 
     def pause_writing(self) -> None:
@@ -202,6 +282,10 @@ class Connection(HttpToolsProtocol):
         if self.reading_since is None or self.transport.is_closing():
             return False
         return now - self.reading_since > timeout_s + self.received_bytes / MIN_BYTES_PER_S
+
+    def is_idle(self, now: float) -> bool:
+        """Whether no request has come for longer than connections are kept open."""
+        return self.idle_since is not None and now - self.idle_since > self.timeout_keep_alive
 
     def is_stalled(self, now: float, timeout_s: float) -> bool:
         return self.unread_since is not None and now - self.unread_since > timeout_s

@@ -6,14 +6,16 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from online.api.app import create_app
-from online.api.connections import Connections, bound_unsent_bytes, raise_file_limit
-from online.api.forwarding import ForwardedCaller, Forwarder
+from online.api.http.connections import Connections, bound_unsent_bytes, raise_file_limit
+from online.api.http.direct import DirectPredictions
+from online.api.http.forwarding import ForwardedCaller, Forwarder
 from online.io.tls import create_tls_context
 from online.serving.runtime import Runtime
 from online.settings import Settings
@@ -31,10 +33,15 @@ class Server(uvicorn.Server):
     """Ends the event streams before it waits for connections to close, and reports when it is ready."""
 
     def __init__(
-        self, app: ASGIApp, runtime: Runtime, sockets: list[socket.socket], when_ready: Callable[[], None]
+        self,
+        app: ASGIApp,
+        runtime: Runtime,
+        direct: DirectPredictions,
+        sockets: list[socket.socket],
+        when_ready: Callable[[], None],
     ) -> None:
         """sockets: for callers; with several workers also one for the requests that they forward."""
-        self.connections = Connections(runtime.settings, runtime.metrics, raise_file_limit())
+        self.connections = Connections(runtime.settings, runtime.metrics, raise_file_limit(), direct)
         super().__init__(
             uvicorn.Config(
                 app,
@@ -77,17 +84,16 @@ class Server(uvicorn.Server):
         bound_unsent_bytes(listener)
         limits, tls = self.runtime.settings, self.tls if listener is self.sockets[0] else None
         return await asyncio.get_running_loop().create_server(
-            self._create_protocol,
+            partial(self._create_protocol, is_inner=listener is not self.sockets[0]),
             sock=listener,
             backlog=self.config.backlog,
             ssl=tls,
             ssl_handshake_timeout=limits.request_read_timeout_s if tls else None,
         )
 
-    def _create_protocol(self) -> asyncio.Protocol:
-        return self.connections.create_protocol(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+    def _create_protocol(self, is_inner: bool) -> asyncio.Protocol:
+        create = self.connections.create_inner_protocol if is_inner else self.connections.create_protocol
+        return create(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def _start_workers(self) -> None:
         workers = self.runtime.workers
@@ -111,18 +117,18 @@ def create_runtime_tls(settings: Settings) -> ssl.SSLContext | None:
 
 def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:
     """Serve, and keep the other workers running."""
-    app = create_app(settings, with_learner)
+    app = create_app(settings, with_learner, with_copier=True)
     if settings.workers == 1:
-        Server(app, app.state.runtime, [listener], when_ready).run_all()
+        Server(app, app.state.runtime, app.state.direct, [listener], when_ready).run_all()
         return
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as inner:
         inner.bind(("127.0.0.1", 0))
         inner.listen()
         receiver = ForwardedCaller(app, inner.getsockname()[1])
-        Server(receiver, app.state.runtime, [listener, inner], when_ready).run_all()
+        Server(receiver, app.state.runtime, app.state.direct, [listener, inner], when_ready).run_all()
 
 
 def run_beside(settings: Settings, listener: socket.socket, first_port: int) -> None:
     """Serve predictions beside the first worker. first_port: where it accepts forwarded requests."""
     app = create_app(settings, with_learner=False, is_primary=False)
-    Server(Forwarder(app, first_port), app.state.runtime, [listener], lambda: None).run_all()
+    Server(Forwarder(app, first_port), app.state.runtime, app.state.direct, [listener], lambda: None).run_all()

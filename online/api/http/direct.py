@@ -1,0 +1,222 @@
+"""Predictions from rows of numbers, answered without ASGI: from the parser of HTTP to the batcher and back in few objects.
+
+    POST /v1/models/m:predict {"instances": [[0.5, 1.5]]}
+        |  remembered caller, scope, rate            (what any middleware would have refused was not remembered)
+        |  typed decoding, straight into float64
+        v
+    batcher --one model call, one write to the journal--> answer() --one write--> the connection
+
+Every other request, and everything that is not plain about such a request, goes through the application: `begin` returns False
+before it has changed anything. So errors are worded in one place, and the answers are the same bytes (a test compares them).
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import orjson
+
+from online.api.auth.authentication import CallerMemory
+from online.api.auth.rates import RateLimits
+from online.errors import OnlineError, Overloaded, QuotaExceeded
+from online.models import Answer
+from online.models.encoders.rows import VectorEncoder
+from online.serving.answers import render_answer
+from online.serving.batcher import PendingRequest
+from online.serving.model_runtime import ModelRuntime
+from online.serving.predictor import NumberRows
+from online.serving.runtime import Runtime
+from online.serving.versions import ServedVersion
+
+if TYPE_CHECKING:
+    from online.api.http.connections import Connection
+
+log = logging.getLogger("online.api")
+
+Headers = Sequence[tuple[bytes, bytes]]
+ORIGIN = b"origin"
+
+
+class Rows(msgspec.Struct, forbid_unknown_fields=True):
+    """The most frequent body sent to a model of vectors: rows of numbers, and no other options.
+
+    Numbers beyond float64 are refused by the decoder, so every number is finite.
+    """
+
+    instances: list[list[float]]
+    record: bool = True
+
+
+ROWS = msgspec.json.Decoder(Rows)
+
+
+class NoEvent:
+    """What uvicorn sets when a connection is lost; nobody waits for it here."""
+
+    def set(self) -> None:
+        """Do nothing."""
+
+
+class DirectRequest(PendingRequest):
+    """A request that is answered directly.
+
+    uvicorn sees the attributes of its own RequestResponseCycle: while `response_complete` is False, it lets later requests of
+    the connection wait.
+    """
+
+    __slots__ = (
+        "connection",
+        "disconnected",
+        "endpoint",
+        "keep_alive",
+        "more_body",
+        "response_complete",
+        "response_started",
+        "started_at",
+    )
+    message_event = NoEvent()
+
+    def __init__(self, connection: "Connection", endpoint: "Endpoint") -> None:
+        self.connection, self.endpoint = connection, endpoint
+        self.more_body, self.keep_alive = True, True
+        self.response_started = self.response_complete = self.disconnected = False
+        self.started_at = 0.0
+
+    @property
+    def is_gone(self) -> bool:
+        return self.disconnected
+
+    def answer(self, served: ServedVersion, answers: list[Answer]) -> None:
+        self.endpoint.answer(self, served, answers)
+
+    def fail(self, error: Exception) -> None:
+        self.endpoint.fail(self, error)
+
+
+class Endpoint:
+    """The predict route of one model of vectors."""
+
+    def __init__(self, model: ModelRuntime, direct: "DirectPredictions") -> None:
+        self.model, self.direct, self.name = model, direct, model.spec.name
+        self.predictor, self.kind = model.predictor, model.spec.kind
+        self._head, self._head_of = b"", (model.live.current, list[tuple[bytes, bytes]]())
+        self._seconds = list[float]()  # of the answers of this round of the event loop
+
+    def begin(self, request: DirectRequest, address: str, headers: Headers, body: bytes) -> bool:
+        """Queue a request. Returns False, and changes nothing, if it has to go through the application."""
+        started = time.perf_counter()
+        direct, predictor = self.direct, self.predictor
+        caller = direct.memory.recall(address, headers)
+        if caller is None or "predict" not in caller.scopes or self.name not in (caller.models or (self.name,)):
+            return False
+        if direct.answers_other_origins and any(name == ORIGIN for name, _ in headers):
+            return False
+        if not predictor.is_plain or (rows := parse_rows(body)) is None or not predictor.pack(rows):
+            return False
+        try:
+            direct.rates.check(caller)
+            predictor.submit(request, rows, caller.acts_for(None))
+        except (QuotaExceeded, Overloaded):  # it is refused again there, with all that belongs to the answer
+            return False
+        request.started_at = started
+        return True
+
+    def answer(self, request: DirectRequest, served: ServedVersion, answers: list[Answer]) -> None:
+        recording, most = request.recording, self.predictor.settings.max_candidates
+        ids: Sequence[str] = () if recording is None else recording.ids
+        body = orjson.dumps(
+            {
+                "predictions": [render_answer(self.kind, each, most) for each in answers],
+                "prediction_ids": ids,
+                "feedback_urls": (),
+                "model_version": str(served.version),
+                "learned_until": served.learned_until,
+            }
+        )
+        default_headers = request.connection.server_state.default_headers
+        if self._head_of[0] is not served or self._head_of[1] is not default_headers:
+            self._head, self._head_of = self._build_head(served, default_headers), (served, default_headers)
+        request.connection.complete(request, b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+        self.predictor.observe(request.inputs, request.encoder, request.keys, ids)
+        self._count(request)
+
+    def _build_head(self, served: ServedVersion, default_headers: Headers) -> bytes:
+        own = (b"x-model-version", b"%d" % served.version), (b"x-learned-until", b"%d" % served.learned_until)
+        headers = *default_headers, *own, (b"content-type", b"application/json"), *self.direct.headers.items()
+        lines = (b"%b: %b\r\n" % header for header in headers)
+        return b"HTTP/1.1 200 OK\r\n%bcontent-length: " % b"".join(lines)
+
+    def _count(self, request: DirectRequest) -> None:
+        if not self._seconds:
+            request.connection.loop.call_soon(self._observe_seconds)
+        self._seconds.append(time.perf_counter() - request.started_at)
+
+    def _observe_seconds(self) -> None:
+        seconds, self._seconds = self._seconds, []
+        self.predictor.count_answered(seconds)
+
+    def fail(self, request: DirectRequest, error: Exception) -> None:
+        """Answer with the error; one that nobody foresaw also closes the connection."""
+        is_known = isinstance(error, OnlineError)
+        status = error.status if isinstance(error, OnlineError) else 500
+        text = (
+            str(error)
+            if is_known
+            else f"internal error: {type(error).__name__}; the log of the service has the details"
+        )
+        if not is_known:
+            log.error("a prediction failed", exc_info=error)
+            request.keep_alive = False
+        self.model.metrics.refused.labels(str(status)).inc()
+        body = orjson.dumps({"error": text})
+        live = self.model.live.current
+        head = self._build_head(live, request.connection.server_state.default_headers)
+        head = head.replace(b" 200 OK", b" %d Error" % status, 1)
+        if not is_known:
+            head = head.replace(b"content-length: ", b"connection: close\r\ncontent-length: ")
+        request.connection.complete(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
+
+
+class DirectPredictions:
+    """The predict routes of one process that are answered directly. endpoints: by the path as it is sent."""
+
+    def __init__(
+        self, runtime: Runtime, memory: CallerMemory, rates: RateLimits, headers: Mapping[bytes, bytes]
+    ) -> None:
+        """headers: of every answer."""
+        self.memory, self.rates, self.headers = memory, rates, headers
+        self.answers_other_origins = bool(runtime.settings.cors_origins)
+        self.max_body_bytes = runtime.settings.max_body_bytes
+        self.endpoints = {
+            f"/v1/models/{name}:predict".encode(): Endpoint(model, self)
+            for name, model in runtime.models.items()
+            if isinstance(model.live.encoder_config.encoder, VectorEncoder)
+        }
+
+
+def parse_rows(body: bytes) -> NumberRows | None:
+    """The request in a body of nothing but rows of numbers; None for any other body, valid or not."""
+    try:
+        decoded = ROWS.decode(body)
+    except msgspec.MsgspecError:
+        return None
+    rows = decoded.instances
+    texts = split_rows(body, len(rows)) if decoded.record else []
+    if not rows or len(texts) < len(rows) * decoded.record:
+        return None
+    return NumberRows(rows, texts, decoded.record)
+
+
+def split_rows(body: bytes, count: int) -> list[bytes]:
+    """The text of each row of a body that was decoded as rows of numbers; empty if it has further brackets.
+
+    Strings have none: the only ones are the names of the two fields. A field that is repeated has.
+    """
+    start, texts = body.index(b"[") + 1, list[bytes]()
+    for _ in range(count):
+        begin = body.find(b"[", start)
+        start = body.find(b"]", begin) + 1
+        texts.append(body[begin:start])
+    return texts if body.find(b"[", start) < 0 else []
