@@ -20,7 +20,8 @@ import orjson
 
 from online.api.auth.authentication import CallerMemory
 from online.api.auth.rates import RateLimits
-from online.errors import OnlineError, Overloaded, QuotaExceeded
+from online.api.auth.scopes import check_scope
+from online.errors import OnlineError
 from online.models import Answer
 from online.models.encoders.rows import VectorEncoder
 from online.serving.answers import render_answer
@@ -109,16 +110,17 @@ class Endpoint:
         started = time.perf_counter()
         direct, predictor = self.direct, self.predictor
         caller = direct.memory.recall(address, headers)
-        if caller is None or "predict" not in caller.scopes or self.name not in (caller.models or (self.name,)):
+        if caller is None:
             return False
         if direct.answers_other_origins and any(name == ORIGIN for name, _ in headers):
             return False
         if not predictor.is_plain or (rows := parse_rows(body)) is None or not predictor.pack(rows):
             return False
         try:
+            check_scope(caller, "predict", self.name)
             direct.rates.check(caller)
             predictor.submit(request, rows, caller.acts_for(None))
-        except (QuotaExceeded, Overloaded):  # it is refused again there, with all that belongs to the answer
+        except OnlineError:  # it is refused again there, with all that belongs to the answer
             return False
         request.started_at = started
         return True
