@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
-from online.api.http.connections import MAX_PIPELINED, raise_file_limit
+from online.api.http.connections import raise_file_limit
+from online.api.http.protocol import MAX_PIPELINED
 
 KINDS = ("headers", "bodies", "idle", "unread")
 ADDRESSES = [f"127.0.0.{number}" for number in range(2, 18)]

@@ -193,9 +193,9 @@ class Predictor:
                 pending.keys = [*map(draw_key, ids)]
         self.batcher.submit(pending)
 
-    def count_answered(self, seconds: Sequence[float]) -> None:
-        """Count requests of one row each, by how long they took."""
-        self._answered.inc(len(seconds))
+    def count_answered(self, instances: int, seconds: Sequence[float]) -> None:
+        """Count answered instances, and their requests by how long they took."""
+        self._answered.inc(instances)
         for each in seconds:
             self.seconds.observe(each)
 

@@ -13,6 +13,7 @@ before it has changed anything. So errors are worded in one place, and the answe
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,12 +33,13 @@ from online.serving.runtime import Runtime
 from online.serving.versions import ServedVersion
 
 if TYPE_CHECKING:
-    from online.api.http.connections import Connection
+    from online.api.http.protocol import Connection
 
 log = logging.getLogger("online.api")
 
 Headers = Sequence[tuple[bytes, bytes]]
 ORIGIN = b"origin"
+CLOSE = ((b"connection", b"close"),)
 
 
 class Rows(msgspec.Struct, forbid_unknown_fields=True):
@@ -90,7 +92,10 @@ class DirectRequest(PendingRequest):
         return self.disconnected
 
     def answer(self, served: ServedVersion, answers: list[Answer]) -> None:
-        self.endpoint.answer(self, served, answers)
+        try:
+            self.endpoint.answer(self, served, answers)
+        except Exception as error:  # it must not fail the other requests of the batch
+            self.endpoint.fail(self, error)
 
     def fail(self, error: Exception) -> None:
         self.endpoint.fail(self, error)
@@ -103,7 +108,7 @@ class Endpoint:
         self.model, self.direct, self.name = model, direct, model.spec.name
         self.predictor, self.kind = model.predictor, model.spec.kind
         self._head, self._head_of = b"", (model.live.current, list[tuple[bytes, bytes]]())
-        self._seconds = list[float]()  # of the answers of this round of the event loop
+        self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
     def begin(self, request: DirectRequest, address: str, headers: Headers, body: bytes) -> bool:
         """Queue a request. Returns False, and changes nothing, if it has to go through the application."""
@@ -128,57 +133,60 @@ class Endpoint:
     def answer(self, request: DirectRequest, served: ServedVersion, answers: list[Answer]) -> None:
         recording, most = request.recording, self.predictor.settings.max_candidates
         ids: Sequence[str] = () if recording is None else recording.ids
-        body = orjson.dumps(
-            {
-                "predictions": [render_answer(self.kind, each, most) for each in answers],
-                "prediction_ids": ids,
-                "feedback_urls": (),
-                "model_version": str(served.version),
-                "learned_until": served.learned_until,
-            }
-        )
+        content = {
+            "predictions": [render_answer(self.kind, each, most) for each in answers],
+            "prediction_ids": ids,
+            "feedback_urls": (),
+            "model_version": str(served.version),
+            "learned_until": served.learned_until,
+        }
         default_headers = request.connection.server_state.default_headers
         if self._head_of[0] is not served or self._head_of[1] is not default_headers:
-            self._head, self._head_of = self._build_head(served, default_headers), (served, default_headers)
-        request.connection.complete(request, b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
+            self._head_of = served, default_headers
+            self._head = self._build_head(HTTPStatus.OK, served, default_headers)
+        self._send(request, self._head, content)
         self.predictor.observe(request.inputs, request.encoder, request.keys, ids)
         self._count(request)
 
-    def _build_head(self, served: ServedVersion, default_headers: Headers) -> bytes:
-        own = (b"x-model-version", b"%d" % served.version), (b"x-learned-until", b"%d" % served.learned_until)
-        headers = *default_headers, *own, (b"content-type", b"application/json"), *self.direct.headers.items()
-        lines = (b"%b: %b\r\n" % header for header in headers)
-        return b"HTTP/1.1 200 OK\r\n%bcontent-length: " % b"".join(lines)
-
-    def _count(self, request: DirectRequest) -> None:
-        if not self._seconds:
-            request.connection.loop.call_soon(self._observe_seconds)
-        self._seconds.append(time.perf_counter() - request.started_at)
-
-    def _observe_seconds(self) -> None:
-        seconds, self._seconds = self._seconds, []
-        self.predictor.count_answered(seconds)
-
     def fail(self, request: DirectRequest, error: Exception) -> None:
         """Answer with the error; one that nobody foresaw also closes the connection."""
-        is_known = isinstance(error, OnlineError)
-        status = error.status if isinstance(error, OnlineError) else 500
-        text = (
-            str(error)
-            if is_known
-            else f"internal error: {type(error).__name__}; the log of the service has the details"
+        status, text, more = (
+            500,
+            f"internal error: {type(error).__name__}; the log of the service has the details",
+            CLOSE,
         )
-        if not is_known:
+        if isinstance(error, OnlineError):
+            status, text, more = error.status, str(error), ()
+        else:
             log.error("a prediction failed", exc_info=error)
             request.keep_alive = False
         self.model.metrics.refused.labels(str(status)).inc()
-        body = orjson.dumps({"error": text})
-        live = self.model.live.current
-        head = self._build_head(live, request.connection.server_state.default_headers)
-        head = head.replace(b" 200 OK", b" %d Error" % status, 1)
-        if not is_known:
-            head = head.replace(b"content-length: ", b"connection: close\r\ncontent-length: ")
+        default_headers = request.connection.server_state.default_headers
+        head = self._build_head(HTTPStatus(status), self.model.live.current, (*default_headers, *more))
+        if not request.response_complete:
+            self._send(request, head, {"error": text})
+
+    def _build_head(self, status: HTTPStatus, served: ServedVersion, default_headers: Headers) -> bytes:
+        """The response up to the length of its body."""
+        own = (b"x-model-version", b"%d" % served.version), (b"x-learned-until", b"%d" % served.learned_until)
+        headers = *default_headers, *own, (b"content-type", b"application/json"), *self.direct.headers.items()
+        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        return b"HTTP/1.1 %d %b\r\n%bcontent-length: " % (status, status.phrase.encode(), lines)
+
+    @staticmethod
+    def _send(request: DirectRequest, head: bytes, content: object) -> None:
+        body = orjson.dumps(content)
         request.connection.complete(request, b"%b%d\r\n\r\n%b" % (head, len(body), body))
+
+    def _count(self, request: DirectRequest) -> None:
+        if not self._seconds:
+            request.connection.loop.call_soon(self._observe_answered)
+        self._seconds.append(time.perf_counter() - request.started_at)
+        self._instances += len(request.inputs)
+
+    def _observe_answered(self) -> None:
+        self.predictor.count_answered(self._instances, self._seconds)
+        self._instances, self._seconds = 0, []
 
 
 class DirectPredictions:

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from online.api.http.connections import MAX_PIPELINED, MAX_UNSENT_BYTES, Connections, raise_file_limit
+from online.api.http.connections import MAX_UNSENT_BYTES, Connections, raise_file_limit
+from online.api.http.protocol import MAX_PIPELINED
 from online.settings import Settings
 from online.telemetry import Metrics
 from tests.api.grpc.test_grpc import port_of

@@ -227,6 +227,24 @@ def test_a_failure_of_the_model_ends_the_connection_and_is_logged(
     run(tmp_path, work)
 
 
+def test_an_answer_that_cannot_be_rendered_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(server: Server) -> None:
+        await server.send(request())
+        observe, calls = server.model.predictor.observe, list[object]()
+
+        def fail_once(*args: Any) -> None:
+            calls.append(args)
+            if len(calls) == 1:
+                raise ZeroDivisionError
+            observe(*args)
+
+        monkeypatch.setattr(server.model.predictor, "observe", fail_once)
+        answers = await asyncio.gather(*(server.send(request()) for _ in range(4)))
+        assert [status for [(status, _, _)] in answers] == [200] * 4 and len(calls) == 4
+
+    run(tmp_path, work)
+
+
 def test_answers_carry_the_headers_that_protect_browsers(tmp_path: Path) -> None:
     async def work(server: Server) -> None:
         await server.send(request())
@@ -239,12 +257,13 @@ def test_answers_carry_the_headers_that_protect_browsers(tmp_path: Path) -> None
 
 def test_requests_are_counted(tmp_path: Path) -> None:
     async def work(server: Server) -> None:
-        for _ in range(5):
+        for _ in range(3):
             await server.send(request())
+        await server.send(request(b'{"instances": [[1, 2], [3, 4], [5, 6]]}'))
         await asyncio.sleep(0)
         text = server.app.state.runtime.metrics.text([]).decode()
-        assert 'online_predictions_total{model="vec"} 5.0' in text
-        assert 'online_prediction_seconds_count{model="vec"} 5.0' in text
+        assert 'online_predictions_total{model="vec"} 6.0' in text
+        assert 'online_prediction_seconds_count{model="vec"} 4.0' in text
 
     run(tmp_path, work)
 

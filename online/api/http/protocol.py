@@ -1,0 +1,232 @@
+"""One HTTP connection: uvicorn's protocol, with limits on its client, and with requests that are answered directly.
+
+    headers --a predict route of plain rows of numbers--> DirectRequest: body -> begin -> batcher -> complete
+            --anything else-----------------------------> uvicorn: the application, by ASGI
+
+Requests of one connection are answered in their order: while one is being answered, later ones wait in uvicorn's pipeline.
+"""
+
+import asyncio
+import json
+import socket
+import struct
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from online.api.http.direct import DirectRequest
+
+if TYPE_CHECKING:
+    from online.api.http.connections import Connections
+
+CHECK_EVERY_S = 1.0  # how often `Connections` looks at each connection
+MIN_BYTES_PER_S = 10_000
+MAX_PIPELINED = 16  # requests of one connection that wait for their turn: 20 bytes each to send, and 2 kB here
+CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in which the kernel tries to send the rest
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection, which also knows since when its client keeps it waiting.
+
+    reading_since: when the first byte of the present request came, or the connection was made; None between requests.
+    unread_since: when the client stopped reading; None while it reads. idle_since: when the last answer was complete; None
+    from the next byte on. answering: the request that is being answered, while `cycle` is the last one that has arrived.
+    arriving: the request that is arriving, if it may be answered directly; chunks: of its body.
+    """
+
+    def __init__(self, limits: "Connections", is_inner: bool = False, **context: Any) -> None:
+        """is_inner: whether other workers forward requests of their callers over it."""
+        super().__init__(**context)
+        self.limits, self.direct = limits, None if is_inner else limits.direct
+        self.idle_since: float | None = None
+        self.arriving: DirectRequest | None = None
+        self.chunks: list[bytes] = []
+        self.address = ""
+        self.reading_since: float | None = None
+        self.unread_since: float | None = None
+        self.received_bytes = 0
+        self.answering: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
+        self.reading_since = self.loop.time()
+        if (status := self.limits.admit(self)) is not None:
+            self.refuse(status)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.limits.release(self)
+        if self.answering is not None:  # uvicorn ends `cycle` only, and the other would write to what is closed
+            self.answering.disconnected = True
+            self.answering.message_event.set()
+        super().connection_lost(exc)
+        self.answering = self.cycle = None  # type: ignore[assignment]  # else the garbage collector has to find them
+        self.pipeline.clear()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self.answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self.idle_since = None
+        if self.reading_since is None:
+            self.reading_since, self.received_bytes = self.loop.time(), 0
+        self.received_bytes += len(data)
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """Also of a request whose first bytes came together with the end of the one before."""
+        if self.reading_since is None:
+            self.reading_since, self.received_bytes = self.loop.time(), 1
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self.limits.metrics.refused.labels(str(int(HTTPStatus.TOO_MANY_REQUESTS))).inc()
+            self.abort()
+            raise ValueError(f"more than {MAX_PIPELINED} requests wait for their turn")  # ends the parser
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
+    def on_headers_complete(self) -> None:
+        if (
+            self.direct is not None
+            and (endpoint := self.direct.endpoints.get(self.url)) is not None
+            and self._is_plain()
+        ):
+            self.arriving = self.cycle = DirectRequest(self, endpoint)  # type: ignore[assignment]
+        else:
+            self._begin_asgi()
+
+    def _is_plain(self) -> bool:
+        """Whether the request that arrives is a POST request of HTTP/1.1 that needs nothing but an answer."""
+        parser, flow = self.parser, self.flow
+        is_free = self.cycle is None or self.cycle.response_complete
+        is_usual = parser.get_method() == b"POST" and parser.get_http_version() == "1.1" and parser.should_keep_alive()
+        return is_free and is_usual and not self.expect_100_continue and not flow.write_paused and not flow.read_paused
+
+    def _begin_asgi(self) -> None:
+        """Let uvicorn build what ASGI needs."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        HttpToolsProtocol.on_message_begin(self)
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self.arriving is None:
+            super().on_body(body)
+            return
+        self.chunks.append(body)
+        if self.received_bytes > self.arriving.endpoint.direct.max_body_bytes:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the request that arrives to the application, with what there is of its body."""
+        self.arriving, self.cycle = None, None  # type: ignore[assignment]
+        chunks, self.chunks = self.chunks, []
+        self._begin_asgi()
+        super().on_body(b"".join(chunks))
+
+    def complete(self, request: DirectRequest, response: bytes) -> None:
+        """Send the whole response of a request that was answered directly."""
+        request.response_complete = True
+        if not self.transport.is_closing():
+            self.transport.write(response)
+            if not request.keep_alive:
+                self.transport.close()
+        self.on_response_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin the next request that waits. Idle connections need no timer: all are looked at once a second."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self.idle_since = self.loop.time()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser could not read, unless the connection is closed already."""
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
+
+    def on_message_complete(self) -> None:
+        self.reading_since = None
+        request = self.arriving
+        if request is not None:
+            body = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+            if request.endpoint.begin(request, self.address, self.headers, body):
+                request.more_body, self.arriving, self.chunks = False, None, []
+                return
+            self._hand_over()
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        self.unread_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self.unread_since = None
+        super().resume_writing()
+
+    def extend_while_paused(self) -> None:
+        """Grant the client the time since the last check, if the application was too busy to read what has arrived.
+
+        So is one that still answers the request before.
+        """
+        is_answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if self.reading_since is not None and (self.flow.read_paused or is_answering):
+            self.reading_since += CHECK_EVERY_S
+
+    def is_slow(self, now: float, timeout_s: float) -> bool:
+        """Whether the present request has been arriving for longer than it may."""
+        if self.reading_since is None or self.transport.is_closing():
+            return False
+        return now - self.reading_since > timeout_s + self.received_bytes / MIN_BYTES_PER_S
+
+    def is_idle(self, now: float) -> bool:
+        """Whether no request has come for longer than connections are kept open."""
+        return self.idle_since is not None and now - self.idle_since > self.timeout_keep_alive
+
+    def is_stalled(self, now: float, timeout_s: float) -> bool:
+        return self.unread_since is not None and now - self.unread_since > timeout_s
+
+    def abort(self) -> None:
+        """Close the connection, and give up what was not read."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, CLOSE_AT_ONCE)
+        self.transport.abort()
+
+    def refuse(self, status: HTTPStatus) -> None:
+        """Close the connection, with an answer to the request that is arriving.
+
+        A connection on which nothing was sent is closed silently: its client may have opened it in advance, and
+        would take an answer for that of its first request.
+        """
+        cycle, is_unused = self.cycle, status == HTTPStatus.REQUEST_TIMEOUT and not self.received_bytes
+        is_free = cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
+        if is_free and not is_unused:
+            self.transport.write(REFUSALS[status])
+        self.limits.metrics.refused.labels(str(int(status))).inc(not is_unused)
+        self.transport.close()
+
+
+def encode_refusal(status: HTTPStatus, text: str) -> bytes:
+    body = json.dumps({"error": text}).encode()
+    head = (
+        f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    )
+    retry = "" if status == HTTPStatus.REQUEST_TIMEOUT else "retry-after: 1\r\n"
+    return f"{head}{retry}connection: close\r\n\r\n".encode() + body
+
+
+REFUSALS = {
+    status: encode_refusal(status, text)
+    for status, text in {
+        HTTPStatus.REQUEST_TIMEOUT: "the request did not arrive in time (request_read_timeout_s)",
+        HTTPStatus.TOO_MANY_REQUESTS: "too many open connections from this address (max_connections_per_address)",
+        HTTPStatus.SERVICE_UNAVAILABLE: "too many open connections (max_connections, and the limit of open files)",
+    }.items()
+}
