@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("online.api")
 
 Headers = Sequence[tuple[bytes, bytes]]
+CLOSE: Headers = ((b"connection", b"close"),)
 ORIGIN = b"origin"
-CLOSE = ((b"connection", b"close"),)
 
 
 class Rows(msgspec.Struct, forbid_unknown_fields=True):
