@@ -3,11 +3,11 @@
     python -m benchmarks.serving [--only 'ours; mlserver'] [--seconds 2] [--repeats 3]
 
 The models are a perceptron of 784-100-10 and a linear classifier of 30 numbers, one input per
-request, over 1, 16 and 64 connections in a closed loop. Our service stores a row for every answer
-before it returns it, which the peers do not, so it is measured with (`recording`) and without. It
-also returns the probability of every class, the version and a feedback URL; the peers return a
-class. `ceiling` is the most that one Python process can do: ASGI without a framework, msgspec and
-the model, under uvicorn, which also runs our service, and under granian.
+request, over 1, 16 and 64 connections in a closed loop. Our service writes every answer to its
+journal before it returns it, which the peers do not, so it is measured with (`recording`) and
+without, alternately, with one worker and with two. It also returns the probability of every class
+and the version; the peers return a class. `ceiling` is ASGI without a framework, msgspec and the
+model, under uvicorn, whose protocol our service extends, and under granian.
 
 Each peer runs in its own environment, created on the first run; its server is in benchmarks/servers.
 """
@@ -40,7 +40,7 @@ WIDTHS, CONNECTIONS = (784, 30), (1, 16, 64)
 TARGET_CONNECTIONS = (16, 64)
 START_S = 120
 EXAMPLES = 100
-PEER_RATIO_TARGET, CEILING_RATIO_TARGET = 1.5, 0.8
+PEER_RATIO_TARGET, CEILING_RATIO_TARGET, RECORDING_RATIO_TARGET, WORKERS_RATIO_TARGET = 1.5, 0.6, 0.9, 1.8
 PEERS: Mapping[str, Sequence[str]] = {
     "fastapi": ("fastapi", "uvicorn[standard]", "numpy", "msgspec"),
     "litserve": ("litserve==0.2.19", "numpy"),
@@ -49,8 +49,9 @@ PEERS: Mapping[str, Sequence[str]] = {
     "ray": ("ray[serve]==2.60.0", "numpy"),
 }
 CEILING, OURS, RECORDING = "ceiling", "ours", "ours, recording"
-TWO_WORKERS, GRANIAN_CEILING = "ours, recording, 2 workers", "ceiling, granian"
-SERVERS = (RECORDING, OURS, TWO_WORKERS, CEILING, GRANIAN_CEILING, *PEERS)
+OURS_2, RECORDING_2, GRANIAN_CEILING = "ours, 2 workers", "ours, recording, 2 workers", "ceiling, granian"
+OUR_WORKERS = {(OURS, RECORDING): 1, (OURS_2, RECORDING_2): 2}
+SERVERS = (RECORDING, OURS, RECORDING_2, OURS_2, CEILING, GRANIAN_CEILING, *PEERS)
 GRANIAN = ("granian", "numpy", "msgspec")
 NAMES = {784: "perceptron", 30: "rows"}
 CONFIG = """
@@ -91,26 +92,31 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_server(server: str) -> Iterator[dict[int, Target]]:
-    """Run a server. Yields the targets by width once the server answers."""
-    if server in (OURS, RECORDING, TWO_WORKERS):
-        with running_service(("workers = 2\n" if server == TWO_WORKERS else "") + CONFIG) as service:
-            url = f"http://{service.host}:{service.port}"
-            teach(url)
-            more = {"record": False} if server == OURS else {}
-            yield {
-                width: Target(
-                    f"{url}/v1/models/{NAMES[width]}:predict", json.dumps({"instances": [row_of(width)], **more})
-                )
-                for width in WIDTHS
-            }
-    else:
-        port = free_port()
-        targets = {width: target_of(server, port, width) for width in WIDTHS}
-        with peer(server, port) as process:
-            for target in targets.values():
-                wait_for(server, process, target)
-            yield targets
+def our_service(names: Sequence[str], workers: int) -> Iterator[dict[str, dict[int, Target]]]:
+    """Run our service. Yields the targets by name, with and without recording, and by width."""
+    with running_service(f"workers = {workers}\n" + CONFIG) as service:
+        url = f"http://{service.host}:{service.port}"
+        teach(url)
+        yield {
+            name: {width: our_target(url, width, is_recording=name in (RECORDING, RECORDING_2)) for width in WIDTHS}
+            for name in names
+        }
+
+
+def our_target(url: str, width: int, is_recording: bool) -> Target:
+    body = {"instances": [row_of(width)], **({} if is_recording else {"record": False})}
+    return Target(f"{url}/v1/models/{NAMES[width]}:predict", json.dumps(body))
+
+
+@contextmanager
+def running_peer(server: str) -> Iterator[dict[str, dict[int, Target]]]:
+    """Run a peer. Yields its targets by width once it answers."""
+    port = free_port()
+    targets = {width: target_of(server, port, width) for width in WIDTHS}
+    with peer(server, port) as process:
+        for target in targets.values():
+            wait_for(server, process, target)
+        yield {server: targets}
 
 
 def teach(url: str) -> None:
@@ -210,16 +216,24 @@ def wait_for(server: str, process: "subprocess.Popen[bytes]", target: Target) ->
 # the load
 
 
-def measure(server: str, flags: Namespace) -> list[Cell]:
+def measure(targets: Mapping[str, Mapping[int, Target]], flags: Namespace) -> list[Cell]:
+    """Measure the targets of one service, alternately, so that other load affects all of them."""
     cells = []
-    with running_server(server) as targets:
-        for width, target in targets.items():
-            run_wrk(target, 16, 1)  # warm-up
-            for connections in CONNECTIONS:
-                runs = [run_wrk(target, connections, flags.seconds) for _ in range(flags.repeats)]
-                rate, p50, p99 = (percentile([each[place] for each in runs], 50) for place in range(3))
-                cells.append(Cell(server, width, connections, rate, p50, p99, sum(each[3] for each in runs)))
+    for width in WIDTHS:
+        for of_name in targets.values():
+            run_wrk(of_name[width], 16, 1)  # warm-up
+        for connections in CONNECTIONS:
+            runs: dict[str, list[tuple[float, float, float, int]]] = {name: [] for name in targets}
+            for _ in range(flags.repeats):
+                for name, of_name in targets.items():
+                    runs[name].append(run_wrk(of_name[width], connections, flags.seconds))
+            cells += [summarise(name, width, connections, of_name) for name, of_name in runs.items()]
     return cells
+
+
+def summarise(server: str, width: int, connections: int, runs: Sequence[tuple[float, float, float, int]]) -> Cell:
+    rate, p50, p99 = (percentile([each[place] for each in runs], 50) for place in range(3))
+    return Cell(server, width, connections, rate, p50, p99, sum(each[3] for each in runs))
 
 
 # results
@@ -233,6 +247,7 @@ def compare_with_targets(cells: Sequence[Cell]) -> list[list[Any]]:
             by_server = {server: at.get((server, width, connections)) for server in SERVERS}
             peers = [cell for name in PEERS if (cell := by_server[name]) is not None]
             ours, plain, ceiling = by_server[RECORDING], by_server[OURS], by_server[CEILING]
+            ours_2, plain_2 = by_server[RECORDING_2], by_server[OURS_2]
             case = f"{width} numbers, {connections} connections"
             if ours and peers:
                 best = max(peers, key=lambda cell: cell.requests_per_s)
@@ -241,17 +256,19 @@ def compare_with_targets(cells: Sequence[Cell]) -> list[list[Any]]:
                 rows.append([f"recording / best peer ({best.server}), {case}", ratio, f">= {PEER_RATIO_TARGET}", met])
                 later = verdict(ours.p99_ms, best.p99_ms, " ms")
                 rows.append([f"p99 recording, ms, {case}", ours.p99_ms, f"<= {best.p99_ms:.1f}", later])
-            if plain and ceiling:
-                share = plain.requests_per_s / ceiling.requests_per_s
-                rows.append(
-                    [
-                        f"not recording / ceiling, {case}",
-                        share,
-                        f">= {CEILING_RATIO_TARGET}",
-                        verdict(share, CEILING_RATIO_TARGET, at_least=True),
-                    ]
-                )
+            rows += compare(f"not recording / ceiling, {case}", plain, ceiling, CEILING_RATIO_TARGET)
+            rows += compare(f"recording / not recording, {case}", ours, plain, RECORDING_RATIO_TARGET)
+            rows += compare(f"the same with two workers, {case}", ours_2, plain_2, RECORDING_RATIO_TARGET)
+            rows += compare(f"two workers / one, recording, {case}", ours_2, ours, WORKERS_RATIO_TARGET)
     return rows
+
+
+def compare(what: str, cell: Cell | None, other: Cell | None, target: float) -> list[list[Any]]:
+    """A row about the ratio of two rates; none where one of them was not measured."""
+    if cell is None or other is None:
+        return []
+    ratio = cell.requests_per_s / other.requests_per_s
+    return [[what, ratio, f">= {target}", verdict(ratio, target, at_least=True)]]
 
 
 def print_tables(cells: Sequence[Cell]) -> None:
@@ -282,14 +299,21 @@ def main() -> int:
     if unknown:
         raise BenchmarkError(f"there is no server {unknown[0]!r}; there are {'; '.join(SERVERS)}")
     cells: list[Cell] = []
+    for names, workers in OUR_WORKERS.items():
+        if chosen := [name for name in names if name in wanted]:
+            say(f"{' and '.join(chosen)} ...")
+            with our_service(chosen, workers) as targets:
+                cells += measure(targets, flags)
     for server in wanted:
-        say(f"{server} ...")
-        cells += measure(server, flags)
+        if server in (CEILING, GRANIAN_CEILING, *PEERS):
+            say(f"{server} ...")
+            with running_peer(server) as targets:
+                cells += measure(targets, flags)
     if flags.json:
         print_json({"benchmark": "serving", "cells": [asdict(cell) for cell in cells]})
     else:
         print_tables(cells)
-    return int(any(cell.failed for cell in cells if cell.server in (OURS, RECORDING)))
+    return int(any(cell.failed for cell in cells if cell.server in (OURS, RECORDING, OURS_2, RECORDING_2)))
 
 
 if __name__ == "__main__":

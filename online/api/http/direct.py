@@ -150,19 +150,14 @@ class Endpoint:
 
     def fail(self, request: DirectRequest, error: Exception) -> None:
         """Answer with the error; one that nobody foresaw also closes the connection."""
-        status, text, more = (
-            500,
-            f"internal error: {type(error).__name__}; the log of the service has the details",
-            CLOSE,
-        )
-        if isinstance(error, OnlineError):
-            status, text, more = error.status, str(error), ()
-        else:
+        is_known = isinstance(error, OnlineError)
+        status, text = describe_error(error)
+        if not is_known:
             log.error("a prediction failed", exc_info=error)
             request.keep_alive = False
-        self.model.metrics.refused.labels(str(status)).inc()
+        self.model.metrics.refused.labels(str(int(status))).inc()
         default_headers = request.connection.server_state.default_headers
-        head = self._build_head(HTTPStatus(status), self.model.live.current, (*default_headers, *more))
+        head = self._build_head(status, self.model.live.current, (*default_headers, *(() if is_known else CLOSE)))
         if not request.response_complete:
             self._send(request, head, {"error": text})
 
@@ -204,6 +199,14 @@ class DirectPredictions:
             for name, model in runtime.models.items()
             if isinstance(model.live.encoder_config.encoder, VectorEncoder)
         }
+
+
+def describe_error(error: Exception) -> tuple[HTTPStatus, str]:
+    """The status and the text of the answer to a request that failed."""
+    if isinstance(error, OnlineError):
+        return HTTPStatus(error.status), str(error)
+    text = f"internal error: {type(error).__name__}; the log of the service has the details"
+    return HTTPStatus.INTERNAL_SERVER_ERROR, text
 
 
 def parse_rows(body: bytes) -> NumberRows | None:
