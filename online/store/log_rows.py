@@ -11,7 +11,7 @@ from online.schemas.events import Event
 from online.store.conversations import TURNS
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
-from online.store.predictions import PREDICTIONS, is_kept
+from online.store.predictions import PREDICTIONS, is_kept, restore_features
 
 
 class TallyRow(SQLModel, table=True):
@@ -62,7 +62,7 @@ def load_prediction_rows(connection: Connection, ids: Sequence[str]) -> dict[str
     joined = PREDICTIONS.outerjoin(TURNS, TURNS.c.prediction_id == PREDICTIONS.c.id)
     query = select(PREDICTIONS, TURNS.c.exclude).select_from(joined)
     found = connection.execute(query.where(PREDICTIONS.c.id.in_(ids))).mappings()
-    return {row["id"]: dict(row) for row in found}
+    return {row["id"]: restore_features(row) for row in found}
 
 
 def load_outcomes(connection: Connection, model: str, after: int, until: int) -> list[dict[str, Any]]:

@@ -3,14 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, or_, select
+import msgspec
+import numpy as np
+from sqlalchemy import Connection, RowMapping, or_, select
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import NO_TEXT, copy_rows, insert_rows
 
+NUMBERS = msgspec.json.Decoder(list[float])
+
 
 class PredictionRow(SQLModel, table=True):
-    """One answered instance. features: what feedback on it teaches; choice: the answer, None for an abstention."""
+    """One answered instance. choice: the answer, None for an abstention.
+
+    features: what feedback on it teaches. Empty for a row of numbers, whose features are the numbers: `restore_features`.
+    """
 
     __tablename__ = "prediction"
 
@@ -43,7 +50,14 @@ def load_predictions(connection: Connection, model: str, ids: Sequence[str]) -> 
         return {}
     by_id = (PREDICTIONS.c.id.in_(ids), PREDICTIONS.c.model == model, is_kept())
     found = connection.execute(select(PREDICTIONS).where(*by_id))
-    return {row["id"]: PredictionRow(**row) for row in found.mappings()}
+    return {row["id"]: PredictionRow(**restore_features(row)) for row in found.mappings()}
+
+
+def restore_features(row: RowMapping) -> dict[str, Any]:
+    """A row of the table with its features; those of a row of numbers are the numbers, as float64."""
+    if row["features"] or not row["input"].startswith("["):
+        return dict(row)
+    return {**row, "features": np.array(NUMBERS.decode(row["input"]), np.float64).tobytes()}
 
 
 def is_kept() -> Any:
@@ -62,5 +76,5 @@ def load_unanswered(connection: Connection, model: str, newest: int) -> list[dic
         recent = select(PREDICTIONS).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(newest).subquery()
         query = select(recent.c.id, recent.c.input, recent.c.features, recent.c.created_at)
         unanswered = (recent.c.model == model, recent.c.choice.is_(None), recent.c.input != NO_TEXT)
-        rows += [dict(row) for row in connection.execute(query.where(*unanswered)).mappings()]
+        rows += [restore_features(row) for row in connection.execute(query.where(*unanswered)).mappings()]
     return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -27,6 +28,7 @@ from online.store.events import append_events, find_events_of_feedback, load_fee
 from online.store.feedback import load_slot
 from online.store.log_rows import load_counts
 from online.store.migrations import HEAD, REVISIONS
+from online.store.predictions import load_predictions
 from online.store.refusals import load_refusals
 from online.store.replies import load_examples
 
@@ -241,6 +243,22 @@ def test_a_downgrade_removes_what_earlier_releases_cannot_read_from_the_log(engi
         bodies = connection.scalars(text('SELECT body FROM event ORDER BY "offset"')).all()
     plain = Event("f9", "label", b"x", "a")
     assert bodies == [plain.body(), Event("f9#retraction", "retraction", b"x", target=Target(1, plain)).body()]
+
+
+def test_a_downgrade_gives_rows_of_numbers_the_features_that_earlier_releases_read(engine: Engine) -> None:
+    inputs = {"a": "[2.50, -1e1, 3]", "b": '"[1]"', "c": "null", "d": "[7]"}
+    features = {"a": b"", "b": b"text", "c": b"", "d": b"has some"}
+    with engine.begin() as connection:
+        upgrade(connection, "0011")
+        for id, input in inputs.items():
+            row = {"id": id, "model": "m", "version": 1, "learned_until": 0, "input": input, "features": features[id]}
+            insert(connection, "prediction", {**row, "propensity": 1.0, "candidates": "[]", "created_at": AT})
+        found = load_predictions(connection, "m", list(inputs))
+        downgrade(connection, "0010")
+        rows = connection.execute(text("SELECT id, features FROM prediction")).all()
+    numbers = np.array([2.5, -10.0, 3.0]).tobytes()
+    assert {id: bytes(value) for id, value in rows} == {**features, "a": numbers}
+    assert {id: row.features for id, row in found.items()} == {"a": numbers, "b": b"text", "d": b"has some"}
 
 
 def test_a_log_of_several_pages_and_models_is_migrated(url: str, engine: Engine) -> None:
