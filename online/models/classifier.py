@@ -131,7 +131,8 @@ class Classifier:
         self.expiry = ExpiryBuckets(self.options["max_age"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # multiset hash of all outside examples: the sum of their hashes modulo 2^256
-        self._solution: SolvedHead | None = None
+        self._solution: SolvedHead | None = None  # what answers; None after the sums have changed
+        self._published: SolvedHead | None = None  # the same, solved from the sums alone
 
     @property
     def subtracts(self) -> bool:
@@ -198,16 +199,30 @@ class Classifier:
 
     def _solved(self) -> SolvedHead:
         if self._solution is None:
-            if self.inputs.warm is not None:
-                self._recount(self.inputs.refit_columns())
+            self._refit_warm_up()
             self._solution = self.head.solve(self.windows.compute_mean_sums(self.statistics))
         return self._solution
+
+    def _solved_from_sums(self) -> SolvedHead:
+        """What is published. It answers from now on, too, so that this process answers like a server."""
+        if self._published is None:
+            self._refit_warm_up()
+            self._published = self.head.solve_from_sums(self.windows.compute_mean_sums(self.statistics))
+            self._solution = self._published
+        return self._published
+
+    def _refit_warm_up(self) -> None:
+        if self.inputs.warm is not None:
+            self._recount(self.inputs.refit_columns())
+
+    def _forget_solution(self) -> None:
+        self._solution = self._published = None
 
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
         self.check(examples)
-        self._solution = None
+        self._forget_solution()
         waiting = list(examples)
         while waiting:
             examples_now, waiting = self._split_at_decision(waiting)
@@ -266,7 +281,7 @@ class Classifier:
         )
 
     def unlearn(self, examples: Sequence[Example]) -> None:
-        self._solution = None
+        self._forget_solution()
         outside, inside = self._split_outside(self.expiry.remove(examples))
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
@@ -334,10 +349,10 @@ class Classifier:
 
     def drifted(self, label: str | None, since: int) -> None:
         """Let the means use only later examples: see `Windows.cut`."""
-        if self.inputs.warm is not None:
-            self._recount(self.inputs.refit_columns())
+        self._refit_warm_up()
         self.windows.cut(label, since, self.statistics)
-        self._solution = None
+        self.head.forget_solutions()
+        self._forget_solution()
 
     def facts(self) -> Mapping[str, float]:
         decided = self.head.decided
@@ -348,7 +363,7 @@ class Classifier:
         return [(features, None) for features in self.inputs.recent]
 
     def state(self, serving_only: bool = False) -> State:
-        solution = self._solved()
+        solution = self._solved_from_sums()
         weights = solution.weights
         meta = {
             "labels": self.statistics.classes,
@@ -376,8 +391,9 @@ class Classifier:
         self.head = self._new_head(meta["octave"])
         self.head.decided = HeadDecision.from_json(meta["decided"])
         weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"])
-        self._solution = self.head.solved(weights)
-        self.statistics.classes = meta["labels"]
+        self._solution = self._published = self.head.solved(weights)
+        for label in meta["labels"]:
+            self.statistics.add_class(label)
         if memory is not None:
             sums = {name: tensor for name, tensor in state["statistics"].tensors.items() if name != "memory"}
             self.head.statistics = ExactStatistics.from_tensors(meta["labels"], sums, self.device)

@@ -33,7 +33,8 @@ from online.models.ranker.exemplars import (
 from online.models.ranker.options import OPTIONS
 from online.models.ranker.policies import Policy
 from online.models.ranker.replies import Reply
-from online.models.statistics.exact import ExactStatistics, LinearWeights, solve_slda
+from online.models.statistics.exact import ExactStatistics, LinearWeights
+from online.models.statistics.slda import SldaSolver, solve_slda
 
 PROBES = 32
 

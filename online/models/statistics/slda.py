@@ -1,0 +1,254 @@
+"""Weights of linear discriminant analysis, solved from integer sums and kept up to date.
+
+    one more example of class c:  W + n/(n+1) (x - m_c)(x - m_c)^T      one term, and the row of m_c    (Welford 1962)
+    a step of the diagonal        A + d e_i e_i^T                       one term
+
+So an example costs O(D^2), where solving again costs O(D^3). After TERMS terms, and as soon as the residual
+shows that rounding errors have added up, the weights are solved from the integer sums again.
+
+Shapes: B examples, C classes, D features, M features of the statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.statistics.discriminant import (
+    PRIOR_WEIGHT,
+    Integers,
+    allow_for_doubt,
+    compute_diagonal,
+    compute_means,
+    compute_scatter,
+    square_means,
+)
+from online.models.statistics.exact import ExactStatistics, LinearWeights
+from online.models.statistics.inverse import Floats, UpdatedSolution, add_diagonal, invert
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MeanSums = tuple[Integers, Integers]
+
+TERMS = 512  # changes after which the weights are solved from the sums again
+CHECKED_EVERY = 64  # changes after which the residual is measured
+LARGEST_RESIDUAL = 1e-10
+
+
+def solve_slda(
+    statistics: ExactStatistics,
+    shrinkage: float,
+    priors: bool,
+    described: NDArray[np.int8] | None = None,
+    mean_sums: MeanSums | None = None,
+) -> LinearWeights:
+    """Solve the weights from the sums alone. For the arguments see `SldaSolver`."""
+    return SldaSolver(shrinkage, priors).solve(statistics, described, mean_sums)
+
+
+class SldaSolver:
+    """Solves the weights for statistics whose every change it receives by `add`, `touch` or `forget`.
+
+    Whatever it received, its weights differ from those solved from the sums alone by 1e-6 of the largest at
+    most. shrinkage: in examples per feature. priors: whether frequent classes are preferred. start: the first
+    feature of the statistics that is read.
+    """
+
+    def __init__(self, shrinkage: float, priors: bool, start: int = 0) -> None:
+        self.shrinkage, self.priors, self.start = shrinkage, priors, start
+        self._solution: UpdatedSolution | None = None
+        self._rows: list[tuple[Integers, int, int]] = []  # changes of W that wait: row, class, sign
+        self._touched: set[int] = set()  # classes whose means have changed
+        self._checked_at = 0
+
+    # changes
+
+    def add(self, features: NDArray[np.int8], classes: Sequence[int], negative: bool, times: int) -> None:
+        """Note B rows int8 [B, M] that were added to the statistics (times=-1: subtracted)."""
+        if self._solution is None:
+            return
+        if len(self._rows) + len(classes) > self._most or features.shape[1] - self.start != self._width:
+            self.forget()
+            return
+        self._touched.update(classes)
+        if not negative:
+            rows = features[:, self.start :].astype(np.int64)
+            self._rows += [(row, place, times) for row, place in zip(rows, classes, strict=True)]
+
+    def touch(self, place: int) -> None:
+        """Note that the text that describes a class has changed."""
+        self._touched.add(place)
+
+    def forget(self) -> None:
+        """Solve from the sums next time, because they changed in another way."""
+        self._solution, self._rows, self._touched = None, [], set()
+
+    @property
+    def _width(self) -> int:
+        return len(self._diagonal_D)
+
+    @property
+    def _most(self) -> int:
+        """The most terms that cost less than a factorisation."""
+        return max(4, self._width // 8)
+
+    # solving
+
+    def solve(
+        self,
+        statistics: ExactStatistics,
+        described: NDArray[np.int8] | None = None,
+        mean_sums: MeanSums | None = None,
+    ) -> LinearWeights:
+        """The weights of the present sums.
+
+        described: int8 [C, D], a text per class that counts as one example; the scores then allow for how little
+        is known about a class (`allow_for_doubt`). mean_sums: counts [C] and sums [C, D] that the means are
+        computed from, instead of all (`windows`); the covariance and the priors always use everything.
+        """
+        sums = SldaSums(statistics, self.start, described, mean_sums)
+        if self._solution is None or not self._update(self._solution, sums):
+            self._solution = self._solve_again(sums)
+        return self._weights(self._solution, sums)
+
+    def _solve_again(self, sums: SldaSums) -> UpdatedSolution:
+        gram = sums.device_gram()
+        self._squares_D = np.array(gram.diagonal().tolist(), np.int64)
+        self._between_D = square_means(sums.counts[0][:, None], sums.sums[0]).sum(0)
+        self._diagonal_D = self._compute_diagonal(sums)
+        self._weight_C, self._means_CD = sums.means(np.arange(len(sums.counts[0])))
+        within = compute_scatter(gram, sums.counts[0], sums.sums[0])
+        solution = UpdatedSolution(invert(add_diagonal(within, self._diagonal_D)), self._means_CD)
+        self._length_C = np.einsum("cd,cd->c", self._means_CD, solution.x_CD)
+        self._rows, self._touched, self._checked_at = [], set(), 0
+        return solution
+
+    def _compute_diagonal(self, sums: SldaSums) -> Floats:
+        return compute_diagonal(self._squares_D, self._between_D, int(sums.counts[0].sum()), self.shrinkage)
+
+    def _weights(self, solution: UpdatedSolution, sums: SldaSums) -> LinearWeights:
+        counts_C = sums.counts[0]
+        total = int(counts_C.sum())
+        scale = self.shrinkage * self._width + max(total, 1)
+        matrix_DC, bias_C, doubt_C = solution.x_CD.T * scale, (-0.5 * scale) * self._length_C, None
+        if self.priors:
+            bias_C += np.log((counts_C + 1) / (total + len(counts_C)))
+        if sums.described is not None:
+            matrix_DC, bias_C, doubt_C = allow_for_doubt(matrix_DC, bias_C, np.maximum(self._weight_C, PRIOR_WEIGHT))
+        return LinearWeights(matrix_DC.astype(np.float32), bias_C.astype(np.float32), self._weight_C > 0, doubt_C)
+
+    # updates
+
+    def _update(self, solution: UpdatedSolution, sums: SldaSums) -> bool:
+        """Bring the solution up to date. False if it must be solved again."""
+        self._grow(solution, len(sums.counts[0]))
+        terms = [*self._take_rows(sums), *self._move_diagonal(sums)]
+        if solution.count + len(terms) > TERMS or len(terms) > self._most:
+            return False
+        if not all(self._add_term(solution, u_D, scale) for u_D, scale in terms):
+            return False
+        self._set_means(solution, sums)
+        return not self._is_worn(solution, sums)
+
+    def _grow(self, solution: UpdatedSolution, classes: int) -> None:
+        """Append classes without examples."""
+        more = classes - len(self._length_C)
+        if more > 0:
+            solution.grow(classes)
+            self._length_C, self._weight_C = (np.pad(each, (0, more)) for each in (self._length_C, self._weight_C))
+            self._means_CD = np.pad(self._means_CD, ((0, more), (0, 0)))
+
+    def _take_rows(self, sums: SldaSums) -> list[tuple[Floats, float]]:
+        """The terms of W of the rows that wait, from the last to the first, as the sums are those after all of them."""
+        before: dict[int, tuple[int, Integers]] = {}
+        terms = []
+        for row_D, place, sign in reversed(self._rows):
+            count, sum_D = before.get(place) or (int(sums.counts[0, place]), sums.sums[0, place])
+            before[place] = count - sign, sum_D - sign * row_D
+            fewer, fewer_D = before[place] if sign > 0 else (count, sum_D)
+            if fewer:
+                terms.append((row_D - fewer_D / fewer, sign * fewer / (fewer + 1)))
+            self._squares_D += sign * row_D * row_D
+        for place, (count, sum_D) in before.items():
+            after_D = square_means(int(sums.counts[0, place]), sums.sums[0, place])
+            self._between_D += after_D - square_means(count, sum_D)
+        self._rows = []
+        return terms
+
+    def _move_diagonal(self, sums: SldaSums) -> list[tuple[Floats, float]]:
+        """The terms of the coordinates whose rounded variances have changed."""
+        diagonal_D = self._compute_diagonal(sums)
+        places = np.flatnonzero(diagonal_D != self._diagonal_D)
+        steps = (diagonal_D - self._diagonal_D)[places]
+        self._diagonal_D = diagonal_D
+        if len(places) > self._most:
+            return [(diagonal_D, 0.0)] * len(places)  # more than are ever added
+        return [(unit_vector(len(diagonal_D), place), step) for place, step in zip(places, steps.tolist(), strict=True)]
+
+    def _add_term(self, solution: UpdatedSolution, u_D: Floats, scale: float) -> bool:
+        term = solution.add(u_D, scale)
+        if term is None:
+            return False
+        self._length_C -= term.gain * term.along_C * term.along_C
+        return True
+
+    def _set_means(self, solution: UpdatedSolution, sums: SldaSums) -> None:
+        places = sorted(self._touched)
+        self._touched = set()
+        if places:
+            self._weight_C[places], self._means_CD[places] = sums.means(np.array(places))
+        for place in places:
+            solution.set_row(place, self._means_CD[place])
+            self._length_C[place] = self._means_CD[place] @ solution.x_CD[place]
+
+    def _is_worn(self, solution: UpdatedSolution, sums: SldaSums) -> bool:
+        """Whether rounding errors have added up, by the residual of the solution for one vector."""
+        if solution.count - self._checked_at < CHECKED_EVERY:
+            return False
+        self._checked_at = solution.count
+        probe_D = self._diagonal_D
+        solved_D = solution.inverse.multiply(probe_D)
+        counts_C, sums_CD = sums.counts[0], sums.sums[0]
+        between_D = (sums_CD @ solved_D / np.maximum(counts_C, 1)) @ sums_CD
+        residual_D = sums.gram() @ solved_D - between_D + self._diagonal_D * solved_D - probe_D
+        return not np.abs(residual_D).max(initial=0.0) <= LARGEST_RESIDUAL * np.abs(probe_D).max(initial=1.0)
+
+
+class SldaSums:
+    """The sums that are solved, over D of the features, and what else decides the means."""
+
+    def __init__(
+        self,
+        statistics: ExactStatistics,
+        start: int,
+        described: NDArray[np.int8] | None,
+        mean_sums: MeanSums | None,
+    ) -> None:
+        self.statistics, self.start, self.described = statistics, start, described
+        self.counts, self.sums = statistics.counts, statistics.sums[:, :, start:]
+        self.mean_sums = mean_sums or (self.counts[0], self.sums[0])
+
+    def device_gram(self) -> Integers | Tensor:
+        """The Gram matrix, on its device."""
+        return self.statistics.device_gram()[self.start :, self.start :]
+
+    def gram(self) -> Integers:
+        return self.statistics.gram[self.start :, self.start :]
+
+    def means(self, places: NDArray[np.intp]) -> tuple[Floats, Floats]:
+        """The weights and means of some classes."""
+        counts_C, sums_CD = self.mean_sums
+        described = None if self.described is None else self.described[places]
+        return compute_means(
+            self.counts[:, places], self.sums[:, places], counts_C[places], sums_CD[places], described
+        )
+
+
+def unit_vector(width: int, place: int) -> Floats:
+    vector_D = np.zeros(width)
+    vector_D[place] = 1.0
+    return vector_D
