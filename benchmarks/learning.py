@@ -33,10 +33,11 @@ from online.models import Example
 from online.models.classifier import TEXT_NAMES, TEXT_OCTAVE, Classifier
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
 from online.models.statistics.calibration import softmax
-from online.models.statistics.exact import ExactStatistics, gram_product, solve_slda
+from online.models.statistics.exact import ExactStatistics, gram_product
 from online.models.statistics.heads import Head
 from online.models.statistics.projection import Projection
-from online.models.statistics.ridge import factorise, solve_ridge
+from online.models.statistics.ridge import solve_ridge
+from online.models.statistics.slda import solve_slda
 
 BEST_PERCENT, SLDA_PERCENT = 95.0, 93.0
 ECE_PERCENT, BINS = 3.0, 15

@@ -133,6 +133,7 @@ class Classifier:
         self.outside_digest = 0  # multiset hash of all outside examples: the sum of their hashes modulo 2^256
         self._solution: SolvedHead | None = None  # what answers; None after the sums have changed
         self._published: SolvedHead | None = None  # the same, solved from the sums alone
+        self._newest: tuple[tuple[bytes, int, Head], NDArray[np.int8]] | None = None  # features: see `_features`
 
     @property
     def subtracts(self) -> bool:
@@ -169,7 +170,13 @@ class Classifier:
         return TEXT_NAMES if self.inputs.kind == "text" else self.inputs.columns.names
 
     def _features(self, examples: Sequence[bytes]) -> NDArray[np.int8]:
-        return self.head.features(self.inputs.features(examples))
+        """Features int8 [B, M]. Those of the newest single input are kept: what was answered is often learned next."""
+        if len(examples) != 1:
+            return self.head.features(self.inputs.features(examples))
+        key = examples[0], self.inputs.width, self.head
+        if self._newest is None or self._newest[0] != key:
+            self._newest = key, self.head.features(self.inputs.features(examples))
+        return self._newest[1]
 
     # predict
 
@@ -178,9 +185,10 @@ class Classifier:
         if solution is None or not solution.weights.active.any():
             return [Answer(None, ()) for _ in inputs]
         judged = solution.judge(self._features(inputs))
-        active = np.flatnonzero(solution.weights.active)
-        order_BA = active[np.argsort(-judged.chances[:, active], axis=1, kind="stable")]
-        chances_BA = np.take_along_axis(judged.chances, order_BA, axis=1)
+        active_C = solution.weights.active
+        last_BC = -judged.chances if active_C.all() else np.where(active_C, -judged.chances, 1.0)
+        order_BA = np.argsort(last_BC, axis=1, kind="stable")[:, : np.count_nonzero(active_C)]
+        chances_BA = judged.chances[np.arange(len(order_BA))[:, None], order_BA]
         ranked = zip(order_BA.tolist(), chances_BA.tolist(), judged.confidence.tolist(), strict=True)
         return [self._answer(*each) for each in ranked]
 
@@ -282,6 +290,7 @@ class Classifier:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._forget_solution()
+        self._newest = None
         outside, inside = self._split_outside(self.expiry.remove(examples))
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
@@ -292,6 +301,8 @@ class Classifier:
 
     def _split_outside(self, examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
         """The examples that belong to no class, and the others."""
+        if not self.options["outside"]:
+            return [], list(examples)
         outside = [example for example in examples if self._is_outside(example)]
         return outside, [example for example in examples if not self._is_outside(example)]
 
@@ -329,9 +340,12 @@ class Classifier:
         for example in examples:
             rows.check(example, "classifier", self.inputs.kind, self.inputs.size)
         warm = self.inputs.warm
-        known = self.statistics.classes if warm is None else [example.label for example in warm]
-        labels = {*known, *(example.label for example in examples)}
-        if len(labels) > self.options["max_labels"]:
+        labels = {example.label for example in examples}
+        if warm is None:
+            count = len(self.statistics.classes) + sum(self.statistics.index(label) is None for label in labels)
+        else:
+            count = len(labels.union(example.label for example in warm))
+        if count > self.options["max_labels"]:
             raise BadExample(f"more than {self.options['max_labels']} classes (option max_labels)")
 
     # state

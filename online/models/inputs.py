@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from online.models.contract import LARGEST_NUMBER, Example, Options
 from online.models.encoders.columns import Column, Columns
 from online.models.encoders.text import TEXT_WIDTH, text_epoch
-from online.models.encoders.values import parse_row
+from online.models.encoders.values import read_row
 from online.models.options import INPUT, SIZE, Option, require_size
 
 WARM_UP = 200  # examples to which the scales are fitted
@@ -97,7 +97,7 @@ class Inputs:
         if self.kind == "vector":
             known = bool(self.columns.columns)
             return self.columns.vectors(self._vectors(inputs)) if known else np.zeros((len(inputs), 0), np.int8)
-        return self.columns.features([parse_row(data) for data in inputs])
+        return self.columns.features([read_row(data) for data in inputs])
 
     # examples
 
@@ -106,7 +106,7 @@ class Inputs:
 
         During the warm-up that is none of them; the example that ends it returns all that were held.
         """
-        self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+        self.recent = [*self.recent, *(example.features for example in examples[-PROBES:])][-PROBES:]
         if self.warm is None:
             self._admit_each(examples)
             return list(examples)
@@ -142,14 +142,16 @@ class Inputs:
         return columns
 
     def _admit_each(self, examples: Sequence[Example]) -> None:
+        if self.kind == "text":
+            return
         for example in examples:  # one by one: a column's scale must not depend on where batches end
             self._admit([example.features])
 
     def _admit(self, inputs: Sequence[bytes]) -> None:
-        if self.kind == "vector" and inputs:
+        if self.kind == "vector" and inputs and len(self.columns.columns) < self.size:
             self.columns.admit_vectors(self._vectors(inputs), self.scale)
         elif self.kind == "table":
-            self.columns.admit([parse_row(data) for data in inputs], self.scale)
+            self.columns.admit([read_row(data) for data in inputs], self.scale)
 
     def _vectors(self, inputs: Sequence[bytes]) -> NDArray[np.float64]:
         return np.frombuffer(b"".join(inputs), np.float64).reshape(-1, self.size)

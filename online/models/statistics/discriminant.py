@@ -52,18 +52,19 @@ def compute_scatter(gram: Integers | Tensor, counts_C: Integers, sums_CD: Intege
 
 def square_means(counts: Any, sums_CD: Integers) -> Integers:
     """n m^2 in integers: [C, D] for counts [C, 1], or [D] for one class. Each rounding is that of one float64."""
-    counts = np.maximum(counts, 1)
-    return np.rint(sums_CD / counts * sums_CD).astype(np.int64)
+    return np.rint(sums_CD / np.maximum(counts, 1) * sums_CD).astype(np.int64)
 
 
-def compute_diagonal(squares_D: Integers, between_D: Integers, count: int, shrinkage: float) -> Floats:
-    """What is added to the diagonal of W. squares_D: of the Gram matrix; between_D: the sum of n m^2."""
-    width, total = max(len(squares_D), 1), max(count, 1)
-    floor = int(FLOOR_RATIO * int(squares_D.sum()) / width) + total  # one quantum each: nothing divides by zero
-    target_D = np.maximum(squares_D - between_D, floor)
+def compute_diagonal(within_D: Integers, squares: int, count: int, shrinkage: float) -> Floats:
+    """What is added to the diagonal of W. within_D: the latter; squares: the sum of the Gram matrix's diagonal."""
+    width, total = max(len(within_D), 1), max(count, 1)
+    floor = int(FLOOR_RATIO * squares / width) + total  # one quantum each: nothing divides by zero
+    target_D = np.maximum(within_D, floor)
     strength = shrinkage * width
-    ridge = RIDGE_RATIO * (strength + total) * (int(target_D.sum()) / (width * total))
-    rounded = round_bits(np.append(target_D / total, ridge))
+    values = np.empty(len(target_D) + 1)
+    np.divide(target_D, total, out=values[:-1])
+    values[-1] = RIDGE_RATIO * (strength + total) * (int(np.add.reduce(target_D)) / (width * total))
+    rounded = round_bits(values)
     return strength * rounded[:-1] + rounded[-1]
 
 
@@ -93,8 +94,8 @@ def compute_means(
     return weight_C, means_CD
 
 
-def allow_for_doubt(matrix_DC: Floats, bias_C: Floats, weight_C: Floats) -> tuple[Floats, Floats, NDArray[np.float32]]:
-    """Correct the scores for means known from few examples, and return each score's deviation.
+def allow_for_doubt(width: int, bias_C: Floats, weight_C: Floats) -> tuple[Floats, Floats, NDArray[np.float32]]:
+    """Correct scores for means known from few examples: a factor of the weights, the bias, each score's deviation.
 
     The mean of n examples has covariance S / n around the true one, so the next example of the
     class has S (1 + 1/n): its distance is scaled by l = n / (n + 1), and its log density gains
@@ -102,8 +103,7 @@ def allow_for_doubt(matrix_DC: Floats, bias_C: Floats, weight_C: Floats) -> tupl
     chosen, so it is never confirmed. The input's own length x S^-1 x, which no longer cancels, is
     replaced by its expectation D + mean of m S^-1 m, so that the scores stay linear.
     """
-    width = len(matrix_DC)
     length = width - 2 * (weight_C * bias_C).sum() / max(weight_C.sum(), PRIOR_WEIGHT)
     known_C = weight_C / (weight_C + 1)
     bias_C = known_C * bias_C + (1 - known_C) * length / 2 + width / 2 * np.log(known_C)
-    return known_C * matrix_DC, bias_C, np.sqrt(length / weight_C).astype(np.float32)
+    return known_C, bias_C, np.sqrt(length / weight_C).astype(np.float32)

@@ -74,15 +74,19 @@ class SolvedHead:
     decided: HeadDecision
 
     def judge(self, features_BM: NDArray[np.int8]) -> Judgement:
-        scores_BC = self.scores(features_BM)
-        chances_BC = softmax(scores_BC / self.decided.temperature)
-        believed_B = self.decided.confidence(chances_BC.max(1), self.familiarity(scores_BC))
-        return Judgement(chances_BC, believed_B)
+        scores_BC, t = self.scores(features_BM), self.decided.temperature
+        best_B1 = scores_BC.max(1, keepdims=True)
+        odds_BC = np.exp(subtract_best(scores_BC) / t)
+        total_B1 = odds_BC.sum(1, keepdims=True)
+        familiarity_B1 = best_B1 if self.decided.head == "ridge" else best_B1 / t + np.log(total_B1)
+        odds_BC /= total_B1
+        return Judgement(odds_BC, self.decided.confidence(1 / total_B1[:, 0], familiarity_B1[:, 0]))
 
     def scores(self, features_BM: NDArray[np.int8]) -> NDArray[np.float32]:
         known = features_BM[:, self.start : self.start + len(self.weights.matrix)]
         scores_BC = known.astype(np.float32) @ self.weights.matrix + self.weights.bias
-        scores_BC[:, ~self.weights.active] = -np.inf
+        if not self.weights.active.all():
+            scores_BC[:, ~self.weights.active] = -np.inf
         return scores_BC
 
     def familiarity(self, scores_BC: NDArray[np.float32]) -> NDArray[np.float64]:

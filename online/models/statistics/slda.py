@@ -117,29 +117,33 @@ class SldaSolver:
 
     def _solve_again(self, sums: SldaSums) -> UpdatedSolution:
         gram = sums.device_gram()
-        self._squares_D = np.array(gram.diagonal().tolist(), np.int64)
-        self._between_D = square_means(sums.counts[0][:, None], sums.sums[0]).sum(0)
+        squares_D = np.array(gram.diagonal().tolist(), np.int64)
+        self._squares = int(squares_D.sum())
+        self._within_D = squares_D - square_means(sums.counts[0][:, None], sums.sums[0]).sum(0)
         self._diagonal_D = self._compute_diagonal(sums)
-        self._weight_C, self._means_CD = sums.means(np.arange(len(sums.counts[0])))
+        self._weight_C, means_CD = sums.means(slice(None))
         within = compute_scatter(gram, sums.counts[0], sums.sums[0])
-        solution = UpdatedSolution(invert(add_diagonal(within, self._diagonal_D)), self._means_CD)
-        self._length_C = np.einsum("cd,cd->c", self._means_CD, solution.x_CD)
+        solution = UpdatedSolution(invert(add_diagonal(within, self._diagonal_D)), means_CD)
+        self._length_C = np.einsum("cd,cd->c", means_CD, solution.x_CD)
         self._rows, self._touched, self._checked_at = [], set(), 0
         return solution
 
     def _compute_diagonal(self, sums: SldaSums) -> Floats:
-        return compute_diagonal(self._squares_D, self._between_D, int(sums.counts[0].sum()), self.shrinkage)
+        return compute_diagonal(self._within_D, self._squares, sums.total, self.shrinkage)
 
     def _weights(self, solution: UpdatedSolution, sums: SldaSums) -> LinearWeights:
         counts_C = sums.counts[0]
-        total = int(counts_C.sum())
-        scale = self.shrinkage * self._width + max(total, 1)
-        matrix_DC, bias_C, doubt_C = solution.x_CD.T * scale, (-0.5 * scale) * self._length_C, None
+        scale = self.shrinkage * self._width + max(sums.total, 1)
+        factors, bias_C, doubt_C = scale, (-0.5 * scale) * self._length_C, None
         if self.priors:
-            bias_C += np.log((counts_C + 1) / (total + len(counts_C)))
+            bias_C += np.log((counts_C + 1) / (sums.total + len(counts_C)))
         if sums.described is not None:
-            matrix_DC, bias_C, doubt_C = allow_for_doubt(matrix_DC, bias_C, np.maximum(self._weight_C, PRIOR_WEIGHT))
-        return LinearWeights(matrix_DC.astype(np.float32), bias_C.astype(np.float32), self._weight_C > 0, doubt_C)
+            weight_C = np.maximum(self._weight_C, PRIOR_WEIGHT)
+            known_C, bias_C, doubt_C = allow_for_doubt(self._width, bias_C, weight_C)
+            factors = scale * known_C
+        matrix_DC = np.empty(solution.x_CD.T.shape, np.float32)
+        np.multiply(solution.x_CD.T, factors, out=matrix_DC, casting="same_kind")
+        return LinearWeights(matrix_DC, bias_C.astype(np.float32), self._weight_C > 0, doubt_C)
 
     # updates
 
@@ -160,7 +164,6 @@ class SldaSolver:
         if more > 0:
             solution.grow(classes)
             self._length_C, self._weight_C = (np.pad(each, (0, more)) for each in (self._length_C, self._weight_C))
-            self._means_CD = np.pad(self._means_CD, ((0, more), (0, 0)))
 
     def _take_rows(self, sums: SldaSums) -> list[tuple[Floats, float]]:
         """The terms of W of the rows that wait, from the last to the first, as the sums are those after all of them."""
@@ -172,10 +175,11 @@ class SldaSolver:
             fewer, fewer_D = before[place] if sign > 0 else (count, sum_D)
             if fewer:
                 terms.append((row_D - fewer_D / fewer, sign * fewer / (fewer + 1)))
-            self._squares_D += sign * row_D * row_D
+            self._within_D += sign * row_D * row_D
+            self._squares += sign * int(row_D @ row_D)
         for place, (count, sum_D) in before.items():
-            after_D = square_means(int(sums.counts[0, place]), sums.sums[0, place])
-            self._between_D += after_D - square_means(count, sum_D)
+            self._within_D += square_means(count, sum_D)
+            self._within_D -= square_means(int(sums.counts[0, place]), sums.sums[0, place])
         self._rows = []
         return terms
 
@@ -197,13 +201,12 @@ class SldaSolver:
         return True
 
     def _set_means(self, solution: UpdatedSolution, sums: SldaSums) -> None:
-        places = sorted(self._touched)
+        for place in sorted(self._touched):
+            rows = slice(place, place + 1)
+            self._weight_C[rows], means_1D = sums.means(rows)
+            solution.set_row(place, means_1D[0])
+            self._length_C[place] = means_1D[0] @ solution.x_CD[place]
         self._touched = set()
-        if places:
-            self._weight_C[places], self._means_CD[places] = sums.means(np.array(places))
-        for place in places:
-            solution.set_row(place, self._means_CD[place])
-            self._length_C[place] = self._means_CD[place] @ solution.x_CD[place]
 
     def _is_worn(self, solution: UpdatedSolution, sums: SldaSums) -> bool:
         """Whether rounding errors have added up, by the residual of the solution for one vector."""
@@ -231,6 +234,7 @@ class SldaSums:
         self.statistics, self.start, self.described = statistics, start, described
         self.counts, self.sums = statistics.counts, statistics.sums[:, :, start:]
         self.mean_sums = mean_sums or (self.counts[0], self.sums[0])
+        self.total = int(np.add.reduce(self.counts[0]))
 
     def device_gram(self) -> Integers | Tensor:
         """The Gram matrix, on its device."""
@@ -239,7 +243,7 @@ class SldaSums:
     def gram(self) -> Integers:
         return self.statistics.gram[self.start :, self.start :]
 
-    def means(self, places: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    def means(self, places: slice) -> tuple[Floats, Floats]:
         """The weights and means of some classes."""
         counts_C, sums_CD = self.mean_sums
         described = None if self.described is None else self.described[places]
