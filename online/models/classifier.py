@@ -133,7 +133,6 @@ class Classifier:
         self.outside_digest = 0  # multiset hash of all outside examples: the sum of their hashes modulo 2^256
         self._solution: SolvedHead | None = None  # what answers; None after the sums have changed
         self._published: SolvedHead | None = None  # the same, solved from the sums alone
-        self._newest: tuple[tuple[bytes, int, Head], NDArray[np.int8]] | None = None  # features: see `_features`
 
     @property
     def subtracts(self) -> bool:
@@ -170,13 +169,7 @@ class Classifier:
         return TEXT_NAMES if self.inputs.kind == "text" else self.inputs.columns.names
 
     def _features(self, examples: Sequence[bytes]) -> NDArray[np.int8]:
-        """Features int8 [B, M]. Those of the newest single input are kept: what was answered is often learned next."""
-        if len(examples) != 1:
-            return self.head.features(self.inputs.features(examples))
-        key = examples[0], self.inputs.width, self.head
-        if self._newest is None or self._newest[0] != key:
-            self._newest = key, self.head.features(self.inputs.features(examples))
-        return self._newest[1]
+        return self.head.features(self.inputs.features(examples))
 
     # predict
 
@@ -290,7 +283,6 @@ class Classifier:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._forget_solution()
-        self._newest = None
         outside, inside = self._split_outside(self.expiry.remove(examples))
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
@@ -385,7 +377,12 @@ class Classifier:
             "octave": self.head.projection.octave,
             **self.inputs.mapping(),
         }
-        solved = {"matrix": weights.matrix, "bias": weights.bias, "active": weights.active, "meta": pack_json(meta)}
+        solved = {
+            "matrix": np.ascontiguousarray(weights.matrix),
+            "bias": weights.bias,
+            "active": weights.active,
+            "meta": pack_json(meta),
+        }
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
             extra = {"outside_digest": self.outside_digest, "forgot": self.expiry.forgot}

@@ -67,6 +67,7 @@ class Inputs:
         scaled = self.kind == "text" or self.scale is not None
         self.warm: list[Example] | None = [] if warms_up or not scaled else None
         self.recent: list[bytes] = []
+        self._newest: tuple[tuple[bytes, Columns, int], NDArray[np.int8]] | None = None  # see `features`
 
     @property
     def subtracts(self) -> bool:
@@ -91,9 +92,20 @@ class Inputs:
         return f"{self.kind}-warming" if self.warm is not None else f"{self.kind}-{self.columns.epoch()}"
 
     def features(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
-        """Features int8 [B, D] of the present columns."""
+        """Features int8 [B, D] of the present columns.
+
+        Those of the newest single input are kept, because an input that was answered is often learned next.
+        """
         if self.kind == "text":
             return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
+        if len(inputs) != 1:
+            return self._read(inputs)
+        key = inputs[0], self.columns, self.columns.width
+        if self._newest is None or self._newest[0] != key:
+            self._newest = key, self._read(inputs)
+        return self._newest[1]
+
+    def _read(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
         if self.kind == "vector":
             known = bool(self.columns.columns)
             return self.columns.vectors(self._vectors(inputs)) if known else np.zeros((len(inputs), 0), np.int8)
@@ -120,6 +132,7 @@ class Inputs:
 
     def drop(self, examples: Sequence[Example]) -> list[Example]:
         """Forget examples and return those that were counted, and must be subtracted."""
+        self._newest = None
         erased = {example.features for example in examples}
         self.recent = [features for features in self.recent if features not in erased]
         if self.warm is None:

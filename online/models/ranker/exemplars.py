@@ -130,7 +130,9 @@ class ExemplarIndex:
 
     def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
         columns = [unit_QD @ unit.T for unit in self.units]
-        return columns[0] if len(columns) == 1 else np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
+        return (
+            columns[0] if len(columns) == 1 else np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
+        )
 
     @staticmethod
     def _unit(part: Part) -> NDArray[np.float32]:
@@ -153,7 +155,8 @@ class GrowingIndex:
         self._unit_ED[: self.count] = normalise_rows(features)
         self._offset_E = grow([exemplar.offset for exemplar in exemplars], np.int64, room)
         self._reply_E = grow([exemplar.reply for exemplar in exemplars], np.int32, room)
-        self._reward_E = grow([exemplar.reward for exemplar in exemplars], np.float32, room) / np.float32(127)
+        self._reward_E: NDArray[np.float32] = grow([each.reward for each in exemplars], np.float32, room)
+        self._reward_E /= np.float32(127)
         self._taught_E = grow([exemplar.taught for exemplar in exemplars], np.bool_, room)
         self._thumb_E = grow([exemplar.thumb for exemplar in exemplars], np.bool_, room)
         self._standing_R: NDArray[np.float64] | None = None
@@ -183,8 +186,8 @@ class GrowingIndex:
         if self._standing_R is None or len(self._standing_R) != replies:
             thumb_E = self._thumb_E[: self.count]
             self._standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
-        units, offset_E, taught_E = (each[: self.count] for each in (self._unit_ED, self._offset_E, self._taught_E))
-        return ExemplarIndex([units], offset_E, reply_E, reward_E, taught_E, self._standing_R)
+        offset_E, taught_E = self._offset_E[: self.count], self._taught_E[: self.count]
+        return ExemplarIndex([self._unit_ED[: self.count]], offset_E, reply_E, reward_E, taught_E, self._standing_R)
 
 
 def grow(values: Sequence[float], kind: Any, room: int) -> NDArray[Any]:

@@ -53,7 +53,7 @@ class Ranker:
         self.exemplars = Exemplars()
         self.exemplars_digest = 0  # multiset hash: sum of the exemplars' hashes modulo 2^256 (Clarke et al. 2003)
         self.evicted = False
-        self._solver = SldaSolver(self.options["shrinkage"], priors=False)
+        self._solver = SldaSolver(self.options["shrinkage"], priors=False, rounded=True)
         self._index: GrowingIndex | None = None  # of the exemplars, while they are only appended
         self._known: tuple[NDArray[np.int8], NDArray[np.bool_]] | None = None  # of all replies: features, is active
         self._served: ReplyChooser | None = None
@@ -88,7 +88,7 @@ class Ranker:
         """The same, solved from the sums alone: what servers answer with, and this process from now on."""
         if self._served is None or not self._is_published:
             described_RD, shrinkage = self._replies_now()[0], self.options["shrinkage"]
-            self._served = self._new_chooser(solve_slda(self.statistics, shrinkage, False, described_RD))
+            self._served = self._new_chooser(solve_slda(self.statistics, shrinkage, False, described_RD, rounded=True))
             self._is_published = True
         return self._served
 
@@ -238,7 +238,7 @@ class Ranker:
         weights = self._published().weights
         meta = pack_json([[reply.id, reply.text] for reply in self.replies])
         solved = {
-            "matrix": weights.matrix,
+            "matrix": np.ascontiguousarray(weights.matrix),
             "bias": weights.bias,
             "active": weights.active,
             "described": self._published().described_RD,

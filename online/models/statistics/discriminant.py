@@ -7,9 +7,9 @@
 A / (a + n) is the covariance, shrunk toward its own diagonal by a / (a + n) (Hayes & Kanan 2020): with
 few examples this is the nearest mean, later it is full LDA.
 
-The diagonal is rounded to three significant bits. It is a function of the integer sums alone, by
-steps that no order of additions can change, and it stays equal from one example to the next in
-nearly all coordinates, so that `slda` can keep the solution up to date.
+The diagonal changes with every example. Where there are many classes it is rounded to three significant bits, by
+steps that no order of additions can change: still a function of the integer sums alone, it stays equal from one
+example to the next in nearly all coordinates, so that `slda` can keep the solution up to date at any size.
 
 Shapes: C classes, D features.
 """
@@ -50,22 +50,25 @@ def compute_scatter(gram: Integers | Tensor, counts_C: Integers, sums_CD: Intege
     return within_DD
 
 
-def square_means(counts: Any, sums_CD: Integers) -> Integers:
-    """n m^2 in integers: [C, D] for counts [C, 1], or [D] for one class. Each rounding is that of one float64."""
-    return np.rint(sums_CD / np.maximum(counts, 1) * sums_CD).astype(np.int64)
+def square_means(counts: Any, sums_CD: Integers | Floats, rounded: bool) -> Floats:
+    """n m^2: [C, D] for counts [C, 1], or [D] for one class. rounded: to integers, whose sums have one value."""
+    squares_CD: Floats = sums_CD / np.maximum(counts, 1) * sums_CD
+    return np.rint(squares_CD) if rounded else squares_CD
 
 
-def compute_diagonal(within_D: Integers, squares: int, count: int, shrinkage: float) -> Floats:
+def compute_diagonal(within_D: Floats, squares: int, count: int, shrinkage: float, rounded: bool) -> Floats:
     """What is added to the diagonal of W. within_D: the latter; squares: the sum of the Gram matrix's diagonal."""
     width, total = max(len(within_D), 1), max(count, 1)
-    floor = int(FLOOR_RATIO * squares / width) + total  # one quantum each: nothing divides by zero
-    target_D = np.maximum(within_D, floor)
+    floor = FLOOR_RATIO * squares / width + total  # one quantum each: nothing divides by zero
+    target_D = np.maximum(within_D, np.floor(floor) if rounded else floor)
     strength = shrinkage * width
     values = np.empty(len(target_D) + 1)
     np.divide(target_D, total, out=values[:-1])
-    values[-1] = RIDGE_RATIO * (strength + total) * (int(np.add.reduce(target_D)) / (width * total))
-    rounded = round_bits(values)
-    return strength * rounded[:-1] + rounded[-1]
+    values[-1] = RIDGE_RATIO * (strength + total) * (float(np.add.reduce(target_D)) / (width * total))
+    if rounded:
+        values = round_bits(values)
+    diagonal_D: Floats = strength * values[:-1] + values[-1]
+    return diagonal_D
 
 
 def round_bits(values: Floats) -> Floats:
@@ -75,7 +78,11 @@ def round_bits(values: Floats) -> Floats:
 
 
 def compute_means(
-    counts: Integers, sums: Integers, mean_counts_C: Integers, mean_sums_CD: Integers, described: NDArray[np.int8] | None
+    counts: Integers,
+    sums: Integers,
+    mean_counts_C: Integers,
+    mean_sums_CD: Integers,
+    described: NDArray[np.int8] | None,
 ) -> tuple[Floats, Floats]:
     """The weights [C] and means [C, D] of some classes, with their texts and away from their negatives.
 

@@ -13,7 +13,7 @@ Everything is in float64. Shapes: D features, C rows of R, T terms.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,8 @@ class FactoredInverse:
     def solve(self, rows_CD: Floats) -> Floats:
         rows = torch.from_numpy(np.ascontiguousarray(rows_CD)).to(self._factor_DD.device)
         solved_CD: Floats = torch.cholesky_solve(rows.T, self._factor_DD).T.cpu().numpy()
-        return solved_CD - ((rows_CD @ self._terms_TD.T) * self._gains_T) @ self._terms_TD
+        low_rank_CD: Floats = ((rows_CD @ self._terms_TD.T) * self._gains_T) @ self._terms_TD
+        return np.subtract(solved_CD, low_rank_CD)
 
     def multiply(self, u_D: Floats) -> Floats:
         return self.solve(u_D[None])[0]
@@ -95,14 +96,6 @@ class FactoredInverse:
     def add(self, w_D: Floats, gain: float) -> None:
         self._terms_TD = np.concatenate([self._terms_TD, w_D[None]])
         self._gains_T = np.append(self._gains_T, gain)
-
-
-class Term(NamedTuple):
-    """What a rank-one term changed. along_C: X u before it. moved_D: A^-1 u after it."""
-
-    gain: float
-    along_C: Floats
-    moved_D: Floats
 
 
 class UpdatedSolution:
@@ -118,8 +111,8 @@ class UpdatedSolution:
         if more > 0:
             self.x_CD = np.concatenate([self.x_CD, np.zeros((more, self.x_CD.shape[1]))])
 
-    def add(self, u_D: Floats, scale: float) -> Term | None:
-        """Add scale * u u^T to A; None if the solution has to be computed again."""
+    def add(self, u_D: Floats, scale: float) -> Floats | None:
+        """Add scale * u u^T to A and return A^-1 u after it; None if the solution has to be computed again."""
         w_D = self.inverse.multiply(u_D)
         pivot = 1 + scale * float(u_D @ w_D)
         if not LEAST_PIVOT < pivot < 1 / LEAST_PIVOT**4:
@@ -130,7 +123,7 @@ class UpdatedSolution:
             blas.dger(-gain, w_D, along_C, a=self.x_CD.T, overwrite_a=1)
         self.inverse.add(w_D, gain)
         self.count += 1
-        return Term(gain, along_C, w_D / pivot)
+        return w_D / pivot
 
     def set_row(self, place: int, row_D: Floats) -> None:
         """Replace a row of R."""

@@ -77,8 +77,7 @@ class RidgeSolver:
             if not self._add_row(solution, row.astype(np.float64), place, negative, sign):
                 return False
         return (
-            solution.count <= ROWS
-            and compute_strength(self._squares, statistics.width, ridge_ratio) == self._strength
+            solution.count <= ROWS and compute_strength(self._squares, statistics.width, ridge_ratio) == self._strength
         )
 
     def _add_row(self, solution: UpdatedSolution, row_M: Floats, place: int, negative: bool, sign: int) -> bool:
@@ -86,10 +85,10 @@ class RidgeSolver:
             solution.x_CD[place] -= NEGATIVE_PULL * sign * solution.inverse.multiply(row_M)
             return True
         self._squares += sign * int(row_M @ row_M)
-        term = solution.add(row_M, float(sign))
-        if term is not None:
-            solution.x_CD[place] += sign * term.moved_D
-        return term is not None
+        moved_M = solution.add(row_M, float(sign))
+        if moved_M is not None:
+            solution.x_CD[place] += sign * moved_M
+        return moved_M is not None
 
 
 def compute_strength(squares: int, width: int, ridge_ratio: float) -> float:
@@ -101,7 +100,8 @@ def compute_strength(squares: int, width: int, ridge_ratio: float) -> float:
 def compute_targets(statistics: ExactStatistics) -> Floats:
     """Q^T [C, M], targets of 1 for each class's examples and -NEGATIVE_PULL for its negatives."""
     positive_CM, negative_CM = statistics.sums
-    return positive_CM - NEGATIVE_PULL * negative_CM
+    targets_CM: Floats = positive_CM - NEGATIVE_PULL * negative_CM
+    return targets_CM
 
 
 def regularise(gram: NDArray[np.int64] | Tensor, strength: float) -> Floats | Tensor:

@@ -1,10 +1,12 @@
 """Weights of linear discriminant analysis, solved from integer sums and kept up to date.
 
-    one more example of class c:  W + n/(n+1) (x - m_c)(x - m_c)^T      one term, and the row of m_c    (Welford 1962)
-    a step of the diagonal        A + d e_i e_i^T                       one term
+    one more example of class c    W + n/(n+1) (x - m_c)(x - m_c)^T      one term, and the row of m_c    (Welford 1962)
+    the diagonal, as it is         A + diag(d)      X - A^-1 d X + ...    a few products of O(C D^2)
+    the diagonal, rounded          A + d e_i e_i^T  for few i             one term each
 
-So an example costs O(D^2), where solving again costs O(D^3). After TERMS terms, and as soon as the residual
-shows that rounding errors have added up, the weights are solved from the integer sums again.
+So an example costs O(D^2), or with an exact diagonal O(C D^2), where solving again costs O(D^3 + C D^2). After TERMS
+terms, when the series converges slowly, and as soon as the residual shows that rounding errors have added up,
+the weights are solved from the integer sums again.
 
 Shapes: B examples, C classes, D features, M features of the statistics.
 """
@@ -37,6 +39,8 @@ MeanSums = tuple[Integers, Integers]
 TERMS = 512  # changes after which the weights are solved from the sums again
 CHECKED_EVERY = 64  # changes after which the residual is measured
 LARGEST_RESIDUAL = 1e-10
+MOST_STEPS = 5  # of the series; if it needs more, solving again is cheaper
+LEFT_OUT = 1e-7  # of the largest weight: what the next step of the series would change, by the ratio of the last two
 
 
 def solve_slda(
@@ -45,9 +49,10 @@ def solve_slda(
     priors: bool,
     described: NDArray[np.int8] | None = None,
     mean_sums: MeanSums | None = None,
+    rounded: bool = False,
 ) -> LinearWeights:
     """Solve the weights from the sums alone. For the arguments see `SldaSolver`."""
-    return SldaSolver(shrinkage, priors).solve(statistics, described, mean_sums)
+    return SldaSolver(shrinkage, priors, rounded=rounded).solve(statistics, described, mean_sums)
 
 
 class SldaSolver:
@@ -55,11 +60,11 @@ class SldaSolver:
 
     Whatever it received, its weights differ from those solved from the sums alone by 1e-6 of the largest at
     most. shrinkage: in examples per feature. priors: whether frequent classes are preferred. start: the first
-    feature of the statistics that is read.
+    feature of the statistics that is read. rounded: whether the diagonal is rounded (`discriminant`).
     """
 
-    def __init__(self, shrinkage: float, priors: bool, start: int = 0) -> None:
-        self.shrinkage, self.priors, self.start = shrinkage, priors, start
+    def __init__(self, shrinkage: float, priors: bool, start: int = 0, rounded: bool = False) -> None:
+        self.shrinkage, self.priors, self.start, self.rounded = shrinkage, priors, start, rounded
         self._solution: UpdatedSolution | None = None
         self._rows: list[tuple[Integers, int, int]] = []  # changes of W that wait: row, class, sign
         self._touched: set[int] = set()  # classes whose means have changed
@@ -113,57 +118,80 @@ class SldaSolver:
         sums = SldaSums(statistics, self.start, described, mean_sums)
         if self._solution is None or not self._update(self._solution, sums):
             self._solution = self._solve_again(sums)
-        return self._weights(self._solution, sums)
+        return self._weights(sums)
 
     def _solve_again(self, sums: SldaSums) -> UpdatedSolution:
         gram = sums.device_gram()
         squares_D = np.array(gram.diagonal().tolist(), np.int64)
         self._squares = int(squares_D.sum())
-        self._within_D = squares_D - square_means(sums.counts[0][:, None], sums.sums[0]).sum(0)
+        self._within_D = squares_D - square_means(sums.counts[0][:, None], sums.sums[0], self.rounded).sum(0)
         self._diagonal_D = self._compute_diagonal(sums)
-        self._weight_C, means_CD = sums.means(slice(None))
+        self._weight_C, self._means_CD = sums.means(slice(None))
         within = compute_scatter(gram, sums.counts[0], sums.sums[0])
-        solution = UpdatedSolution(invert(add_diagonal(within, self._diagonal_D)), means_CD)
-        self._length_C = np.einsum("cd,cd->c", means_CD, solution.x_CD)
+        solution = UpdatedSolution(invert(add_diagonal(within, self._diagonal_D)), self._means_CD)
+        self._refined_CD = solution.x_CD
         self._rows, self._touched, self._checked_at = [], set(), 0
         return solution
 
     def _compute_diagonal(self, sums: SldaSums) -> Floats:
-        return compute_diagonal(self._within_D, self._squares, sums.total, self.shrinkage)
+        return compute_diagonal(self._within_D, self._squares, sums.total, self.shrinkage, self.rounded)
 
-    def _weights(self, solution: UpdatedSolution, sums: SldaSums) -> LinearWeights:
+    def _weights(self, sums: SldaSums) -> LinearWeights:
         counts_C = sums.counts[0]
         scale = self.shrinkage * self._width + max(sums.total, 1)
-        factors, bias_C, doubt_C = scale, (-0.5 * scale) * self._length_C, None
+        length_C = np.einsum("cd,cd->c", self._means_CD, self._refined_CD)
+        factors: Floats | float = scale
+        bias_C, doubt_C = (-0.5 * scale) * length_C, None
         if self.priors:
             bias_C += np.log((counts_C + 1) / (sums.total + len(counts_C)))
         if sums.described is not None:
             weight_C = np.maximum(self._weight_C, PRIOR_WEIGHT)
             known_C, bias_C, doubt_C = allow_for_doubt(self._width, bias_C, weight_C)
-            factors = scale * known_C
-        matrix_DC = np.empty(solution.x_CD.T.shape, np.float32)
-        np.multiply(solution.x_CD.T, factors, out=matrix_DC, casting="same_kind")
-        return LinearWeights(matrix_DC, bias_C.astype(np.float32), self._weight_C > 0, doubt_C)
+            factors = scale * known_C[:, None]
+        matrix_CD = np.empty(self._refined_CD.shape, np.float32)
+        np.multiply(self._refined_CD, factors, out=matrix_CD, casting="same_kind")
+        return LinearWeights(matrix_CD.T, bias_C.astype(np.float32), self._weight_C > 0, doubt_C)
 
     # updates
 
     def _update(self, solution: UpdatedSolution, sums: SldaSums) -> bool:
         """Bring the solution up to date. False if it must be solved again."""
+        if sums.sums.shape[2] != self._width:
+            return False
         self._grow(solution, len(sums.counts[0]))
-        terms = [*self._take_rows(sums), *self._move_diagonal(sums)]
+        terms = self._take_rows(sums)
+        diagonal_D = self._compute_diagonal(sums)
+        if self.rounded:
+            terms += self._move_diagonal(diagonal_D)
         if solution.count + len(terms) > TERMS or len(terms) > self._most:
             return False
-        if not all(self._add_term(solution, u_D, scale) for u_D, scale in terms):
+        if any(solution.add(u_D, scale) is None for u_D, scale in terms):
             return False
         self._set_means(solution, sums)
-        return not self._is_worn(solution, sums)
+        return self._refine(solution, diagonal_D - self._diagonal_D) and not self._is_worn(solution, sums)
+
+    def _refine(self, solution: UpdatedSolution, change_D: Floats) -> bool:
+        """Solve for a diagonal that has changed since the factorisation. False if the series converges slowly."""
+        self._refined_CD = step_CD = solution.x_CD
+        if self.rounded or not step_CD.size:
+            return True
+        largest = last = float(np.abs(step_CD).max())
+        for _ in range(MOST_STEPS):
+            step_CD = solution.inverse.solve(step_CD * -change_D)
+            self._refined_CD = self._refined_CD + step_CD
+            before, last = last, float(np.abs(step_CD).max())
+            if last * last <= LEFT_OUT * largest * before:
+                return True
+        return False
 
     def _grow(self, solution: UpdatedSolution, classes: int) -> None:
         """Append classes without examples."""
-        more = classes - len(self._length_C)
+        more = classes - len(self._weight_C)
         if more > 0:
             solution.grow(classes)
-            self._length_C, self._weight_C = (np.pad(each, (0, more)) for each in (self._length_C, self._weight_C))
+            self._weight_C = np.pad(self._weight_C, (0, more))
+            self._means_CD = np.pad(self._means_CD, ((0, more), (0, 0)))
+            self._touched.update(range(classes - more, classes))
 
     def _take_rows(self, sums: SldaSums) -> list[tuple[Floats, float]]:
         """The terms of W of the rows that wait, from the last to the first, as the sums are those after all of them."""
@@ -178,34 +206,28 @@ class SldaSolver:
             self._within_D += sign * row_D * row_D
             self._squares += sign * int(row_D @ row_D)
         for place, (count, sum_D) in before.items():
-            self._within_D += square_means(count, sum_D)
-            self._within_D -= square_means(int(sums.counts[0, place]), sums.sums[0, place])
+            self._within_D += square_means(count, sum_D, self.rounded)
+            self._within_D -= square_means(int(sums.counts[0, place]), sums.sums[0, place], self.rounded)
         self._rows = []
         return terms
 
-    def _move_diagonal(self, sums: SldaSums) -> list[tuple[Floats, float]]:
+    def _move_diagonal(self, diagonal_D: Floats) -> list[tuple[Floats, float]]:
         """The terms of the coordinates whose rounded variances have changed."""
-        diagonal_D = self._compute_diagonal(sums)
         places = np.flatnonzero(diagonal_D != self._diagonal_D)
         steps = (diagonal_D - self._diagonal_D)[places]
         self._diagonal_D = diagonal_D
         if len(places) > self._most:
             return [(diagonal_D, 0.0)] * len(places)  # more than are ever added
-        return [(unit_vector(len(diagonal_D), place), step) for place, step in zip(places, steps.tolist(), strict=True)]
-
-    def _add_term(self, solution: UpdatedSolution, u_D: Floats, scale: float) -> bool:
-        term = solution.add(u_D, scale)
-        if term is None:
-            return False
-        self._length_C -= term.gain * term.along_C * term.along_C
-        return True
+        return [
+            (unit_vector(len(diagonal_D), place), step)
+            for place, step in zip(places.tolist(), steps.tolist(), strict=True)
+        ]
 
     def _set_means(self, solution: UpdatedSolution, sums: SldaSums) -> None:
         for place in sorted(self._touched):
             rows = slice(place, place + 1)
-            self._weight_C[rows], means_1D = sums.means(rows)
-            solution.set_row(place, means_1D[0])
-            self._length_C[place] = means_1D[0] @ solution.x_CD[place]
+            self._weight_C[rows], self._means_CD[rows] = sums.means(rows)
+            solution.set_row(place, self._means_CD[place])
         self._touched = set()
 
     def _is_worn(self, solution: UpdatedSolution, sums: SldaSums) -> bool:
@@ -247,9 +269,7 @@ class SldaSums:
         """The weights and means of some classes."""
         counts_C, sums_CD = self.mean_sums
         described = None if self.described is None else self.described[places]
-        return compute_means(
-            self.counts[:, places], self.sums[:, places], counts_C[places], sums_CD[places], described
-        )
+        return compute_means(self.counts[:, places], self.sums[:, places], counts_C[places], sums_CD[places], described)
 
 
 def unit_vector(width: int, place: int) -> Floats:
