@@ -19,6 +19,7 @@ from benchmarks.replay import ranker_lines
 from benchmarks.report import command, create_parser, print_json, table
 from online.models import Example, create
 from online.models.encoders.rows import TableEncoder, VectorEncoder
+from online.models.updates import answer_by_updates
 
 BATCH = 1_024
 GOALS = {"64 numbers": 3_000, "9 columns": 5_000, "9 numbers": 5_000, "ranker": 5_000, "learn": 100_000}
@@ -73,6 +74,7 @@ def read_line(line: dict[str, Any], questions: dict[str, bytes]) -> Iterator[Exa
 def ours(kind: str, options: dict[str, Any], examples: Sequence[Example]) -> tuple[float, float]:
     """Answer and learn every event. Return events per second of core time and the share of right answers."""
     model = create(kind, options)
+    answer_by_updates(model)
 
     def step(example: Example) -> bool:
         choice = model.predict([example.features])[0].choice if example.kind != "reply" else None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from online.models import example_checks as rows
 from online.models import inputs
+from online.models.classifier_options import OPTIONS
 from online.models.contract import (
     Answer,
     BadExample,
@@ -29,11 +30,11 @@ from online.models.contract import (
     unpack_json,
 )
 from online.models.encoders.text import TEXT_WIDTH
-from online.models.options import Option, resolve
+from online.models.options import resolve
 from online.models.statistics.calibration import Holdout
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.expiry import ExpiryBuckets
-from online.models.statistics.heads import HEADS, Head, HeadDecision, SolvedHead
+from online.models.statistics.heads import Head, HeadDecision, SolvedHead
 from online.models.statistics.projection import Projection
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
@@ -43,79 +44,6 @@ TEXT_OCTAVE = 10.35, 0.0  # octave and range for texts, chosen on CLINC150's val
 TEXT_NAMES = [str(place) for place in range(TEXT_WIDTH)]
 OTHER_OCTAVES = 2.0
 UNKNOWN_COLUMNS = 8  # assumed for a table with a declared scale before it has columns
-OPTIONS = (
-    *inputs.OPTIONS,
-    Option(
-        "head",
-        "slda",
-        "How weights are solved: slda (linear discriminants), ridge, rp_ridge (ridge on random features) or best "
-        "(chosen by held-out feedback). Try best when a line does not separate the classes.",
-        choices=HEADS,
-    ),
-    Option(
-        "random_features",
-        1_024,
-        "Random features of the heads rp_ridge and best. More follow finer boundaries, at quadratic memory.",
-        low=0,
-        high=16_384,
-    ),
-    Option(
-        "seed",
-        0,
-        "Seed of the random features. Change it only to measure how much the draw matters.",
-        low=0,
-        high=2**63,
-    ),
-    Option(
-        "shrinkage",
-        0.5,
-        "Strength of the covariance's shrinkage. Raise it when few examples mislead the model.",
-        unit="examples per feature",
-        low=0.0,
-        high=1e9,
-    ),
-    Option("priors", True, "Prefer frequent classes. Turn it off when the log does not show true frequencies."),
-    Option(
-        "abstain_below",
-        0.0,
-        "Abstain if the learned chance of being right is lower. Raise it where a wrong answer costs more than none.",
-        unit="probability",
-        low=0.0,
-        high=1.0,
-    ),
-    Option("outside", "", 'A class that means "none of these": never answered, it teaches the model when to abstain.'),
-    Option(
-        "max_labels",
-        1_000,
-        "Most classes; examples of further ones are refused.",
-        unit="classes",
-        low=1,
-        high=1_000_000,
-    ),
-    Option(
-        "window",
-        0,
-        "Newest examples of a class that count; 0: all. Set it when classes change steadily.",
-        unit="examples",
-        low=0,
-    ),
-    Option(
-        "max_age",
-        0,
-        "Age at which an example is forgotten; 0: never. Set it where old examples must not count or be kept.",
-        unit="events",
-        low=0,
-        high=1e15,
-    ),
-    Option(
-        "drift_window",
-        0,
-        "Newest examples of a class that are kept so that an alarm of drift can discard older ones; 0: it cannot. "
-        "Set it together with drift = act.",
-        unit="examples",
-        low=0,
-    ),
-)
 
 
 class Classifier:
@@ -131,6 +59,7 @@ class Classifier:
         self.expiry = ExpiryBuckets(self.options["max_age"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # multiset hash of all outside examples: the sum of their hashes modulo 2^256
+        self.answers_by_updates = False  # see `updates`
         self._solution: SolvedHead | None = None  # what answers; None after the sums have changed
         self._published: SolvedHead | None = None  # the same, solved from the sums alone
 
@@ -199,6 +128,8 @@ class Classifier:
         return self._solution is not None or bool(self.statistics.classes or self.inputs.warm)
 
     def _solved(self) -> SolvedHead:
+        if not self.answers_by_updates:
+            return self._solution or self._solved_from_sums()
         if self._solution is None:
             self._refit_warm_up()
             self._solution = self.head.solve(self.windows.compute_mean_sums(self.statistics))

@@ -78,6 +78,7 @@ class Regressor:
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
         self.target = self._fit_target([])
         self._moments: NDArray[np.int64] | None = None  # created at the first access
+        self.answers_by_updates = False  # see `updates`
         self._ridge: Ridge | UpdatedRidge | None = None  # what answers; None after the moments have changed
         self._published: Ridge | None = None  # the same, solved from the moments alone
         self._updated: UpdatedRidge | None = None  # what the examples in `_rows` are to be added to
@@ -120,6 +121,8 @@ class Regressor:
         return math.ldexp(whole + self.target.centre, -self.target.exponent)
 
     def _solved(self) -> Ridge | UpdatedRidge:
+        if not self.answers_by_updates:
+            return self._ridge or self._solved_from_moments()
         if self._ridge is None:
             self._refit_warm_up()
             rows, self._rows = self._rows, []

@@ -183,6 +183,7 @@ def leave_out(model: Regressor) -> list[str | tuple[float, float] | None]:
 @pytest.mark.parametrize("batch", [1, 3, AT_ONCE, AT_ONCE + 1])
 def test_answers_after_every_lesson_equal_those_solved_from_the_moments(batch: int) -> None:
     model, examples = vector_model(scale=8.0, target_scale=100.0), make_examples(*line(8 * TERMS, 4, noise=3.0))
+    model.answers_by_updates = True
     for start in range(0, len(examples), batch):
         model.learn(examples[start : start + batch])
         updated, again = leave_out(model), vector_model(scale=8.0, target_scale=100.0)
@@ -192,6 +193,7 @@ def test_answers_after_every_lesson_equal_those_solved_from_the_moments(batch: i
 
 def test_an_unlearned_example_leaves_no_trace_in_the_answers() -> None:
     model, examples = vector_model(scale=8.0, target_scale=100.0), make_examples(*line(60, 5))
+    model.answers_by_updates = True
     never = vector_model(scale=8.0, target_scale=100.0)
     never.learn(examples[:-1])
     for example in examples:

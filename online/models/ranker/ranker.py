@@ -53,6 +53,7 @@ class Ranker:
         self.exemplars = Exemplars()
         self.exemplars_digest = 0  # multiset hash: sum of the exemplars' hashes modulo 2^256 (Clarke et al. 2003)
         self.evicted = False
+        self.answers_by_updates = False  # see `updates`
         self._solver = SldaSolver(self.options["shrinkage"], priors=False, rounded=True)
         self._index: GrowingIndex | None = None  # of the exemplars, while they are only appended
         self._known: tuple[NDArray[np.int8], NDArray[np.bool_]] | None = None  # of all replies: features, is active
@@ -80,23 +81,31 @@ class Ranker:
 
     def _chooser(self) -> ReplyChooser:
         """What the present sums and exemplars answer with, solved once after each change of them."""
+        if not self.answers_by_updates:
+            return self._served or self._published()
         if self._served is None:
-            self._served = self._new_chooser(self._solver.solve(self.statistics, self._replies_now()[0]))
+            self._served = self._new_chooser(
+                self._solver.solve(self.statistics, self._replies_now()[0]), self._present_index()
+            )
         return self._served
 
     def _published(self) -> ReplyChooser:
         """The same, solved from the sums alone: what servers answer with, and this process from now on."""
         if self._served is None or not self._is_published:
             described_RD, shrinkage = self._replies_now()[0], self.options["shrinkage"]
-            self._served = self._new_chooser(solve_slda(self.statistics, shrinkage, False, described_RD, rounded=True))
+            weights = solve_slda(self.statistics, shrinkage, False, described_RD, rounded=True)
+            neighbours = ExemplarIndex.of(list(self.exemplars.parts().values()), len(self.replies))
+            self._served = self._new_chooser(weights, neighbours)
             self._is_published = True
         return self._served
 
-    def _new_chooser(self, weights: LinearWeights) -> ReplyChooser:
-        described_RD, active_R = self._replies_now()
+    def _present_index(self) -> ExemplarIndex:
         if self._index is None:
             self._index = GrowingIndex(self.exemplars.all())
-        neighbours = self._index.view(len(self.replies))
+        return self._index.view(len(self.replies))
+
+    def _new_chooser(self, weights: LinearWeights, neighbours: ExemplarIndex) -> ReplyChooser:
+        described_RD, active_R = self._replies_now()
         weights = replace(weights, active=active_R.copy())
         return ReplyChooser(self.options, self.policy, self.replies, weights, described_RD, neighbours)
 

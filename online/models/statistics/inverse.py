@@ -86,9 +86,9 @@ class FactoredInverse:
 
     def solve(self, rows_CD: Floats) -> Floats:
         rows = torch.from_numpy(np.ascontiguousarray(rows_CD)).to(self._factor_DD.device)
-        solved_CD = torch.cholesky_solve(rows.T, self._factor_DD).T.cpu().numpy()
+        solved_CD: Floats = torch.cholesky_solve(rows.T, self._factor_DD).T.cpu().numpy()
         low_rank_CD: Floats = ((rows_CD @ self._terms_TD.T) * self._gains_T) @ self._terms_TD
-        return np.asarray(solved_CD - low_rank_CD, np.float64)
+        return np.asarray(np.subtract(solved_CD, low_rank_CD), np.float64)
 
     def multiply(self, u_D: Floats) -> Floats:
         return self.solve(u_D[None])[0]
