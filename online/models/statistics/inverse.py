@@ -88,10 +88,11 @@ class FactoredInverse:
         rows = torch.from_numpy(np.ascontiguousarray(rows_CD)).to(self._factor_DD.device)
         solved_CD: Floats = torch.cholesky_solve(rows.T, self._factor_DD).T.cpu().numpy()
         low_rank_CD: Floats = ((rows_CD @ self._terms_TD.T) * self._gains_T) @ self._terms_TD
-        return np.asarray(np.subtract(solved_CD, low_rank_CD), np.float64)
+        return solved_CD - low_rank_CD
 
     def multiply(self, u_D: Floats) -> Floats:
-        return self.solve(u_D[None])[0]
+        solved_D: Floats = self.solve(u_D[None])[0]
+        return solved_D
 
     def add(self, w_D: Floats, gain: float) -> None:
         self._terms_TD = np.concatenate([self._terms_TD, w_D[None]])
