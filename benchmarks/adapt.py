@@ -29,7 +29,8 @@ from online.models.encoders.adapter import FrozenLayers, Tuning, create_generato
 from online.models.encoders.text import quantise
 from online.models.options import defaults
 from online.models.ranker.options import OPTIONS
-from online.models.statistics.exact import ExactStatistics, solve_slda
+from online.models.statistics.exact import ExactStatistics
+from online.models.statistics.slda import solve_slda
 from online.schemas.events import Entry, Event
 
 TARGET_PERCENT = 92.0

@@ -33,10 +33,11 @@ from online.models import Example
 from online.models.classifier import TEXT_NAMES, TEXT_OCTAVE, Classifier
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
 from online.models.statistics.calibration import softmax
-from online.models.statistics.exact import ExactStatistics, gram_product, solve_slda
+from online.models.statistics.exact import ExactStatistics, gram_product
 from online.models.statistics.heads import Head
 from online.models.statistics.projection import Projection
-from online.models.statistics.ridge import factorise, solve_ridge
+from online.models.statistics.ridge import solve_ridge
+from online.models.statistics.slda import solve_slda
 
 BEST_PERCENT, SLDA_PERCENT = 95.0, 93.0
 ECE_PERCENT, BINS = 3.0, 15
@@ -457,35 +458,29 @@ def solve_of_slda() -> Callable[[], object]:
 
 
 def solve_of_ridge(width: int, device: str) -> tuple[object, ...]:
-    """Time the solver, and compare weights updated over 500 rows with factorized weights of the same lambda."""
+    """Time the solver, and compare weights updated over 500 rows with factorized ones."""
     head = head_of(width - 1 - TEXT_WIDTH, SUBSET, "rp_ridge", device)
     val = questions("val")
     classes = [head.statistics.add_class(label) for label in val.labels[:500]]
     more_NM = head.features(val.features[:500])
 
     def solve_again() -> NDArray[np.float32]:
-        head.solver.forget()
+        head.ridge.forget()
         return head.solve().weights.matrix
 
     def add(rows: slice) -> NDArray[np.float32]:
         head.add(more_NM[rows], classes[rows])
         return head.solve().weights.matrix
 
-    square_before, factorised_s = mean_square(head), timed(solve_again, 3)
+    factorised_s = timed(solve_again, 3)
     one_by_one = iter(range(2 * PASSES + 2))
     updated = timed(lambda: add(slice(place := next(one_by_one), place + 1)))
     add(slice(2 * PASSES + 2, None))
     updated_late = timed(lambda: add(slice(place := next(one_by_one), place + 1)))
-    ratio = head.decided.ridge_ratio * square_before / mean_square(head)
-    exact = solve_ridge(head.statistics, factorise(head.statistics.gram, ratio)).cpu().numpy()
+    exact = solve_ridge(head.statistics, head.decided.ridge_ratio)
     difference = float(np.abs(head.solve().weights.matrix - exact).max() / np.abs(exact).max())
     times = [milliseconds(passes, device) for passes in (factorised_s, updated, updated_late)]
     return f"rp_ridge, {device}", width, *times, f"{difference:.0e}"
-
-
-def mean_square(head: Head) -> float:
-    """Return the mean square of a feature, summed over the examples."""
-    return float(head.statistics.gram.diagonal().to(torch.float64).mean())
 
 
 def head_of(random_features: int, rows: int, name: str, device: str) -> Head:

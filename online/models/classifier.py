@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from online.models import example_checks as rows
 from online.models import inputs
+from online.models.classifier_options import OPTIONS
 from online.models.contract import (
     Answer,
     BadExample,
@@ -29,11 +30,11 @@ from online.models.contract import (
     unpack_json,
 )
 from online.models.encoders.text import TEXT_WIDTH
-from online.models.options import Option, resolve
+from online.models.options import resolve
 from online.models.statistics.calibration import Holdout
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.expiry import ExpiryBuckets
-from online.models.statistics.heads import HEADS, Head, HeadDecision, SolvedHead
+from online.models.statistics.heads import Head, HeadDecision, SolvedHead
 from online.models.statistics.projection import Projection
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
@@ -43,79 +44,6 @@ TEXT_OCTAVE = 10.35, 0.0  # octave and range for texts, chosen on CLINC150's val
 TEXT_NAMES = [str(place) for place in range(TEXT_WIDTH)]
 OTHER_OCTAVES = 2.0
 UNKNOWN_COLUMNS = 8  # assumed for a table with a declared scale before it has columns
-OPTIONS = (
-    *inputs.OPTIONS,
-    Option(
-        "head",
-        "slda",
-        "How weights are solved: slda (linear discriminants), ridge, rp_ridge (ridge on random features) or best "
-        "(chosen by held-out feedback). Try best when a line does not separate the classes.",
-        choices=HEADS,
-    ),
-    Option(
-        "random_features",
-        1_024,
-        "Random features of the heads rp_ridge and best. More follow finer boundaries, at quadratic memory.",
-        low=0,
-        high=16_384,
-    ),
-    Option(
-        "seed",
-        0,
-        "Seed of the random features. Change it only to measure how much the draw matters.",
-        low=0,
-        high=2**63,
-    ),
-    Option(
-        "shrinkage",
-        0.5,
-        "Strength of the covariance's shrinkage. Raise it when few examples mislead the model.",
-        unit="examples per feature",
-        low=0.0,
-        high=1e9,
-    ),
-    Option("priors", True, "Prefer frequent classes. Turn it off when the log does not show true frequencies."),
-    Option(
-        "abstain_below",
-        0.0,
-        "Abstain if the learned chance of being right is lower. Raise it where a wrong answer costs more than none.",
-        unit="probability",
-        low=0.0,
-        high=1.0,
-    ),
-    Option("outside", "", 'A class that means "none of these": never answered, it teaches the model when to abstain.'),
-    Option(
-        "max_labels",
-        1_000,
-        "Most classes; examples of further ones are refused.",
-        unit="classes",
-        low=1,
-        high=1_000_000,
-    ),
-    Option(
-        "window",
-        0,
-        "Newest examples of a class that count; 0: all. Set it when classes change steadily.",
-        unit="examples",
-        low=0,
-    ),
-    Option(
-        "max_age",
-        0,
-        "Age at which an example is forgotten; 0: never. Set it where old examples must not count or be kept.",
-        unit="events",
-        low=0,
-        high=1e15,
-    ),
-    Option(
-        "drift_window",
-        0,
-        "Newest examples of a class that are kept so that an alarm of drift can discard older ones; 0: it cannot. "
-        "Set it together with drift = act.",
-        unit="examples",
-        low=0,
-    ),
-)
 
 
 class Classifier:
@@ -131,7 +59,9 @@ class Classifier:
         self.expiry = ExpiryBuckets(self.options["max_age"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # multiset hash of all outside examples: the sum of their hashes modulo 2^256
-        self._solution: SolvedHead | None = None
+        self.answers_by_updates = False  # see `updates`
+        self._solution: SolvedHead | None = None  # what answers; None after the sums have changed
+        self._published: SolvedHead | None = None  # the same, solved from the sums alone
 
     @property
     def subtracts(self) -> bool:
@@ -177,9 +107,10 @@ class Classifier:
         if solution is None or not solution.weights.active.any():
             return [Answer(None, ()) for _ in inputs]
         judged = solution.judge(self._features(inputs))
-        active = np.flatnonzero(solution.weights.active)
-        order_BA = active[np.argsort(-judged.chances[:, active], axis=1, kind="stable")]
-        chances_BA = np.take_along_axis(judged.chances, order_BA, axis=1)
+        active_C = solution.weights.active
+        last_BC = -judged.chances if active_C.all() else np.where(active_C, -judged.chances, 1.0)
+        order_BA = np.argsort(last_BC, axis=1, kind="stable")[:, : np.count_nonzero(active_C)]
+        chances_BA = judged.chances[np.arange(len(order_BA))[:, None], order_BA]
         ranked = zip(order_BA.tolist(), chances_BA.tolist(), judged.confidence.tolist(), strict=True)
         return [self._answer(*each) for each in ranked]
 
@@ -197,17 +128,33 @@ class Classifier:
         return self._solution is not None or bool(self.statistics.classes or self.inputs.warm)
 
     def _solved(self) -> SolvedHead:
+        if not self.answers_by_updates:
+            return self._solution or self._solved_from_sums()
         if self._solution is None:
-            if self.inputs.warm is not None:
-                self._recount(self.inputs.refit_columns())
+            self._refit_warm_up()
             self._solution = self.head.solve(self.windows.compute_mean_sums(self.statistics))
         return self._solution
+
+    def _solved_from_sums(self) -> SolvedHead:
+        """What is published. It answers from now on, too, so that this process answers like a server."""
+        if self._published is None:
+            self._refit_warm_up()
+            self._published = self.head.solve_from_sums(self.windows.compute_mean_sums(self.statistics))
+            self._solution = self._published
+        return self._published
+
+    def _refit_warm_up(self) -> None:
+        if self.inputs.warm is not None:
+            self._recount(self.inputs.refit_columns())
+
+    def _forget_solution(self) -> None:
+        self._solution = self._published = None
 
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
         self.check(examples)
-        self._solution = None
+        self._forget_solution()
         waiting = list(examples)
         while waiting:
             examples_now, waiting = self._split_at_decision(waiting)
@@ -266,7 +213,7 @@ class Classifier:
         )
 
     def unlearn(self, examples: Sequence[Example]) -> None:
-        self._solution = None
+        self._forget_solution()
         outside, inside = self._split_outside(self.expiry.remove(examples))
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
@@ -277,6 +224,8 @@ class Classifier:
 
     def _split_outside(self, examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
         """The examples that belong to no class, and the others."""
+        if not self.options["outside"]:
+            return [], list(examples)
         outside = [example for example in examples if self._is_outside(example)]
         return outside, [example for example in examples if not self._is_outside(example)]
 
@@ -314,9 +263,12 @@ class Classifier:
         for example in examples:
             rows.check(example, "classifier", self.inputs.kind, self.inputs.size)
         warm = self.inputs.warm
-        known = self.statistics.classes if warm is None else [example.label for example in warm]
-        labels = {*known, *(example.label for example in examples)}
-        if len(labels) > self.options["max_labels"]:
+        labels = {example.label for example in examples}
+        if warm is None:
+            count = len(self.statistics.classes) + sum(self.statistics.index(label) is None for label in labels)
+        else:
+            count = len(labels.union(example.label for example in warm))
+        if count > self.options["max_labels"]:
             raise BadExample(f"more than {self.options['max_labels']} classes (option max_labels)")
 
     # state
@@ -334,10 +286,10 @@ class Classifier:
 
     def drifted(self, label: str | None, since: int) -> None:
         """Let the means use only later examples: see `Windows.cut`."""
-        if self.inputs.warm is not None:
-            self._recount(self.inputs.refit_columns())
+        self._refit_warm_up()
         self.windows.cut(label, since, self.statistics)
-        self._solution = None
+        self.head.forget_solutions()
+        self._forget_solution()
 
     def facts(self) -> Mapping[str, float]:
         decided = self.head.decided
@@ -348,7 +300,7 @@ class Classifier:
         return [(features, None) for features in self.inputs.recent]
 
     def state(self, serving_only: bool = False) -> State:
-        solution = self._solved()
+        solution = self._solved_from_sums()
         weights = solution.weights
         meta = {
             "labels": self.statistics.classes,
@@ -356,7 +308,12 @@ class Classifier:
             "octave": self.head.projection.octave,
             **self.inputs.mapping(),
         }
-        solved = {"matrix": weights.matrix, "bias": weights.bias, "active": weights.active, "meta": pack_json(meta)}
+        solved = {
+            "matrix": np.ascontiguousarray(weights.matrix),
+            "bias": weights.bias,
+            "active": weights.active,
+            "meta": pack_json(meta),
+        }
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
             extra = {"outside_digest": self.outside_digest, "forgot": self.expiry.forgot}
@@ -376,8 +333,9 @@ class Classifier:
         self.head = self._new_head(meta["octave"])
         self.head.decided = HeadDecision.from_json(meta["decided"])
         weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"])
-        self._solution = self.head.solved(weights)
-        self.statistics.classes = meta["labels"]
+        self._solution = self._published = self.head.solved(weights)
+        for label in meta["labels"]:
+            self.statistics.add_class(label)
         if memory is not None:
             sums = {name: tensor for name, tensor in state["statistics"].tensors.items() if name != "memory"}
             self.head.statistics = ExactStatistics.from_tensors(meta["labels"], sums, self.device)

@@ -4,7 +4,7 @@ import numpy as np
 
 from online.models.contract import BadExample, Example
 from online.models.encoders.text import TEXT_WIDTH
-from online.models.encoders.values import parse_row
+from online.models.encoders.values import read_row
 
 
 def check(example: Example, learner: str, input: str, size: int) -> None:
@@ -34,7 +34,7 @@ def check_features(features: bytes, input: str, size: int) -> None:
 def check_row(features: bytes) -> None:
     """Raise BadExample unless the features are a JSON object of numbers and texts."""
     try:
-        row = parse_row(features)
+        row = read_row(features)
     except ValueError:
         raise BadExample("features that are not JSON") from None
     if not isinstance(row, dict) or not all(isinstance(value, (float, str)) for value in row.values()):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from online.models.contract import LARGEST_NUMBER, Example, Options
 from online.models.encoders.columns import Column, Columns
 from online.models.encoders.text import TEXT_WIDTH, text_epoch
-from online.models.encoders.values import parse_row
+from online.models.encoders.values import read_row
 from online.models.options import INPUT, SIZE, Option, require_size
 
 WARM_UP = 200  # examples to which the scales are fitted
@@ -67,6 +67,7 @@ class Inputs:
         scaled = self.kind == "text" or self.scale is not None
         self.warm: list[Example] | None = [] if warms_up or not scaled else None
         self.recent: list[bytes] = []
+        self._newest: tuple[tuple[bytes, Columns, int], NDArray[np.int8]] | None = None  # see `features`
 
     @property
     def subtracts(self) -> bool:
@@ -91,13 +92,24 @@ class Inputs:
         return f"{self.kind}-warming" if self.warm is not None else f"{self.kind}-{self.columns.epoch()}"
 
     def features(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
-        """Features int8 [B, D] of the present columns."""
+        """Features int8 [B, D] of the present columns.
+
+        Those of the newest single input are kept, because an input that was answered is often learned next.
+        """
         if self.kind == "text":
             return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
+        if len(inputs) != 1:
+            return self._read(inputs)
+        key = inputs[0], self.columns, self.columns.width
+        if self._newest is None or self._newest[0] != key:
+            self._newest = key, self._read(inputs)
+        return self._newest[1]
+
+    def _read(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:
         if self.kind == "vector":
             known = bool(self.columns.columns)
             return self.columns.vectors(self._vectors(inputs)) if known else np.zeros((len(inputs), 0), np.int8)
-        return self.columns.features([parse_row(data) for data in inputs])
+        return self.columns.features([read_row(data) for data in inputs])
 
     # examples
 
@@ -106,7 +118,7 @@ class Inputs:
 
         During the warm-up that is none of them; the example that ends it returns all that were held.
         """
-        self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+        self.recent = [*self.recent, *(example.features for example in examples[-PROBES:])][-PROBES:]
         if self.warm is None:
             self._admit_each(examples)
             return list(examples)
@@ -120,6 +132,7 @@ class Inputs:
 
     def drop(self, examples: Sequence[Example]) -> list[Example]:
         """Forget examples and return those that were counted, and must be subtracted."""
+        self._newest = None
         erased = {example.features for example in examples}
         self.recent = [features for features in self.recent if features not in erased]
         if self.warm is None:
@@ -142,14 +155,16 @@ class Inputs:
         return columns
 
     def _admit_each(self, examples: Sequence[Example]) -> None:
+        if self.kind == "text":
+            return
         for example in examples:  # one by one: a column's scale must not depend on where batches end
             self._admit([example.features])
 
     def _admit(self, inputs: Sequence[bytes]) -> None:
-        if self.kind == "vector" and inputs:
+        if self.kind == "vector" and inputs and len(self.columns.columns) < self.size:
             self.columns.admit_vectors(self._vectors(inputs), self.scale)
         elif self.kind == "table":
-            self.columns.admit([parse_row(data) for data in inputs], self.scale)
+            self.columns.admit([read_row(data) for data in inputs], self.scale)
 
     def _vectors(self, inputs: Sequence[bytes]) -> NDArray[np.float64]:
         return np.frombuffer(b"".join(inputs), np.float64).reshape(-1, self.size)

@@ -1,4 +1,4 @@
-"""torch, imported when one of its attributes is first used.
+"""torch and other modules that take long to import, imported when one of their attributes is first used.
 
 Importing torch takes as long as importing everything else that a server needs, and 120 MB. A server
 of heads that the learner has solved answers without it, so its modules import torch from here.
@@ -10,16 +10,19 @@ from importlib import import_module
 from typing import Any
 
 
-class Torch:
-    """Stands for the module torch and imports it at the first access to an attribute."""
+class LazyModule:
+    """Stands for a module and imports it at the first access to an attribute."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module("torch"), name)
+        value = getattr(import_module(self._module), name)
         setattr(self, name, value)  # later accesses find it without this method
         return value
 
 
-torch = Torch()
+torch = LazyModule("torch")
 
 
 def use_one_thread() -> None:

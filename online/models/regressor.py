@@ -19,9 +19,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,18 +42,11 @@ from online.models.contract import (
 from online.models.encoders.columns import Column, make_number_column
 from online.models.example_checks import check_features
 from online.models.options import Option, resolve
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    from online.models.lazy_torch import torch
+from online.models.statistics.evidence import AT_ONCE, Ridge, Row, UpdatedRidge, solve
 
 FINER_BITS = 7  # by which a target is quantised more finely than a feature
 TARGET_LIMIT = 2**20  # quanta; squares reach 2^40, so int64 holds 8 million examples at the limit
 EXACT_ROWS = 4_096  # 2^40 * rows < 2^53: exact in float64 up to here
-RIDGES = np.logspace(4, -8, 97)  # shares of the mean eigenvalue, tried from the strongest down
-ROUNDING = 1 / 12  # variance that quantisation adds to a target, in quanta^2: no model explains it
 
 OPTIONS = (
     *inputs.OPTIONS,
@@ -76,30 +69,6 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ridge:
-    """A solved regression, in quanta: number = intercept + (x - mean) @ weights.
-
-    Its variance is noise * (1 + 1 / count + |(x - mean) @ spread|^2), with count - 1 degrees of freedom.
-    """
-
-    mean: NDArray[np.float64]  # [D]
-    weights: NDArray[np.float64]  # [D]
-    spread: NDArray[np.float32]  # [D, D]: spread @ spread.T = (S + ridge I)^-1
-    scalars: NDArray[np.float64]  # count, intercept, noise, ridge
-
-    @property
-    def count(self) -> int:
-        return int(self.scalars[0])
-
-    def predict(self, x_BD: NDArray[np.int8]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Means and standard deviations, [B]. Features newer than the weights are left out."""
-        count, intercept, noise, _ = self.scalars
-        away_BD = x_BD[:, : len(self.mean)] - self.mean
-        leverage_B = ((away_BD @ self.spread) ** 2).sum(1)
-        return intercept + away_BD @ self.weights, np.sqrt(noise * (1 + 1 / count + leverage_B))
-
-
 class Regressor:
     """A regression model on exact statistics. Implements `contract.Model`."""
 
@@ -108,8 +77,12 @@ class Regressor:
         self.device = device
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
         self.target = self._fit_target([])
-        self._moments: Tensor | None = None  # created at the first access
-        self._ridge: Ridge | None = None
+        self._moments: NDArray[np.int64] | None = None  # created at the first access
+        self.answers_by_updates = False  # see `updates`
+        self._ridge: Ridge | UpdatedRidge | None = None  # what answers; None after the moments have changed
+        self._published: Ridge | None = None  # the same, solved from the moments alone
+        self._updated: UpdatedRidge | None = None  # what the examples in `_rows` are to be added to
+        self._rows: list[Row] = []
 
     @property
     def subtracts(self) -> bool:
@@ -129,7 +102,7 @@ class Regressor:
         mean_B, deviation_B = ridge.predict(self.inputs.features(inputs))
         return [self._answer(ridge, mean, deviation) for mean, deviation in zip(mean_B, deviation_B, strict=True)]
 
-    def _answer(self, ridge: Ridge, mean: float, deviation: float) -> Answer:
+    def _answer(self, ridge: Ridge | UpdatedRidge, mean: float, deviation: float) -> Answer:
         if ridge.count < 2:  # one target says nothing about the spread
             return Answer(repr(self._number(mean)), ())
         reach = student_t(self.options["level"], ridge.count - 1) * deviation
@@ -147,18 +120,34 @@ class Regressor:
         whole = round(max(-16 * TARGET_LIMIT, min(16 * TARGET_LIMIT, quanta)))
         return math.ldexp(whole + self.target.centre, -self.target.exponent)
 
-    def _solved(self) -> Ridge:
+    def _solved(self) -> Ridge | UpdatedRidge:
+        if not self.answers_by_updates:
+            return self._ridge or self._solved_from_moments()
         if self._ridge is None:
-            if self.inputs.warm is not None:
-                self._recount(self.inputs.refit_columns())
-            self._ridge = solve(self.moments)
+            self._refit_warm_up()
+            rows, self._rows = self._rows, []
+            if self._updated is None or not self._updated.add(self.moments, rows):
+                self._updated = UpdatedRidge(self.moments, self.device)
+            self._ridge = self._updated
         return self._ridge
+
+    def _solved_from_moments(self) -> Ridge:
+        """What is published. It answers from now on, too, so that this process answers like a server."""
+        if self._published is None:
+            self._refit_warm_up()
+            self._published = self._ridge = solve(self.moments, self.device)
+            self._updated, self._rows = None, []
+        return self._published
+
+    def _refit_warm_up(self) -> None:
+        if self.inputs.warm is not None:
+            self._recount(self.inputs.refit_columns())
 
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
         self.check(examples)
-        self._ridge = None
+        self._ridge = self._published = None
         warming = self.inputs.warm is not None
         fixed = self.inputs.take(examples)
         if warming:
@@ -167,7 +156,7 @@ class Regressor:
             self._count(fixed, times=1)
 
     def unlearn(self, examples: Sequence[Example]) -> None:
-        self._ridge = None
+        self._ridge = self._published = None
         self._count(self.inputs.drop(examples), times=-1)
 
     def check(self, examples: Sequence[Example]) -> None:
@@ -187,7 +176,7 @@ class Regressor:
 
     def _recount(self, examples: Sequence[Example]) -> None:
         self.target = self._fit_target(examples[: inputs.WARM_UP])
-        self._moments = None
+        self._moments, self._updated, self._rows = None, None, []
         self._count(examples, times=1)
 
     def _fit_target(self, examples: Sequence[Example]) -> Column:
@@ -197,23 +186,30 @@ class Regressor:
         return Column("target", True, column.exponent + FINER_BITS, column.centre << FINER_BITS)
 
     @property
-    def moments(self) -> Tensor:
+    def moments(self) -> NDArray[np.int64]:
         if self._moments is None:
             side = 2 + self.inputs.width
-            self._moments = torch.zeros((side, side), dtype=torch.int64, device=self.device)
+            self._moments = np.zeros((side, side), np.int64)
         return self._moments
 
     def _count(self, examples: Sequence[Example], times: int) -> None:
         more = 2 + self.inputs.width - len(self.moments)
         if more > 0:  # new features, which were zero in all examples so far
-            self._moments = torch.nn.functional.pad(self.moments, (0, more, 0, more))
+            self._moments = np.pad(self.moments, (0, more))
         for start in range(0, len(examples), EXACT_ROWS):
             chunk = examples[start : start + EXACT_ROWS]
-            x_BD = self.inputs.features([example.features for example in chunk])
-            q_B = [self._quanta(example.label) for example in chunk]
-            z_BE = np.column_stack([np.ones(len(chunk)), q_B, x_BD]).astype(np.float64)
-            z = torch.from_numpy(z_BE).to(self.device)
-            self.moments.add_(times * (z.T @ z).to(torch.int64))
+            z_BE = np.empty((len(chunk), len(self.moments)))
+            z_BE[:, 0], z_BE[:, 1] = 1.0, [self._quanta(example.label) for example in chunk]
+            z_BE[:, 2:] = self.inputs.features([example.features for example in chunk])
+            self._moments = self.moments + times * (z_BE.T @ z_BE).astype(np.int64)
+            self._note_rows(z_BE, times)
+
+    def _note_rows(self, z_BE: NDArray[np.float64], times: int) -> None:
+        """Let few examples be added to the last solution, and anything else be solved from the moments."""
+        if self._updated is None or times < 0 or len(self._rows) + len(z_BE) > AT_ONCE:
+            self._updated, self._rows = None, []
+        else:
+            self._rows += [(z_E[2:], float(z_E[1])) for z_E in z_BE]
 
     # state
 
@@ -222,7 +218,7 @@ class Regressor:
 
     def _digest(self, names: Sequence[str] | None) -> bytes:
         """sha256 over the target's scale and the moments, in the order of column names, without zeros."""
-        moments = self.moments.cpu().numpy()
+        moments = self.moments
         seen = hashlib.sha256(f"{self.target.exponent} {self.target.centre}".encode())
         if names is not None:
             order = sorted((name, place) for place, name in enumerate(names, 2) if moments[place].any())
@@ -237,19 +233,20 @@ class Regressor:
 
     def facts(self) -> Mapping[str, float]:
         """noise: standard deviation of targets around predictions, in the target's own unit."""
-        noise = float(self._solved().scalars[2])
+        noise = float(self._solved_from_moments().scalars[2])
         return {"noise": math.ldexp(math.sqrt(noise), -self.target.exponent)}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(features, None) for features in self.inputs.recent]
 
     def state(self, serving_only: bool = False) -> State:
-        ridge = self._solved()
+        ridge = self._solved_from_moments()
         meta = pack_json({"target": [self.target.exponent, self.target.centre], **self.inputs.mapping()})
-        solved = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
-        parts = {"weights": Part({**solved, "meta": meta}, serving=True)}
+        solved: dict[str, NDArray[Any]] = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
+        solved["meta"] = meta
+        parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
-            sums = {"moments": self.moments.cpu().numpy().copy(), "memory": pack_json(self.inputs.memory())}
+            sums: dict[str, NDArray[Any]] = {"moments": self.moments.copy(), "memory": pack_json(self.inputs.memory())}
             parts["statistics"] = Part(sums, serving=False)
         return parts
 
@@ -257,44 +254,12 @@ class Regressor:
         solved = state["weights"].tensors
         meta = unpack_json(solved["meta"])
         self.target = Column("target", True, *meta["target"])
-        self._ridge = Ridge(*(solved[field.name] for field in fields(Ridge)))
+        self._ridge = self._published = Ridge(*(solved[field.name] for field in fields(Ridge)))
         tensors = state["statistics"].tensors if "statistics" in state else None
         if tensors is not None:
-            self._moments = torch.from_numpy(tensors["moments"].copy()).to(self.device)
+            self._updated, self._rows = None, []
+            self._moments = tensors["moments"].copy()
         self.inputs.restore(meta, None if tensors is None else unpack_json(tensors["memory"]))
-
-
-def solve(moments: Tensor) -> Ridge:
-    """Solve ridge regression on centred features; maximum evidence chooses the ridge (MacKay 1992).
-
-    With the eigenvalues s of the scatter matrix S and c = sum (x - mean) (q - mean q), for every
-    candidate ridge r the prior N(0, noise / r) gives
-
-        R(r) = sum (q - mean q)^2 - c^T (S + r I)^-1 c        -2 log evidence = (n - 1) log R + sum log(1 + s / r)
-
-    and noise = R / (n - 1). Everything comes from the sums: one eigendecomposition in float64, O(D^3).
-    """
-    m = moments.to(torch.float64)
-    count = float(m[0, 0])
-    per_example = m[0] / max(count, 1.0)
-    scatter_EE = m[1:, 1:] - count * torch.outer(per_example[1:], per_example[1:])
-    s_D, turn_DD = torch.linalg.eigh(scatter_EE[1:, 1:])
-    s_D = s_D.clamp(min=0.0)
-    c_D = turn_DD.T @ scatter_EE[1:, 0]
-    used = int((m.diagonal()[2:] > 0).sum())  # columns whose examples were all retracted must not count
-    ridges_R = torch.from_numpy(RIDGES).to(m.device) * max(float(s_D.sum()) / max(used, 1), 1.0)
-    left_R = scatter_EE[0, 0] - (c_D**2 / (s_D + ridges_R[:, None])).sum(1)
-    left_R = left_R.clamp(min=max(count, 1.0) * ROUNDING)
-    cost_R = (count - 1) * left_R.log() + torch.log1p(s_D / ridges_R[:, None]).sum(1)
-    best = int(cost_R.argmin())
-    damped_D = s_D + ridges_R[best]
-    scalars = [count, per_example[1], left_R[best] / max(count - 1, 1.0), ridges_R[best]]
-    return Ridge(
-        per_example[2:].cpu().numpy(),
-        (turn_DD @ (c_D / damped_D)).cpu().numpy(),
-        (turn_DD / damped_D.sqrt()).to(torch.float32).cpu().numpy(),
-        np.array([float(scalar) for scalar in scalars]),
-    )
 
 
 def student_t(level: float, freedom: int) -> float:

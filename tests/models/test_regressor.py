@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from online.models import BadExample, Example
-from online.models.regressor import EXACT_ROWS, ROUNDING, TARGET_LIMIT, Regressor, solve, student_t
+from online.models.regressor import EXACT_ROWS, TARGET_LIMIT, Regressor, student_t
+from online.models.statistics.evidence import AT_ONCE, ROUNDING, TERMS, solve
 from tests.models.synthetic import row
 
 Floats = NDArray[np.float64]
@@ -103,7 +103,7 @@ def test_moments_equal_the_sums_of_products() -> None:
     features = model.inputs.features([each.tobytes() for each in x]).astype(np.int64)
     quanta = np.rint(np.ldexp(y, model.target.exponent)).astype(np.int64)
     z = np.column_stack([np.ones(len(y), np.int64), quanta, features])
-    np.testing.assert_array_equal(model.moments.numpy(), z.T @ z)
+    np.testing.assert_array_equal(model.moments, z.T @ z)
 
 
 def test_targets_at_the_limit_are_summed_exactly() -> None:
@@ -174,9 +174,38 @@ def test_facts_report_the_noise_in_the_unit_of_the_target() -> None:
 # the solve
 
 
-def moments_of(x: Floats, y: Floats) -> torch.Tensor:
+def leave_out(model: Regressor) -> list[str | tuple[float, float] | None]:
+    """What a model answers that was solved from the same moments alone."""
+    inputs = [x.tobytes() for x in line(20, seed=9)[0]]
+    return [value for answer in model.predict(inputs) for value in (answer.choice, answer.interval)]
+
+
+@pytest.mark.parametrize("batch", [1, 3, AT_ONCE, AT_ONCE + 1])
+def test_answers_after_every_lesson_equal_those_solved_from_the_moments(batch: int) -> None:
+    model, examples = vector_model(scale=8.0, target_scale=100.0), make_examples(*line(8 * TERMS, 4, noise=3.0))
+    model.answers_by_updates = True
+    for start in range(0, len(examples), batch):
+        model.learn(examples[start : start + batch])
+        updated, again = leave_out(model), vector_model(scale=8.0, target_scale=100.0)
+        again.learn(examples[: start + batch])
+        assert updated == leave_out(again)
+
+
+def test_an_unlearned_example_leaves_no_trace_in_the_answers() -> None:
+    model, examples = vector_model(scale=8.0, target_scale=100.0), make_examples(*line(60, 5))
+    model.answers_by_updates = True
+    never = vector_model(scale=8.0, target_scale=100.0)
+    never.learn(examples[:-1])
+    for example in examples:
+        model.learn([example])
+        leave_out(model)
+    model.unlearn(examples[-1:])
+    assert leave_out(model) == leave_out(never)
+
+
+def moments_of(x: Floats, y: Floats) -> NDArray[np.int64]:
     z = np.column_stack([np.ones(len(y)), y, x]).astype(np.int64)
-    return torch.from_numpy(z.T @ z)
+    return (z.T @ z).astype(np.int64)
 
 
 def integer_line(count: int, size: int, seed: int) -> tuple[Floats, Floats]:

@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from online.evaluation.off_policy.decisions import Decisions, Floats, Indices
 from online.models.encoders.columns import Columns
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.encoders.values import parse_row
-from online.models.regressor import Ridge, solve
+from online.models.statistics.evidence import Ridge, solve
 
 REWARD_QUANTA = 2**12  # for a reward of 1; its square times 2^4 is exact in float64 up to a total weight of 2^25
 WEIGHT_QUANTA = 16
@@ -78,10 +76,11 @@ class RewardRows:
         self.z_NE = np.column_stack([np.ones(len(decisions)), quanta_N, x_ND])
         self.action_N = decisions.action_M[decisions.chosen_N]
 
-    def moments(self, rows: Indices, times_N: Floats) -> Tensor:
+    def moments(self, rows: Indices, times_N: Floats) -> NDArray[np.int64]:
         """Return the exact integer moments of some rows. times: how often each row counts."""
-        z = torch.from_numpy(self.z_NE[rows])
-        return ((z * torch.from_numpy(times_N[rows])[:, None]).T @ z).to(torch.int64)
+        z = self.z_NE[rows]
+        moments: NDArray[np.int64] = ((z * times_N[rows, None]).T @ z).astype(np.int64)
+        return moments
 
     def predicted(self, ridge: Ridge, rows: Indices) -> Floats:
         """Predict rewards, in [0, 1]."""
@@ -139,11 +138,11 @@ def group_candidates(
             continue
         rows = np.flatnonzero((rewards.action_N == action) & (times_N > 0))
         own_S, squares_S = sums(times_N, rows), sums(times_N**2, rows)
-        moments = accumulate(torch.stack([rewards.moments(rows[stretch_N[rows] == s], times_N) for s in range(count)]))
+        moments = accumulate(np.stack([rewards.moments(rows[stretch_N[rows] == s], times_N) for s in range(count)]))
         for stretch, places in group_indices(stretch_N[of_M[needed]]):
             has_data = own_S[stretch] > 0
             scale = own_S[stretch] / squares_S[stretch] if has_data else 0.0
-            ridge = solve(moments[stretch].to(torch.float64) * scale) if has_data else None
+            ridge = solve(moments[stretch] * scale) if has_data else None
             yield CandidateGroup(needed[places], ridge, float(mean_S[stretch]))
 
 

@@ -19,6 +19,17 @@ from numpy.typing import NDArray
 from online.models.encoders.values import Row, Value
 
 OVERFLOW_COLUMNS = 16  # names past a table's limit share these, by crc32
+KNOTS = (-96, 0, 96)  # centres of the bumps: integer triangles of half-width 96, with which a linear head can bend
+
+
+def list_bumps() -> NDArray[np.int8]:
+    """int8 [255, 4]: each q from -127 on, and the heights of its bumps, at most 127, in integers."""
+    q = np.arange(-127, 128)
+    return np.stack([q, *(np.maximum(127 * (96 - np.abs(q - knot)) // 96, 0) for knot in KNOTS)], 1).astype(np.int8)
+
+
+BUMPS = list_bumps()
+BUMP_BYTES = [row.tobytes() for row in BUMPS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +71,6 @@ class Column:
 class Columns:
     """The mapping from rows to int8 features. bumps: whether numbers get bumps. limit: own columns."""
 
-    KNOTS = (-96, 0, 96)  # centres of the bumps: integer triangles of half-width 96, with which a linear head can bend
-
     def __init__(self, bumps: bool, limit: int, columns: Iterable[Column] = ()) -> None:
         self.bumps, self.limit = bumps, limit
         self.columns: list[Column] = []
@@ -75,7 +84,7 @@ class Columns:
         self.columns.append(column)
         self._scales = None
         self._places[column.name] = (len(self.names), column)
-        parts = ["", *(f"~{knot}" for knot in self.KNOTS)] if column.number and self.bumps else [""]
+        parts = ["", *(f"~{knot}" for knot in KNOTS)] if column.number and self.bumps else [""]
         self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
 
     @property
@@ -86,6 +95,8 @@ class Columns:
         """Append columns for new names in `rows`. Numbers get `scale`, or one fitted to these rows."""
         found: dict[str, list[float]] = {}
         for row in rows:
+            if all(column_name(name, value) in self._places for name, value in row.items()):
+                continue
             for name, value in row.items():
                 found.setdefault(column_name(name, value), []).extend([value] if isinstance(value, float) else [])
         for name in sorted(found.keys() - self._places.keys()):
@@ -110,23 +121,23 @@ class Columns:
 
     def features(self, rows: Sequence[Row]) -> NDArray[np.int8]:
         """Features int8 [B, D] of rows. Unknown names and missing values are zeros."""
-        out = np.zeros((len(rows), self.width), np.int8)
-        for place, row in enumerate(rows):
+        places, width = self._places, self.width
+        out = bytearray(len(rows) * width)
+        for start, row in zip(range(0, len(out), max(width, 1)), rows, strict=False):
             for name, value in row.items():
-                known = self._places.get(self._key(column_name(name, value)))
+                full = column_name(name, value)
+                known = places.get(full) or places.get(self._key(full))
                 if known is not None:
-                    self._set(out[place], *known, value)
-        return out
+                    self._set(out, start + known[0], known[1], value)
+        return np.frombuffer(out, np.int8).reshape(len(rows), width)
 
-    def _set(self, out: NDArray[np.int8], start: int, column: Column, value: Value) -> None:
+    def _set(self, out: bytearray, at: int, column: Column, value: Value) -> None:
         if isinstance(value, str) or not column.number:
-            out[start] = 127
-            return
-        q = column.quantise(value)
-        out[start] = q
-        if self.bumps:
-            for at, knot in enumerate(self.KNOTS):
-                out[start + 1 + at] = bump(q, knot)
+            out[at] = 127
+        elif self.bumps:
+            out[at : at + 1 + len(KNOTS)] = BUMP_BYTES[column.quantise(value) + 127]
+        else:
+            out[at] = column.quantise(value) & 255
 
     def vectors(self, values_BN: NDArray[np.float64]) -> NDArray[np.int8]:
         """int8 [B, D] for rows whose columns are numbers named 0..N-1, in that order."""
@@ -135,11 +146,10 @@ class Columns:
             self._scales = exponents, np.array([column.centre for column in self.columns], np.float64)
         exponents, centres = self._scales
         steps_BN = np.rint(np.ldexp(values_BN, exponents)) - centres
-        q_BN = np.minimum(np.maximum(steps_BN, -127), 127).astype(np.int64)
+        q_BN = np.minimum(np.maximum(steps_BN, -127), 127)
         if not self.bumps:
             return q_BN.astype(np.int8)
-        layers = [q_BN, *(np.maximum(127 * (96 - np.abs(q_BN - knot)) // 96, 0) for knot in self.KNOTS)]
-        return np.stack(layers, 2).reshape(len(values_BN), self.width).astype(np.int8)
+        return BUMPS[q_BN.astype(np.int64) + 127].reshape(len(values_BN), self.width)
 
     def epoch(self) -> str:
         """The name of this mapping, equal for equal columns in any order."""
@@ -154,8 +164,3 @@ def column_name(name: str, value: Value) -> str:
 
 def make_number_column(name: str, values: Sequence[float], scale: float | None) -> Column:
     return Column.with_scale(name, scale) if scale else Column.fit(name, values)
-
-
-def bump(q: int, knot: int) -> int:
-    """A triangle of half-width 96 around the knot, height 127, in integers."""
-    return max(127 * (96 - abs(q - knot)) // 96, 0)

@@ -61,15 +61,14 @@ class ReplyChooser:
         x_QD = stack_features(inputs)
         unit_QD = normalise_rows(x_QD)
         lda_QR = x_QD.astype(np.float32) @ self.weights.matrix + self.weights.bias
-        near_QR = unit_QD @ normalise_rows(self.described_RD).T
         cosine_QE = self.neighbours.cosines(unit_QD)
-        rows = zip(lda_QR, near_QR, cosine_QE, keys or [None] * len(inputs), strict=True)
+        rows = zip(lda_QR, unit_QD, cosine_QE, keys or [None] * len(inputs), strict=True)
         return [self._answer(*each) for each in rows]
 
     def _answer(
         self,
         lda_R: NDArray[np.float32],
-        near_R: NDArray[np.float32],
+        unit_D: NDArray[np.float32],
         cosine_E: NDArray[np.float32],
         key: int | None,
     ) -> Answer:
@@ -92,7 +91,7 @@ class ReplyChooser:
             Candidate(self.replies[r].id, float(chances_R[r]), self.replies[r].text) for r in order if allowed_R[r]
         )
         best = int(order[0])
-        is_unfamiliar = self._familiarity(best, near_R, cosine_E) < self.options["abstain_below"]
+        is_unfamiliar = self._familiarity(best, unit_D, cosine_E) < self.options["abstain_below"]
         if not settled and (is_unfamiliar or measure_lead(scores_R[allowed_R]) < self.options["abstain_margin"]):
             return Answer(None, candidates, candidates[0].score, abstained=True)
         if settled or key is None:
@@ -128,10 +127,11 @@ class ReplyChooser:
         cosine_QE = self.neighbours.cosines(normalise_rows(stack_features(questions)))
         return [self._settled(cosine_E) for cosine_E in cosine_QE]
 
-    def _familiarity(self, reply: int, near_R: NDArray[np.float32], cosine_E: NDArray[np.float32]) -> float:
+    def _familiarity(self, reply: int, unit_D: NDArray[np.float32], cosine_E: NDArray[np.float32]) -> float:
         """Cosine to the nearest question, or text, that is known to belong to the reply."""
         positive_E = (self.neighbours.reply_E == reply) & (self.neighbours.reward_E > 0)
-        return float(max(near_R[reply], cosine_E[positive_E].max(initial=-1.0)))
+        near = normalise_rows(self.described_RD[reply : reply + 1])[0] @ unit_D
+        return float(max(near, cosine_E[positive_E].max(initial=-1.0)))
 
     def _settled(self, cosine_E: NDArray[np.float32]) -> str | None:
         agreed, _ = find_verdicts(cosine_E, self.neighbours)

@@ -105,9 +105,12 @@ class Exemplars:
 
 @dataclass(frozen=True, slots=True)
 class ExemplarIndex:
-    """The serving side: the same exemplars as arrays over E, to compare questions with."""
+    """The serving side: the same exemplars as arrays over E, to compare questions with.
 
-    chunks: Sequence[Part]
+    units: float32 [.., D], their features as rows of length 1, in consecutive blocks.
+    """
+
+    units: Sequence[NDArray[np.float32]]
     offset_E: NDArray[np.int64]
     reply_E: NDArray[np.int32]
     reward_E: NDArray[np.float32]  # [-1, 1]
@@ -122,11 +125,14 @@ class ExemplarIndex:
         reply_E, thumb_E = joined("reply", np.int32), joined("thumb", np.bool_)
         reward_E = (joined("reward", np.float32) / 127).astype(np.float32)
         standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
-        return cls(parts, joined("offset", np.int64), reply_E, reward_E, joined("taught", np.bool_), standing_R)
+        units = [cls._unit(part) for part in parts]
+        return cls(units, joined("offset", np.int64), reply_E, reward_E, joined("taught", np.bool_), standing_R)
 
     def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
-        columns = [unit_QD @ self._unit(part).T for part in self.chunks]
-        return np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
+        columns = [unit_QD @ unit.T for unit in self.units]
+        return (
+            columns[0] if len(columns) == 1 else np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
+        )
 
     @staticmethod
     def _unit(part: Part) -> NDArray[np.float32]:
@@ -134,6 +140,61 @@ class ExemplarIndex:
             part.derived["unit"] = normalise_rows(part.tensors["features"])
         unit: NDArray[np.float32] = part.derived["unit"]
         return unit
+
+
+class GrowingIndex:
+    """The learner's `ExemplarIndex`: one more exemplar does not read the others again.
+
+    Exemplars are appended by offset, and a removed one stays as a row of zeros that is near to no question.
+    """
+
+    def __init__(self, exemplars: Sequence[Exemplar] = ()) -> None:
+        self.count, room = len(exemplars), max(CHUNK, 2 * len(exemplars))
+        features = stack_features([exemplar.features for exemplar in exemplars])
+        self._unit_ED = np.zeros((room, TEXT_WIDTH), np.float32)
+        self._unit_ED[: self.count] = normalise_rows(features)
+        self._offset_E = grow([exemplar.offset for exemplar in exemplars], np.int64, room)
+        self._reply_E = grow([exemplar.reply for exemplar in exemplars], np.int32, room)
+        self._reward_E: NDArray[np.float32] = grow([each.reward for each in exemplars], np.float32, room)
+        self._reward_E /= np.float32(127)
+        self._taught_E = grow([exemplar.taught for exemplar in exemplars], np.bool_, room)
+        self._thumb_E = grow([exemplar.thumb for exemplar in exemplars], np.bool_, room)
+        self._standing_R: NDArray[np.float64] | None = None
+
+    def append(self, exemplar: Exemplar) -> bool:
+        """Append an exemplar. False if the index must be built again."""
+        at = self.count
+        if at == len(self._offset_E) or (at and exemplar.offset <= self._offset_E[at - 1]):
+            return False
+        self._unit_ED[at] = normalise_rows(stack_features([exemplar.features]))[0]
+        self._offset_E[at], self._reply_E[at] = exemplar.offset, exemplar.reply
+        self._reward_E[at] = np.float32(exemplar.reward) / np.float32(127)
+        self._taught_E[at], self._thumb_E[at] = exemplar.taught, exemplar.thumb
+        self.count += 1
+        self._standing_R = None if exemplar.thumb else self._standing_R
+        return True
+
+    def remove(self, offset: int) -> None:
+        """Remove the exemplar at this offset."""
+        at = int(np.searchsorted(self._offset_E[: self.count], offset))
+        self._unit_ED[at], self._reward_E[at], self._thumb_E[at] = 0.0, 0.0, False
+        self._standing_R = None
+
+    def view(self, replies: int) -> ExemplarIndex:
+        """The present exemplars. It is valid until the next change."""
+        reply_E, reward_E = self._reply_E[: self.count], self._reward_E[: self.count]
+        if self._standing_R is None or len(self._standing_R) != replies:
+            thumb_E = self._thumb_E[: self.count]
+            self._standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
+        offset_E, taught_E = self._offset_E[: self.count], self._taught_E[: self.count]
+        return ExemplarIndex([self._unit_ED[: self.count]], offset_E, reply_E, reward_E, taught_E, self._standing_R)
+
+
+def grow(values: Sequence[float], kind: Any, room: int) -> NDArray[Any]:
+    """The values, followed by zeros up to `room`."""
+    grown = np.zeros(room, kind)
+    grown[: len(values)] = values
+    return grown
 
 
 @dataclass(frozen=True, slots=True)

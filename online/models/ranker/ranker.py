@@ -10,6 +10,7 @@ Shapes: R replies, D features.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from typing import Any
 
@@ -25,6 +26,7 @@ from online.models.ranker.exemplars import (
     ExemplarIndex,
     Exemplars,
     Explanation,
+    GrowingIndex,
     make_exemplar,
     parse_chunk_number,
     read_exemplars,
@@ -33,7 +35,8 @@ from online.models.ranker.exemplars import (
 from online.models.ranker.options import OPTIONS
 from online.models.ranker.policies import Policy
 from online.models.ranker.replies import Reply
-from online.models.statistics.exact import ExactStatistics, LinearWeights, solve_slda
+from online.models.statistics.exact import ExactStatistics, LinearWeights
+from online.models.statistics.slda import SldaSolver, solve_slda
 
 PROBES = 32
 
@@ -50,7 +53,12 @@ class Ranker:
         self.exemplars = Exemplars()
         self.exemplars_digest = 0  # multiset hash: sum of the exemplars' hashes modulo 2^256 (Clarke et al. 2003)
         self.evicted = False
+        self.answers_by_updates = False  # see `updates`
+        self._solver = SldaSolver(self.options["shrinkage"], priors=False, rounded=True)
+        self._index: GrowingIndex | None = None  # of the exemplars, while they are only appended
+        self._known: tuple[NDArray[np.int8], NDArray[np.bool_]] | None = None  # of all replies: features, is active
         self._served: ReplyChooser | None = None
+        self._is_published = False  # whether it was solved from the sums alone
 
     @property
     def subtracts(self) -> bool:
@@ -73,24 +81,53 @@ class Ranker:
 
     def _chooser(self) -> ReplyChooser:
         """What the present sums and exemplars answer with, solved once after each change of them."""
+        if not self.answers_by_updates:
+            return self._served or self._published()
         if self._served is None:
-            described_RD = stack_features([reply.features for reply in self.replies])
-            weights = solve_slda(self.statistics, self.options["shrinkage"], priors=False, described=described_RD)
-            weights.active[:] = [reply.is_active for reply in self.replies]
-            self._served = self._new_chooser(weights, described_RD, list(self.exemplars.parts().values()))
+            self._served = self._new_chooser(
+                self._solver.solve(self.statistics, self._replies_now()[0]), self._present_index()
+            )
         return self._served
 
-    def _new_chooser(
-        self, weights: LinearWeights, described_RD: NDArray[np.int8], chunks: Sequence[Part]
-    ) -> ReplyChooser:
-        neighbours = ExemplarIndex.of(chunks, len(self.replies))
+    def _published(self) -> ReplyChooser:
+        """The same, solved from the sums alone: what servers answer with, and this process from now on."""
+        if self._served is None or not self._is_published:
+            described_RD, shrinkage = self._replies_now()[0], self.options["shrinkage"]
+            weights = solve_slda(self.statistics, shrinkage, False, described_RD, rounded=True)
+            neighbours = ExemplarIndex.of(list(self.exemplars.parts().values()), len(self.replies))
+            self._served = self._new_chooser(weights, neighbours)
+            self._is_published = True
+        return self._served
+
+    def _present_index(self) -> ExemplarIndex:
+        if self._index is None:
+            self._index = GrowingIndex(self.exemplars.all())
+        return self._index.view(len(self.replies))
+
+    def _new_chooser(self, weights: LinearWeights, neighbours: ExemplarIndex) -> ReplyChooser:
+        described_RD, active_R = self._replies_now()
+        weights = replace(weights, active=active_R.copy())
         return ReplyChooser(self.options, self.policy, self.replies, weights, described_RD, neighbours)
+
+    def _replies_now(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        if self._known is None:
+            described_RD = stack_features([reply.features for reply in self.replies])
+            self._known = described_RD, np.array([reply.is_active for reply in self.replies], np.bool_)
+        return self._known
+
+    def _note_reply(self, place: int) -> None:
+        """Note that a reply was added or changed."""
+        self._known = None
+        self._solver.touch(place)
+
+    def _forget_served(self) -> None:
+        self._served, self._is_published = None, False
 
     # learn
 
     def learn(self, examples: Sequence[Example]) -> None:
         self.check(examples)
-        self._served = None
+        self._forget_served()
         positives = [example for example in examples if self._apply(example)]
         self._count(positives)
 
@@ -102,9 +139,12 @@ class Ranker:
         place = self.statistics.add_class(example.label)
         if example.kind in ("retire", "restore"):
             self.replies[place].changes[example.offset] = example.kind == "restore"
+            self._note_reply(place)
             return False
         exemplar = make_exemplar(example, place)
         self.exemplars.add(exemplar)
+        if self._index is not None and not self._index.append(exemplar):
+            self._index = None
         self._sum_digest(exemplar, 1)
         if self.exemplars.count > self.options["max_exemplars"]:
             self._evict()
@@ -115,18 +155,23 @@ class Ranker:
         if place == len(self.replies):
             self.replies.append(Reply(example.label, {}, {}))
         self.replies[place].wordings[example.offset] = example.text, example.features
+        self._note_reply(place)
 
     def _evict(self) -> None:
         oldest = self.exemplars.oldest()
         self.exemplars.remove(oldest.offset)
+        if self._index is not None:
+            self._index.remove(oldest.offset)
         self._sum_digest(oldest, -1)
         self.evicted = True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
-        self._served = None
+        self._forget_served()
+        self._index = None
         for example in examples:
             place = self.statistics.index(example.label)
             assert place is not None, "a retracted example was learned"
+            self._note_reply(place)
             if example.kind == "reply":
                 self.replies[place].wordings.pop(example.offset, None)
                 self._forget_before(place, min(self.replies[place].wordings, default=None))
@@ -149,12 +194,16 @@ class Ranker:
         if removed is not None:
             self._sum_digest(removed, -1)
             if removed.reward > 0:
-                self.statistics.add(stack_features([removed.features]), [removed.reply], times=-1)
+                self._add(stack_features([removed.features]), [removed.reply], times=-1)
 
     def _count(self, examples: Sequence[Example]) -> None:
         if examples:
             classes = [self.statistics.add_class(example.label) for example in examples]
-            self.statistics.add(stack_features([example.features for example in examples]), classes)
+            self._add(stack_features([example.features for example in examples]), classes)
+
+    def _add(self, features: NDArray[np.int8], classes: Sequence[int], times: int = 1) -> None:
+        self.statistics.add(features, classes, times=times)
+        self._solver.add(features, classes, negative=False, times=times)
 
     def _sum_digest(self, exemplar: Exemplar, times: int) -> None:
         own = exemplar.digest(self.replies[exemplar.reply].id)
@@ -195,13 +244,13 @@ class Ranker:
         return [(question, reply) for question, reply in zip(questions, settled, strict=True) if reply is not None]
 
     def state(self, serving_only: bool = False) -> State:
-        weights = self._chooser().weights
+        weights = self._published().weights
         meta = pack_json([[reply.id, reply.text] for reply in self.replies])
         solved = {
-            "matrix": weights.matrix,
+            "matrix": np.ascontiguousarray(weights.matrix),
             "bias": weights.bias,
             "active": weights.active,
-            "described": self._chooser().described_RD,
+            "described": self._published().described_RD,
             "meta": meta,
         }
         if weights.doubt is not None:
@@ -223,7 +272,10 @@ class Ranker:
         if "statistics" in state:
             self._resume(state["statistics"].tensors, chunks)
         weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"], solved.get("doubt"))
-        self._served = self._new_chooser(weights, described_RD, chunks)
+        neighbours = ExemplarIndex.of(chunks, len(self.replies))
+        self._served = ReplyChooser(self.options, self.policy, self.replies, weights, described_RD, neighbours)
+        self._is_published, self._known, self._index = True, None, None
+        self._solver.forget()
 
     def _resume(self, tensors: Any, chunks: Sequence[Part]) -> None:
         self.statistics = ExactStatistics.from_tensors([reply.id for reply in self.replies], tensors, self.device)

@@ -16,21 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models.statistics.calibration import ENOUGH, Confidence, fit_temperature, softmax, subtract_best
-from online.models.statistics.exact import ExactStatistics, LinearWeights, solve_slda
+from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.projection import Projection
-from online.models.statistics.ridge import RidgeSolver, factorise, solve_ridge
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    from online.models.lazy_torch import torch
+from online.models.statistics.ridge import RidgeSolver, solve_ridge
+from online.models.statistics.slda import MeanSums, SldaSolver, solve_slda
 
 HEADS = ("slda", "ridge", "rp_ridge", "best")
 RIDGE_RATIOS = (1e-4, 3e-4, 1e-3, 1e-2, 1e-1)
@@ -79,15 +74,19 @@ class SolvedHead:
     decided: HeadDecision
 
     def judge(self, features_BM: NDArray[np.int8]) -> Judgement:
-        scores_BC = self.scores(features_BM)
-        chances_BC = softmax(scores_BC / self.decided.temperature)
-        believed_B = self.decided.confidence(chances_BC.max(1), self.familiarity(scores_BC))
-        return Judgement(chances_BC, believed_B)
+        scores_BC, t = self.scores(features_BM), self.decided.temperature
+        best_B1 = scores_BC.max(1, keepdims=True)
+        odds_BC = np.exp(subtract_best(scores_BC) / t)
+        total_B1 = odds_BC.sum(1, keepdims=True)
+        familiarity_B1 = best_B1 if self.decided.head == "ridge" else best_B1 / t + np.log(total_B1)
+        odds_BC /= total_B1
+        return Judgement(odds_BC, self.decided.confidence(1 / total_B1[:, 0], familiarity_B1[:, 0]))
 
     def scores(self, features_BM: NDArray[np.int8]) -> NDArray[np.float32]:
         known = features_BM[:, self.start : self.start + len(self.weights.matrix)]
         scores_BC = known.astype(np.float32) @ self.weights.matrix + self.weights.bias
-        scores_BC[:, ~self.weights.active] = -np.inf
+        if not self.weights.active.all():
+            scores_BC[:, ~self.weights.active] = -np.inf
         return scores_BC
 
     def familiarity(self, scores_BC: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -109,7 +108,7 @@ class Head:
         self.head, self.projection, self.shrinkage, self.priors = head, projection, shrinkage, priors
         self.start = 0 if head == "slda" else 1 + projection.width  # of the inputs among the features
         self.statistics = ExactStatistics(self.start, device)
-        self.solver = RidgeSolver()
+        self.ridge, self.slda = RidgeSolver(), SldaSolver(shrinkage, priors, self.start)
         first = "slda" if head in ("slda", "best") else "ridge"
         self.decided = HeadDecision(first, PRIOR_TEMPERATURES[first])
 
@@ -129,7 +128,13 @@ class Head:
         self, features_BM: NDArray[np.int8], classes: Sequence[int], negative: bool = False, times: int = 1
     ) -> None:
         self.statistics.add(features_BM, classes, negative, times)
-        self.solver.add(features_BM, classes, negative, times)
+        self.ridge.add(features_BM, classes, negative, times)
+        self.slda.add(features_BM, classes, negative, times)
+
+    def forget_solutions(self) -> None:
+        """Solve from the sums next time, because what decides the weights changed in another way than by `add`."""
+        self.ridge.forget()
+        self.slda.forget()
 
     @property
     def count(self) -> int:
@@ -154,21 +159,20 @@ class Head:
         """The present decision with weights that were solved before."""
         return SolvedHead(weights, 0 if self.decided.head == "ridge" else self.start, self.decided)
 
-    def solve(self, mean_sums: tuple[Tensor, Tensor] | None = None) -> SolvedHead:
-        """Solve the weights. mean_sums: what the means of slda are computed from, see `solve_slda`."""
-        return self._solved(self.decided, self.statistics, self.solver, mean_sums)
+    def solve(self, mean_sums: MeanSums | None = None) -> SolvedHead:
+        """Bring the weights up to date. mean_sums: what the means of slda are computed from, see `SldaSolver`."""
+        if self.decided.head == "ridge":
+            return self.solved(self.ridge.solve(self.statistics, self.decided.ridge_ratio))
+        return self.solved(self.slda.solve(self.statistics, mean_sums=mean_sums))
 
-    def _solved(
-        self,
-        decided: HeadDecision,
-        statistics: ExactStatistics,
-        solver: RidgeSolver,
-        mean_sums: tuple[Tensor, Tensor] | None = None,
-    ) -> SolvedHead:
-        if decided.head == "ridge":
-            return SolvedHead(solver.solve(statistics, decided.ridge_ratio), 0, decided)
-        weights = solve_slda(statistics.block(self.start), self.shrinkage, self.priors, mean_sums=mean_sums)
-        return SolvedHead(weights, self.start, decided)
+    def solve_from_sums(self, mean_sums: MeanSums | None = None) -> SolvedHead:
+        """The weights to publish: those of slda are a function of the sums, whatever was solved before.
+
+        Those of a ridge head, whose factorisation takes up to a second, are brought up to date.
+        """
+        if self.decided.head == "ridge":
+            return self.solve()
+        return self.solved(solve_slda(self.statistics.block(self.start), self.shrinkage, self.priors, None, mean_sums))
 
     # decisions by held-out feedback
 
@@ -181,7 +185,7 @@ class Head:
         solved = min(candidates, key=lambda solved: solved.decided.loss)
         confidence = self._confidence(solved, held_out_NM, classes_N, strange_NM)
         if solved.decided.ridge_ratio != self.decided.ridge_ratio:
-            self.solver.forget()
+            self.ridge.forget()
         self.decided = replace(solved.decided, confidence=confidence, at_count=self.count)
 
     def _evaluate(
@@ -189,19 +193,23 @@ class Head:
     ) -> SolvedHead:
         prior = PRIOR_TEMPERATURES[head]
         ratio = self._best_ratio(others, held_out_NM, classes_N) if head == "ridge" else self.decided.ridge_ratio
-        solved = self._solved(HeadDecision(head, prior, ratio), others, RidgeSolver())
+        solved = self._solve_others(HeadDecision(head, prior, ratio), others)
         scores_NC = solved.scores(held_out_NM)
         temperature = fit_temperature(scores_NC, classes_N, prior)
         loss = log_loss(scores_NC, classes_N, temperature)
         return replace(solved, decided=replace(solved.decided, temperature=temperature, loss=loss))
+
+    def _solve_others(self, decided: HeadDecision, others: ExactStatistics) -> SolvedHead:
+        if decided.head == "ridge":
+            return SolvedHead(RidgeSolver().solve(others, decided.ridge_ratio), 0, decided)
+        return SolvedHead(solve_slda(others.block(self.start), self.shrinkage, self.priors), self.start, decided)
 
     def _best_ratio(self, others: ExactStatistics, held_out_NM: NDArray[np.int8], classes_N: NDArray[np.intp]) -> float:
         part = others.block(0, JUDGED_WIDTH)
         x_NM = held_out_NM[:, :JUDGED_WIDTH].astype(np.float32)
 
         def loss(ratio: float) -> float:
-            matrix_MC = solve_ridge(part, factorise(part.gram, ratio)).to(torch.float32).cpu().numpy()
-            scores_NC = x_NM @ matrix_MC
+            scores_NC = x_NM @ solve_ridge(part, ratio)
             return log_loss(scores_NC, classes_N, fit_temperature(scores_NC, classes_N, PRIOR_TEMPERATURES["ridge"]))
 
         return min(RIDGE_RATIOS, key=loss)

@@ -17,19 +17,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contract import Tensors, pack_json, unpack_json
 from online.models.statistics.exact import ExactStatistics
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    from online.models.lazy_torch import torch
 
 T = TypeVar("T", np.int8, np.int64)
 
@@ -110,7 +104,7 @@ class Windows:
                 at = max([at, *held.offsets[:1]])
             later = held.since(at)
             if at > held.cut and len(later) < count:
-                total_D = statistics.sums[0, statistics.index(name)].cpu().numpy()
+                total_D = statistics.sums[0, statistics.index(name)]
                 held.cut, held.newest_D = at, None
                 held.before, held.before_D = count - len(later), total_D - sum_rows(later, statistics.width)
 
@@ -127,14 +121,14 @@ class Windows:
             if self.window
         )
 
-    def compute_mean_sums(self, statistics: ExactStatistics) -> tuple[Tensor, Tensor] | None:
+    def compute_mean_sums(self, statistics: ExactStatistics) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Counts [C] and sums [C, D] that the means use; None stands for all examples.
 
         A class without examples since its cut uses all it has.
         """
         if not any(held.cut or self.window for held in self.held.values()):
             return None
-        counts_C, sums_CD = statistics.counts[0].cpu().numpy().copy(), statistics.sums[0].cpu().numpy().copy()
+        counts_C, sums_CD = statistics.counts[0].copy(), statistics.sums[0].copy()
         for label, held in self.held.items():
             place = statistics.index(label)
             if place is None or counts_C[place] <= held.before:
@@ -143,7 +137,7 @@ class Windows:
             sums_CD[place] -= pad_row(held.before_D, statistics.width)
             if self.window and counts_C[place] > self.window <= len(held.since(held.cut)):
                 counts_C[place], sums_CD[place] = self.window, self._newest(held, statistics.width)
-        return torch.from_numpy(counts_C).to(statistics.device), torch.from_numpy(sums_CD).to(statistics.device)
+        return counts_C, sums_CD
 
     def _newest(self, held: ClassWindow, width: int) -> NDArray[np.int64]:
         if held.newest_D is None:

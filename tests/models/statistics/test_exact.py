@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from online.models.statistics.exact import FLOAT32_ROWS, ExactStatistics, solve_slda
+from online.models.statistics.exact import FLOAT32_ROWS, ExactStatistics
+from online.models.statistics.slda import solve_slda
 
 WIDTH = 24
 
