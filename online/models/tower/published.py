@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from online.models.contract import Answer, build_candidates
-from online.models.tower.stack import Layout
+from online.models.tower.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

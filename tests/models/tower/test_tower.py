@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from online.models import Example, Options, create
+from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
-from online.models.tower.stack import FLAT, Layout, Stack, determinism_domain
+from online.models.tower.stack import FLAT, Stack, determinism_domain
 from online.models.tower.strategies import STRATEGIES, DarkReplay, Step
 from online.models.tower.tower import SPREAD, Tower
 from tests.models.synthetic import row, vectors
