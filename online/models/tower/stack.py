@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from online.models.contract import Tensors
 from online.models.tower.closed_form import MlpPass
-from online.models.tower.layout import Layout
+from online.models.tower.layout import FlatCopy, Layout
 from online.models.tower.networks import Mlp
 
 BETAS = (0.9, 0.99)
@@ -73,26 +72,31 @@ class Stack:
     def descend(self, gradient_LP: Tensor) -> None:
         """Take a step of AdamW (Loshchilov and Hutter 2019) on the clipped gradient, and update the average."""
         gradient_LP.div_(gradient_LP.norm(dim=1, keepdim=True).clamp_min_(LARGEST_NORM))
-        adamw(
+        self.steps.add_(1)
+        torch._fused_adamw_(  # type: ignore[attr-defined]  # what torch.optim calls, without grouping by device
             [self._move_LP.zero_()],
             [gradient_LP],
             [self.mean_LP],
             [self.square_LP],
             [],
             [self.steps],
-            fused=True,
-            amsgrad=False,
+            lr=1.0,  # each copy moves by its own multiple of this
             beta1=BETAS[0],
             beta2=BETAS[1],
-            lr=1.0,  # each copy moves by its own multiple of this
             weight_decay=0.0,
             eps=1e-8,
+            amsgrad=False,
             maximize=False,
         )
         step = int(self.steps)
         self.parameters_LP.mul_(self._kept_LP)
         self.parameters_LP.addcmul_(self._move_LP, self._rate_L1, value=min(1.0, step / WARM_UP))
         self.average_LP.lerp_(self.parameters_LP, 1 - min(self.memory, step / (step + 10)))
+
+    @cached_property
+    def rows(self) -> list[FlatCopy]:
+        """Each average and then each copy alone, in the same memory."""
+        return [FlatCopy(self.layout, row_P[None]) for flat in (self.average_LP, self.parameters_LP) for row_P in flat]
 
     def grown(self, layout: Layout) -> "Stack":
         """The same copies, with their moments, in a larger layout."""

@@ -38,7 +38,7 @@ from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
 from online.models.tower.closed_form import loss_gradient, right_log_probabilities
-from online.models.tower.layout import Layout
+from online.models.tower.layout import FlatCopy, Layout
 from online.models.tower.networks import Network, create_network
 from online.models.tower.options import OPTIONS, check_hidden
 from online.models.tower.published import PublishedCopy, make_answer
@@ -133,10 +133,7 @@ class Tower:
 
     def _published(self) -> PublishedCopy | None:
         if self._served is None and self.stack is not None and self.known_C.any():
-            best = self._best()
-            flat_LP = self.stack.average_LP if best < len(SPREAD) else self.stack.parameters_LP
-            row_1P = flat_LP[best % len(SPREAD)].unsqueeze(0).clone()
-            self._served = PublishedCopy(self.layout, row_1P, self.known_C.copy())
+            self._served = PublishedCopy(self.stack.rows[self._best()], self.known_C)  # until the next step
         return self._served
 
     def _best(self) -> int:
@@ -346,7 +343,7 @@ class Tower:
     def state(self, serving_only: bool = False) -> State:
         served = self._published()
         meta = {"labels": self.labels, "inputs": self.layout.network.inputs, "room": len(self.known_C)}
-        row_P = to_array(served.row_1P[0]) if served else np.zeros(0, np.float32)
+        row_P = to_array(served.copy.row_1P[0]) if served else np.zeros(0, np.float32)
         solved = {"row": row_P, "known": self.known_C.copy(), "meta": pack_json(meta), **self.standard.tensors()}
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
@@ -369,7 +366,7 @@ class Tower:
         self.layout = Layout(self._network(), meta["room"])
         row_1P = torch.tensor(solved["row"], device=self.device).unsqueeze(0)
         self.stack = None
-        self._served = PublishedCopy(self.layout, row_1P, self.known_C) if self.known_C.any() else None
+        self._served = PublishedCopy(FlatCopy(self.layout, row_1P), self.known_C) if self.known_C.any() else None
         if "memory" in state:
             self._recall(state)
 
