@@ -88,9 +88,7 @@ class MlpPass:
             weight = layer.weight
         return self.gradient_LP
 
-    def _differentiate_layer(
-        self, slope_LBH: Tensor, layer: LayerViews, into: LayerViews, done: Activations
-    ) -> Tensor:
+    def _differentiate_layer(self, slope_LBH: Tensor, layer: LayerViews, into: LayerViews, done: Activations) -> Tensor:
         """Write a layer's part of the gradient, and return the slope of its product."""
         slope_LBH = torch.ops.aten.threshold_backward(slope_LBH, done.after, 0)
         torch.sum(slope_LBH, 1, keepdim=True, out=into.shift)
@@ -115,12 +113,11 @@ def log_probabilities(logits_LBC: Tensor, unknown_C: Tensor) -> Tensor:
     return logits_LBC.masked_fill(unknown_C, -torch.inf).log_softmax(2)
 
 
-def right_log_probabilities(
-    logits_LBC: Tensor, unknown_C: Tensor, label_B: NDArray[np.int64]
-) -> NDArray[np.float32]:
+def right_log_probabilities(logits_LBC: Tensor, unknown_C: Tensor, label_B: NDArray[np.int64]) -> NDArray[np.float32]:
     """The log-probabilities [L, B] of the rows' classes, at least LOWEST."""
     logp_LBC = log_probabilities(logits_LBC, unknown_C).numpy()
-    return np.maximum(logp_LBC[:, np.arange(len(label_B)), label_B], np.float32(LOWEST))
+    found_LB: NDArray[np.float32] = np.maximum(logp_LBC[:, np.arange(len(label_B)), label_B], np.float32(LOWEST))
+    return found_LB
 
 
 def loss_gradient(

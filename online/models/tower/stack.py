@@ -73,7 +73,7 @@ class Stack:
         """Take a step of AdamW (Loshchilov and Hutter 2019) on the clipped gradient, and update the average."""
         gradient_LP.div_(gradient_LP.norm(dim=1, keepdim=True).clamp_min_(LARGEST_NORM))
         self.steps.add_(1)
-        torch._fused_adamw_(  # type: ignore[attr-defined]  # what torch.optim calls, without grouping by device
+        torch._fused_adamw_(  # what torch.optim calls, without grouping by device
             [self._move_LP.zero_()],
             [gradient_LP],
             [self.mean_LP],
