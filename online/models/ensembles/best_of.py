@@ -29,7 +29,7 @@ from online.models.contract import Answer, Example, Model, Options, Part, State,
 from online.models.encoders.text import TextEncoder
 from online.models.ensembles.bets import PATIENCE, SCORE_EVERY, Bets
 from online.models.ensembles.members import extract_parts, prefix_parts, split_at_scored, teach_all
-from online.models.ensembles.rest import Roster
+from online.models.ensembles.rest import GRACE, Roster
 from online.models.ensembles.votes import brier_score, compute_shares, compute_weights, vote
 from online.models.example_checks import check
 from online.models.kinds import KINDS
@@ -228,9 +228,10 @@ class BestOf:
         if not self.options["rest"] or self.served not in right:
             return
         losses = {name: self.standings[name].loss for name in self.models if name in right}
-        needed = {self.served, *([self.trial.of] if self.trial else ())}
+        spared = {name for name in self.models if self.standings[name].seen < GRACE}
+        spared |= {self.served, *([self.trial.of] if self.trial else ())}
         shares = compute_shares(losses, self.roster.active)
-        for name in self.roster.update(right, right[self.served], shares, needed):
+        for name in self.roster.update(right, right[self.served], shares, spared):
             self.standings[name].begin_again()
 
     def _update_bets(self, right: Mapping[str, bool]) -> None:

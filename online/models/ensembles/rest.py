@@ -16,6 +16,7 @@ from typing import Any
 from online.models.ensembles.bets import Bets
 
 REST_SHARE = 0.1  # of the vote's weights
+GRACE = 1_000  # scored examples that a member answers before it may rest: slow learners become good late
 PROBE = 64  # scored examples in a row that a resting member answers and learns
 PERIOD = 16  # of which one probe is for resting members
 MOST = 16.0  # times what wins a bet: a member that was bad for long is not put to rest for that when it is good
@@ -45,15 +46,15 @@ class Roster:
         return self.scored // PROBE % PERIOD == 0
 
     def update(
-        self, right: Mapping[str, bool], served_right: bool, shares: Mapping[str, float], needed: Collection[str]
+        self, right: Mapping[str, bool], served_right: bool, shares: Mapping[str, float], spared: Collection[str]
     ) -> list[str]:
         """Decide who rests after a scored example, and return those who begin to.
 
         right: whether each member that is awake was right. shares: what the vote of each of them would
-        count for. needed: members that must not rest.
+        count for. spared: members that must not rest.
         """
         tired = [name for name in self.active if self._is_hopeless(name, right[name], served_right, shares[name])]
-        tired = [name for name in tired if name not in needed]
+        tired = [name for name in tired if name not in spared]
         woken = {name for name in self.resting & right.keys() if shares[name] >= REST_SHARE}
         self.resting = (self.resting - woken) | frozenset(tired)
         for name in (*tired, *woken):
