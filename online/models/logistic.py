@@ -212,7 +212,8 @@ class Logistic:
 
     def _toward_prior(self, covariance_cDD: Floats, kept: float) -> None:
         covariance_cDD *= kept
-        diagonals = covariance_cDD.reshape(len(covariance_cDD), -1)[:, :: covariance_cDD.shape[1] + 1]  # a view
+        count, width, _ = covariance_cDD.shape
+        diagonals = covariance_cDD.reshape(count, width * width)[:, :: width + 1]  # a view
         diagonals += (1 - kept) * self.options["prior"]
 
     def _step(self, x_D: Floats, chances_C: Floats, target_C: Floats) -> None:
