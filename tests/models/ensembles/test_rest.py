@@ -12,7 +12,6 @@ from online.models.ensembles.rest import GRACE, PERIOD, PROBE, Roster
 from tests.models.ensembles.test_best_of import best_of, stream
 
 RING = stream(1_600, ring=True)
-LINE_KNN_SLDA = {"line": {"kind": "logistic"}, "near": {"kind": "knn"}, "slda": {"kind": "classifier"}}
 
 
 def train(examples: Sequence[Example] = RING, **options: Any) -> BestOf:
@@ -72,12 +71,14 @@ def test_a_resting_member_answers_and_learns_one_probe_in_a_period() -> None:
     assert model.models["logistic"].fingerprint() != before
 
 
-def test_an_exact_member_learns_everything_while_it_rests() -> None:
-    model, alone = best_of(LINE_KNN_SLDA, patience=100), best_of({"slda": {"kind": "classifier"}})
+def test_an_exact_member_learns_everything_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("online.models.ensembles.best_of.GRACE", 100)
+    coarse = {"kind": "knn", "window": 3}
+    model, alone = best_of({"coarse": coarse, "near": {"kind": "knn"}}, patience=100), best_of({"coarse": coarse})
     for each in (model, alone):
-        each.learn(RING)
-    assert model.roster.resting == {"line", "slda"}
-    assert model.models["slda"].fingerprint() == alone.models["slda"].fingerprint()
+        each.learn(RING[:600])
+    assert model.roster.resting == {"coarse"}
+    assert model.models["coarse"].fingerprint() == alone.models["coarse"].fingerprint()
 
 
 def test_a_resting_member_whose_vote_counts_again_is_woken() -> None:
