@@ -121,9 +121,9 @@ def main() -> None:
     stream = np.load(path)
     x, y = stream["x"][: int(rows)], stream["y"][: int(rows)]
     outcomes = run(model, x, y)
-    started = time.perf_counter()
+    started = time.process_time()
     right = list(outcomes())
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     bits = np.packbits(np.array(right, np.bool_)).tobytes().hex()
     print(json.dumps({"version": version(package), "seconds": seconds, "right": bits}))
 

@@ -1,5 +1,7 @@
 """What classifiers require of an example, whatever they learn with."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from online.models.contract import BadExample, Example
@@ -19,8 +21,12 @@ def check(example: Example, learner: str, input: str, size: int) -> None:
     check_features(example.features, input, size)
 
 
+@lru_cache(maxsize=16)
 def check_features(features: bytes, input: str, size: int) -> None:
-    """Raise BadExample for features that no encoder of this input produces."""
+    """Raise BadExample for features that no encoder of this input produces.
+
+    Cached, because each member of an ensemble asks again.
+    """
     if input == "table":
         check_row(features)
         return

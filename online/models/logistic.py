@@ -109,6 +109,7 @@ class Logistic:
         count = self.options["waves"]
         frequencies = [self.options["frequency"] * draw_normal(column.name, count) for column in columns.columns]
         self.columns = columns
+        self._known: tuple[bytes, Floats] | None = None
         self._waves_NK = np.array(frequencies).reshape(len(frequencies), count)
         self._phases_K = np.pi * draw_normal("", count)
         self._amplitude = AMPLITUDE / max(count, 1) ** 0.5
@@ -130,12 +131,22 @@ class Logistic:
         return Answer(candidates[0].id, candidates, candidates[0].score)
 
     def _features(self, data: bytes) -> Floats:
+        """x [D] of an input, cached: what is learned was usually answered just before."""
+        if self._known is None or self._known[0] != data:
+            self._known = data, self._compute_features(data)
+        return self._known[1]
+
+    def _compute_features(self, data: bytes) -> Floats:
         if self.input == "vector":
             columns = self.columns.vectors(np.frombuffer(data, np.float64)[None])[0]
         else:
             columns = self.columns.features([parse_row(data)])[0]
-        x_N = columns / UNIT
-        return np.concatenate([[1.0], self._amplitude * np.cos(x_N @ self._waves_NK + self._phases_K), x_N])
+        waves = self.options["waves"]
+        x_D = np.ones(1 + waves + len(columns))
+        x_N = np.divide(columns, UNIT, out=x_D[1 + waves :])
+        if waves:
+            x_D[1 : 1 + waves] = self._amplitude * np.cos(x_N @ self._waves_NK + self._phases_K)
+        return x_D
 
     def _chances(self, x_D: Floats) -> Floats:
         scores_C = self.mean @ x_D
@@ -187,7 +198,9 @@ class Logistic:
         self._drift()
         chances_C = self._chances(x_D)
         if is_positive(example.reward):
-            self._step(x_D, chances_C, np.eye(1, len(chances_C), at)[0])
+            target_C = np.zeros(len(chances_C))
+            target_C[at] = 1.0
+            self._step(x_D, chances_C, target_C)
         else:  # a wrong class: its chance goes to the others
             others_C = np.where(np.arange(len(chances_C)) == at, 0, chances_C)
             self._step(x_D, chances_C, others_C / max(others_C.sum(), LEAST_DOUBT))
@@ -199,7 +212,9 @@ class Logistic:
 
     def _toward_prior(self, covariance_cDD: Floats, kept: float) -> None:
         covariance_cDD *= kept
-        np.einsum("cdd->cd", covariance_cDD)[...] += (1 - kept) * self.options["prior"]
+        count, width, _ = covariance_cDD.shape
+        diagonals = covariance_cDD.reshape(count, width * width)[:, :: width + 1]  # a view
+        diagonals += (1 - kept) * self.options["prior"]
 
     def _step(self, x_D: Floats, chances_C: Floats, target_C: Floats) -> None:
         """Update the belief by the extended Kalman filter, for one Bernoulli observation per class."""

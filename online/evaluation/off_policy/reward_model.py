@@ -15,7 +15,7 @@ The ridge penalty is the one that maximizes the evidence (MacKay 1992).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from online.evaluation.off_policy.decisions import Decisions, Floats, Indices
 from online.models.encoders.columns import Columns
 from online.models.encoders.text import TEXT_WIDTH
-from online.models.encoders.values import parse_row
+from online.models.encoders.values import Row, parse_row
 from online.models.statistics.evidence import Ridge, solve
 
 REWARD_QUANTA = 2**12  # for a reward of 1; its square times 2^4 is exact in float64 up to a total weight of 2^25
@@ -55,7 +55,7 @@ def encode_context(decisions: Decisions) -> Features:
             return np.zeros((len(decisions), 0), np.int8)
 
 
-def encode_table(rows: list[dict[str, float | str]]) -> Features:
+def encode_table(rows: Sequence[Row]) -> Features:
     counts = Counter((name, value) for row in rows for name, value in row.items() if isinstance(value, str))
     kept = [
         {name: value for name, value in row.items() if isinstance(value, float) or counts[name, value] >= MIN_SEEN}

@@ -15,8 +15,10 @@ def format_value(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def parse_row(data: bytes) -> dict[str, Value]:
-    row: dict[str, Value] = json.loads(data)
+@lru_cache(maxsize=16)
+def parse_row(data: bytes) -> Row:
+    """The row of an encoded table instance. Cached, because each member of an ensemble reads the same one."""
+    row: Row = json.loads(data)
     return row
 
 

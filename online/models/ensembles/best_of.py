@@ -10,7 +10,8 @@ exp(-eagerness * fading Brier loss), and is a contender itself.
 A sequential test decides which contender is served: for every rival there is a bet that it errs less
 than the served one (`bets`), and the rival is served when its wealth reaches `patience` times the
 number of rivals. While no rival is better, that happens at most once in `patience` scored examples on
-average.
+average. The same test, the other way round, puts contenders to rest that cost time and decide nothing
+(`rest`).
 
 On drift a challenger is started: the served contender (or the best one, if the vote is served), with
 nothing learned. The same test decides whether it replaces its original or is dropped. There is one
@@ -24,12 +25,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
-from online.models.contract import Answer, Candidate, Example, Model, Options, Part, State, pack_json, unpack_json
+from online.models.contract import Answer, Example, Model, Options, Part, State, pack_json, unpack_json
 from online.models.encoders.text import TextEncoder
 from online.models.ensembles.bets import PATIENCE, SCORE_EVERY, Bets
 from online.models.ensembles.members import extract_parts, prefix_parts, split_at_scored, teach_all
+from online.models.ensembles.rest import GRACE, Roster
+from online.models.ensembles.votes import brier_score, compute_shares, compute_weights, vote
 from online.models.example_checks import check
 from online.models.kinds import KINDS
 from online.models.options import INPUT, KEY, SIZE, Option, resolve
@@ -37,7 +38,6 @@ from online.models.registry import check_untrusted_options, create
 
 VOTE, CHALLENGER = "vote", "challenger"
 FADING = 0.99  # share of the loss kept per scored example
-EAGERNESS = 0.3  # how fast the weights of the vote follow the loss
 PROBES = 8
 
 OPTIONS = (
@@ -47,6 +47,12 @@ OPTIONS = (
     Option("vote", True, "Let the contenders' weighted vote take part, and serve it first."),
     PATIENCE,
     SCORE_EVERY,
+    Option(
+        "rest",
+        True,
+        "Neither ask nor teach, but for a sixteenth of the time, contenders that a test finds worse than the served one "
+        "and whose vote hardly counts. Turn it off to compare all of them on every example.",
+    ),
     KEY,
 )
 Contenders = dict[str, dict[str, Any]]
@@ -118,6 +124,8 @@ class BestOf:
         voting = [VOTE] if self.options["vote"] and len(self.models) > 1 else []
         self.standings = {name: Standing() for name in [*voting, *self.models]}
         self.served = next(iter(self.standings))
+        self.roster = Roster(self.models, self.options["patience"])
+        self.exact = {name for name, own in self.contenders.items() if KINDS[own["kind"]].is_exact}
         self.trial: Trial | None = None
         self.recent: list[bytes] = []
         self._forget_answers()
@@ -152,7 +160,7 @@ class BestOf:
     # predict
 
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
-        names = list(self.models) if self.served == VOTE else [self.served]
+        names = self.roster.active if self.served == VOTE else [self.served]
         answers = (
             self._predict_cached(names, inputs[0])
             if len(inputs) == 1
@@ -172,17 +180,8 @@ class BestOf:
         return [[known[name]] for name in names]
 
     def _vote(self, answers: Sequence[Answer]) -> Answer:
-        """The weighted vote. answers: one per contender, in their order."""
-        losses = [self.standings[name].loss for name in self.models]
-        weights = [float(np.exp(EAGERNESS * (min(losses) - loss))) for loss in losses]
-        chances = dict[str, float]()
-        for answer, weight in zip(answers, weights, strict=True):
-            for candidate in answer.candidates:
-                chances[candidate.id] = chances.get(candidate.id, 0.0) + weight * candidate.score
-        total = sum(weight for answer, weight in zip(answers, weights, strict=True) if answer.candidates)
-        ranked = sorted(((label, chance / total) for label, chance in chances.items()), key=lambda c: (-c[1], c[0]))
-        candidates = tuple(Candidate(label, chance) for label, chance in ranked)
-        return Answer(candidates[0].id, candidates, candidates[0].score) if candidates else Answer(None, ())
+        """The weighted vote. answers: one per active contender, in their order."""
+        return vote(answers, compute_weights([self.standings[name].loss for name in self.roster.active]))
 
     # learn
 
@@ -192,10 +191,15 @@ class BestOf:
         for run in split_at_scored(examples, self._scores):
             if self._scores(run[0]):
                 self._score(run[0])
-            for model in (*self.models.values(), *([self.trial.model] if self.trial else ())):
+            for model in (*self._pupils(), *([self.trial.model] if self.trial else ())):
                 teach_all(model, run)
             self._forget_answers()
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
+
+    def _pupils(self) -> list[Model]:
+        """The contenders that learn at present: those that are awake, and exact ones, which must miss nothing."""
+        awake = self.roster.awake
+        return [model for name, model in self.models.items() if name in awake or name in self.exact]
 
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -206,22 +210,36 @@ class BestOf:
         return example.kind == "label" and example.offset % self.options["score_every"] == 0
 
     def _score(self, example: Example) -> None:
-        given = self._predict_cached(list(self.models), example.features)
-        answers = {name: answer for name, (answer,) in zip(self.models, given, strict=True)}
+        self.roster.scored += 1
+        awake = self.roster.awake
+        given = self._predict_cached(awake, example.features)
+        answers = {name: answer for name, (answer,) in zip(awake, given, strict=True)}
         if VOTE in self.standings:
-            answers[VOTE] = self._vote([answers[name] for name in self.models])
-        for name, standing in self.standings.items():
-            standing.add(answers[name], example.label)
-        self._update_bets({name: answer.choice == example.label for name, answer in answers.items()})
+            answers[VOTE] = self._vote([answers[name] for name in self.roster.active])
+        for name, answer in answers.items():
+            self.standings[name].add(answer, example.label)
+        right = {name: answer.choice == example.label for name, answer in answers.items()}
+        self._update_bets(right)
+        self._update_roster(right)
         if self.trial is not None:
-            self._score_trial(self.trial, example, answers[self.trial.of].choice == example.label)
+            self._score_trial(self.trial, example, right[self.trial.of])
+
+    def _update_roster(self, right: Mapping[str, bool]) -> None:
+        if not self.options["rest"] or self.served not in right:
+            return
+        losses = {name: self.standings[name].loss for name in self.models if name in right}
+        spared = {name for name in self.models if self.standings[name].seen < GRACE}
+        spared |= {self.served, *([self.trial.of] if self.trial else ())}
+        shares = compute_shares(losses, self.roster.active)
+        for name in self.roster.update(right, right[self.served], shares, spared):
+            self.standings[name].begin_again()
 
     def _update_bets(self, right: Mapping[str, bool]) -> None:
         """Update every rival's bet against the served contender, and serve a rival that has won its bet."""
-        rivals = [name for name in self.standings if name != self.served]
+        rivals = [name for name in right if name != self.served and name not in self.roster.resting]
         wealth = {name: self.standings[name].bet(right[name] - right[self.served]) for name in rivals}
         richest = max(rivals, key=wealth.__getitem__, default=self.served)
-        if rivals and wealth[richest] >= self.options["patience"] * len(rivals):
+        if rivals and wealth[richest] >= self.options["patience"] * (len(self.standings) - 1):
             self.served = richest
             for standing in self.standings.values():
                 standing.begin_again()
@@ -241,25 +259,26 @@ class BestOf:
         raise NotImplementedError("a best_of model cannot subtract; replay the log instead (subtracts is False)")
 
     def drifted(self, label: str | None, since: int) -> None:
-        """Notify every contender; drift in all classes also starts a challenger."""
+        """Notify every contender and wake those that rest; drift in all classes also starts a challenger."""
+        single = min(self.roster.active, key=lambda name: self.standings[name].loss)
+        self.roster.wake_all()
         for model in self.models.values():
             model.drifted(label, since)
         self._forget_answers()
         if label is None:
-            single = min(self.models, key=lambda name: self.standings[name].loss)
             of = single if self.served == VOTE else self.served
             self.trial = Trial(of, self._create_member(of))
 
     # state
 
     def facts(self) -> Mapping[str, float]:
-        """Each contender's prequential accuracy in percent, its fading loss, and whether it is served."""
+        """Each contender's prequential accuracy in percent, its fading loss, whether it is served, and whether it rests."""
         facts = dict[str, float]()
         for name, standing in self.standings.items():
             facts[f"{name}_percent"] = 100 * standing.right / max(standing.seen, 1)
             facts[f"{name}_loss"] = standing.loss * (1 - FADING)
             facts[f"{name}_served"] = float(name == self.served)
-        return facts
+        return facts | {f"{name}_rests": float(name in self.roster.resting) for name in self.models}
 
     def fingerprint(self) -> str:
         seen = hashlib.sha256(json.dumps(self._table()).encode())
@@ -270,7 +289,7 @@ class BestOf:
     def _table(self) -> dict[str, Any]:
         trial = self.trial and [self.trial.of, asdict(self.trial.standing), asdict(self.trial.other)]
         standings = {name: asdict(standing) for name, standing in self.standings.items()}
-        return {"served": self.served, "standings": standings, "trial": trial}
+        return {"served": self.served, "standings": standings, "trial": trial, "roster": self.roster.table()}
 
     def probes(self) -> list[tuple[bytes, str | None]]:
         return [(features, None) for features in self.recent]
@@ -282,7 +301,7 @@ class BestOf:
         """
         parts = {"table": Part({"table": pack_json(self._table())}, serving=True)}
         for name, model in self.models.items():
-            serves = self.served in (VOTE, name)
+            serves = self.served == name or (self.served == VOTE and name not in self.roster.resting)
             if serves or not serving_only:
                 parts |= prefix_parts(name, model.state(serving_only), serves)
         if not serving_only:
@@ -296,6 +315,7 @@ class BestOf:
         self.standings = {
             name: Standing(**table["standings"][name]) for name in self.standings
         }  # in the order of the options
+        self.roster.restore(table.get("roster", {}))
         self.models = {name: self._create_member(name) for name in self.contenders}
         self._forget_answers()
         for name, model in self.models.items():
@@ -307,12 +327,3 @@ class BestOf:
                 of, standing, other = table["trial"]
                 self.trial = Trial(of, self._create_member(of), Standing(**standing), Standing(**other))
                 self.trial.model.restore(extract_parts(CHALLENGER, state))
-
-
-def brier_score(answer: Answer, label: str) -> float:
-    """The squared distance between an answer's chances and the truth, in [0, 2]; 1 without an answer.
-
-    Rounded, because the last bits of a product depend on memory layout and must not reach the state.
-    """
-    chance = next((candidate.score for candidate in answer.candidates if candidate.id == label), 0.0)
-    return round(sum(candidate.score**2 for candidate in answer.candidates) - 2 * chance + 1, 6)

@@ -55,14 +55,15 @@ class NeighborIndex:
 
     def append(self, row: Row, label: str, sign: int) -> bool:
         """Add a row; False, without any change, if it has an unknown name."""
-        if isinstance(row, Mapping) and not row.keys() <= self.names.keys():
+        if not isinstance(row, np.ndarray) and not row.keys() <= self.names.keys():
             return False
         if self._end == len(self._label):
             self._make_room()
         at, self._end = self._end, self._end + 1
         self._numbers[at], self._categories[at] = self._read(row)
         self._label[at], self._sign[at] = self._index_of(label), sign
-        self._users.update(row.keys() if isinstance(row, Mapping) else ())
+        if not isinstance(row, np.ndarray):
+            self._users.update(row.keys())
         self._members[label] += 1
         self._extend_range(self._numbers[at])
         if self._in_place:
@@ -71,14 +72,16 @@ class NeighborIndex:
 
     def without_unknown_names(self, row: Row) -> Row:
         """The row without unknown names."""
-        return {n: value for n, value in row.items() if n in self.names} if isinstance(row, Mapping) else row
+        if isinstance(row, np.ndarray):
+            return row
+        return {name: value for name, value in row.items() if name in self.names}
 
     def drop_oldest(self, row: Row, label: str) -> bool:
         """Drop the oldest example; False if it was the last of its class or of a name.
 
         After False the index is invalid and must be rebuilt.
         """
-        names = row.keys() & self.names.keys() if isinstance(row, Mapping) else ()
+        names = row.keys() & self.names.keys() if not isinstance(row, np.ndarray) else ()
         self._users.subtract(names)
         self._members[label] -= 1
         gone, self._start = self._numbers[self._start], self._start + 1
@@ -107,7 +110,7 @@ class NeighborIndex:
 
     def _read(self, row: Row) -> tuple[Numbers, NDArray[np.uint32]]:
         categories = np.zeros(len(self.names), np.uint32)
-        if not isinstance(row, Mapping):
+        if isinstance(row, np.ndarray):
             return row, categories
         numbers = np.full(len(self.names), np.nan)
         for name, value in row.items():
@@ -121,8 +124,8 @@ class NeighborIndex:
     # ranges
 
     def _extend_range(self, numbers: Numbers) -> None:
-        low, high = np.fmin(self._low, numbers), np.fmax(self._high, numbers)
-        self._set_range(low, high)
+        if ((numbers < self._low) | (numbers > self._high)).any():  # a missing number is neither
+            self._set_range(np.fmin(self._low, numbers), np.fmax(self._high, numbers))
 
     def _measure_range(self) -> None:
         numbers = self._numbers[self._start : self._end]
@@ -140,7 +143,7 @@ class NeighborIndex:
         span = self._high - self._low
         with np.errstate(invalid="ignore", over="ignore"):  # a column without numbers; a span beyond float64
             share = (numbers - self._low) / np.where(span > 0, span, np.inf)
-        places = np.where(np.isnan(share), UNKNOWN, np.clip(share, -OUTSIDE, 1 + OUTSIDE))
+        places = np.where(np.isnan(share), UNKNOWN, np.minimum(np.maximum(share, -OUTSIDE), 1 + OUTSIDE))
         return np.asarray(places, np.float32)
 
     def _update_places(self, start: int, end: int) -> None:

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import layer_norm, max_pool2d
 
+EPSILON = 1e-5  # added to the variance in a normalisation, torch's default
+
 Parameters = Mapping[str, Tensor]
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -59,7 +61,7 @@ class Mlp:
         h = x_BD.expand(len(parameters["0.weight"]), *x_BD.shape)
         for layer, width in enumerate(self.hidden):
             weight, bias, gain, shift = (parameters[f"{layer}.{name}"] for name in ("weight", "bias", "gain", "shift"))
-            h = layer_norm(torch.baddbmm(bias.unsqueeze(1), h, weight), (width,))
+            h = layer_norm(torch.baddbmm(bias.unsqueeze(1), h, weight), (width,), eps=EPSILON)
             h = torch.addcmul(shift.unsqueeze(1), h, gain.unsqueeze(1)).relu()
         return h
 

@@ -4,34 +4,28 @@ Shapes: B rows, D columns, C classes, K known classes, P parameters.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from online.models.contract import Answer, build_candidates
-from online.models.tower.stack import Layout
+from online.models.tower.layout import FlatCopy
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedCopy:
-    """What prediction needs. row_1P: the published copy. known_C: classes that may be answered."""
+    """What prediction needs: a copy of the network, and known_C, the classes that may be answered."""
 
-    layout: Layout
-    row_1P: Tensor
+    copy: FlatCopy
     known_C: NDArray[np.bool_]
-    parameters: dict[str, Tensor] = field(init=False)  # views of the row
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", self.layout.views(self.row_1P))
 
     @torch.no_grad()
     def chances(self, x_BD: NDArray[np.float32]) -> NDArray[np.float64]:
         """[B, K] over the known labels, in the order of their indices."""
-        x = torch.from_numpy(x_BD).to(self.row_1P.device)
-        logits_BK = self.layout.logits(self.parameters, x)[0].cpu().numpy()[:, self.known_C].astype(np.float64)
+        x = torch.from_numpy(x_BD).to(self.copy.row_1P.device)
+        logits_BK = self.copy.logits(x).cpu().numpy()[:, self.known_C].astype(np.float64)
         odds_BK = np.exp(logits_BK - logits_BK.max(1, keepdims=True))
         chances: NDArray[np.float64] = odds_BK / odds_BK.sum(1, keepdims=True)
         return chances

@@ -8,65 +8,24 @@ copy's parameters are one row, so that the optimiser, the average, a penalty or 
 operation on [L, P], for any network.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from online.models.contract import Tensors
-from online.models.tower.networks import Network
+from online.models.tower.closed_form import MlpPass
+from online.models.tower.layout import FlatCopy, Layout
+from online.models.tower.networks import Mlp
 
-HEAD_WEIGHT, HEAD_BIAS = "head weight", "head bias"  # names that no parameter of a module can have
 BETAS = (0.9, 0.99)
 LARGEST_NORM = 1.0  # to which a copy's gradient is clipped
 FLAT = ("parameters_LP", "average_LP", "mean_LP", "square_LP")  # tensors of the state, in addition to the steps
 WARM_UP = 20  # steps over which the learning rate rises
-
-
-class Layout:
-    """The positions of a network's and its head's parameters in a row of P numbers.
-
-    labels: the head's capacity for classes.
-    """
-
-    def __init__(self, network: Network, labels: int) -> None:
-        self.network, self.labels = network, labels
-        self.shapes = {**network.shapes, HEAD_WEIGHT: (network.width, labels), HEAD_BIAS: (labels,)}
-        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
-
-    def first(self, seed: int) -> Tensor:
-        """The initial row [P]; the head is all zeros."""
-        initial = self.network.first(seed)
-        row = [initial[name] if name in initial else torch.zeros(shape) for name, shape in self.shapes.items()]
-        return torch.cat([tensor.reshape(-1) for tensor in row])
-
-    def matrices(self) -> Tensor:
-        """A mask [P] of weight decay: 1.0 for matrices, 0.0 for biases and gains."""
-        return torch.cat([torch.full((math.prod(s),), float(len(s) > 1)) for s in self.shapes.values()])
-
-    def views(self, flat_LP: Tensor) -> dict[str, Tensor]:
-        """Tensors by name, [L, ...], as views of flat [L, P]."""
-        parts = zip(self.shapes.items(), torch.split(flat_LP, self.sizes, 1), strict=True)
-        return {name: part.view(part.shape[0], *shape) for (name, shape), part in parts}
-
-    def logits(self, parameters: Mapping[str, Tensor], x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C]."""
-        with torch.autocast(x_BD.device.type, torch.bfloat16) if has_bf16(x_BD.device) else nullcontext():
-            h_LBH = self.network.forward(parameters, x_BD)
-        return torch.baddbmm(parameters[HEAD_BIAS].unsqueeze(1), h_LBH.float(), parameters[HEAD_WEIGHT])
-
-    def into_corner(self, flat_LP: Tensor, larger: "Layout", into_LP: Tensor) -> Tensor:
-        """Copy flat [L, P] into the leading corner of each tensor of a larger layout, and return that."""
-        olds = self.views(flat_LP)
-        for name, new in larger.views(into_LP).items():
-            new[tuple(slice(size) for size in olds[name].shape)].copy_(olds[name])
-        return into_LP
 
 
 class Stack:
@@ -86,6 +45,21 @@ class Stack:
         self._kept_LP = 1 - self._rate_L1 * decay * layout.matrices().to(device)
         self._leaf_LP = self.parameters_LP.detach().requires_grad_()  # the same memory
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether `copies` and `averages` exist."""
+        return self.device.type == "cpu" and isinstance(self.layout.network, Mlp)
+
+    @cached_property
+    def copies(self) -> MlpPass:
+        """The copies' passes without autograd, for an MLP on the CPU."""
+        return MlpPass(self.layout, self.parameters_LP)
+
+    @cached_property
+    def averages(self) -> MlpPass:
+        """The same for their averages."""
+        return MlpPass(self.layout, self.average_LP)
+
     def logits(self, x_BD: Tensor) -> Tensor:
         """Logits [L, B, C] that can be differentiated."""
         return self.layout.logits(self.layout.views(self._leaf_LP), x_BD)
@@ -98,26 +72,31 @@ class Stack:
     def descend(self, gradient_LP: Tensor) -> None:
         """Take a step of AdamW (Loshchilov and Hutter 2019) on the clipped gradient, and update the average."""
         gradient_LP.div_(gradient_LP.norm(dim=1, keepdim=True).clamp_min_(LARGEST_NORM))
-        adamw(
+        self.steps.add_(1)
+        torch._fused_adamw_(  # what torch.optim calls, without grouping by device
             [self._move_LP.zero_()],
             [gradient_LP],
             [self.mean_LP],
             [self.square_LP],
             [],
             [self.steps],
-            fused=True,
-            amsgrad=False,
+            lr=1.0,  # each copy moves by its own multiple of this
             beta1=BETAS[0],
             beta2=BETAS[1],
-            lr=1.0,  # each copy moves by its own multiple of this
             weight_decay=0.0,
             eps=1e-8,
+            amsgrad=False,
             maximize=False,
         )
         step = int(self.steps)
         self.parameters_LP.mul_(self._kept_LP)
         self.parameters_LP.addcmul_(self._move_LP, self._rate_L1, value=min(1.0, step / WARM_UP))
         self.average_LP.lerp_(self.parameters_LP, 1 - min(self.memory, step / (step + 10)))
+
+    @cached_property
+    def rows(self) -> list[FlatCopy]:
+        """Each average and then each copy alone, in the same memory."""
+        return [FlatCopy(self.layout, row_P[None]) for flat in (self.average_LP, self.parameters_LP) for row_P in flat]
 
     def grown(self, layout: Layout) -> "Stack":
         """The same copies, with their moments, in a larger layout."""
@@ -135,10 +114,6 @@ class Stack:
             for name in (*FLAT, "steps"):
                 own = getattr(self, name)
                 own.copy_(torch.tensor(tensors[name]).reshape(own.shape))
-
-
-def has_bf16(device: torch.device) -> bool:
-    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def to_array(tensor: Tensor) -> NDArray[np.float32]:

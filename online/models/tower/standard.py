@@ -78,23 +78,22 @@ class Standard:
         if self.input == "text":
             out[:, : self.width] = values_BD / TEXT_DEVIATION
         else:
-            deviation = np.where(
-                self.variance > 0, np.sqrt(self.variance), np.inf
-            )  # a constant column has no information
+            # a constant column has no information
+            deviation = np.where(self.variance > 0, np.sqrt(self.variance), np.inf)
             known = values_BD.shape[1]
-            scaled = (np.clip(values_BD, -LARGEST, LARGEST) - self.mean[:known]) / deviation[:known]
-            near = np.clip(scaled, -WIDEST, WIDEST)
+            scaled = (bounded(values_BD, LARGEST) - self.mean[:known]) / deviation[:known]
+            near = bounded(scaled, WIDEST)
             out[:, :known] = np.nan_to_num(near) if self.input == "table" else near  # a table's values may be missing
         return out
 
     def _update_scales(self, values_D: NDArray[np.float64]) -> None:
         is_present = self.numeric & ~np.isnan(values_D)
         self.count += is_present
-        rate = 1 / np.clip(self.count, 1, MEMORY)
+        rate = 1 / np.minimum(np.maximum(self.count, 1), MEMORY)
         bound = np.where(self.count > TRUSTED, OUTLIER * np.sqrt(self.variance), np.inf)
         bound[bound == 0] = np.inf  # a constant column that starts to vary
-        away = np.where(is_present, np.clip(values_D, -LARGEST, LARGEST) - self.mean, 0.0)
-        away = np.clip(away, -bound, bound)
+        away = np.where(is_present, bounded(values_D, LARGEST) - self.mean, 0.0)
+        away = bounded(away, bound)
         self.mean += rate * away
         grown = (1 - rate) * (self.variance + rate * away * away)
         self.variance = np.where(is_present, grown, self.variance)
@@ -134,3 +133,8 @@ class Standard:
             self.columns = {name: place for place, name in enumerate(unpack_json(tensors["columns"]))}
         self.numeric, self.variance = tensors["numeric"], tensors["variance"]
         self.count, self.mean = tensors["count"].copy(), tensors["mean"].copy()
+
+
+def bounded(values: NDArray[np.float64], bound: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """`np.clip` to [-bound, bound], at a third of its cost for a row."""
+    return np.minimum(np.maximum(values, -bound), bound)

@@ -59,10 +59,14 @@ class Step:
 
 
 class Strategy(Protocol):
-    """A strategy. draws: sets of replayed rows per step. keeps_logits: whether rows come with their logits."""
+    """A strategy. draws: sets of replayed rows per step. keeps_logits: whether rows come with their logits.
+
+    is_plain: whether its gradient is that of the sum of the losses over all known classes.
+    """
 
     draws: int
     keeps_logits: bool
+    is_plain: bool
 
     def gradient(self, step: Step) -> Tensor:
         """The gradient [L, P] of a step."""
@@ -91,6 +95,7 @@ def compute_losses(logits_LBC: Tensor, label_B: Tensor, liked_B: Tensor, allowed
 class Naive:
     draws = 0
     keeps_logits = False
+    is_plain = False
 
     def __init__(self, strength: float) -> None:
         self.strength = strength
@@ -112,6 +117,7 @@ class Replay(Naive):
     """ER, experience replay (Chaudhry et al. 2019)."""
 
     draws = 1
+    is_plain = True
 
 
 class AsymmetricReplay(Naive):

@@ -37,10 +37,12 @@ from online.models.contract import (
 from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
+from online.models.tower.closed_form import loss_gradient, right_log_probabilities
+from online.models.tower.layout import FlatCopy, Layout
 from online.models.tower.networks import Network, create_network
 from online.models.tower.options import OPTIONS, check_hidden
 from online.models.tower.published import PublishedCopy, make_answer
-from online.models.tower.stack import Layout, Stack, to_array
+from online.models.tower.stack import Stack, to_array
 from online.models.tower.standard import Standard
 from online.models.tower.strategies import Step, compute_losses, create_strategy
 from online.schemas.events import is_positive
@@ -59,6 +61,17 @@ def check_untrusted(options: Options) -> None:
     """Raise ValueError for a network that would be imported."""
     if options.get("network", "mlp") not in ("mlp", "cnn"):
         raise ValueError("option 'network' of an uploaded tower must be mlp or cnn")
+
+
+@dataclass(frozen=True, slots=True)
+class StepRows:
+    """The B rows of a step: a batch with the fresh ones, then those to replay, from these slots of the buffer."""
+
+    x_BD: NDArray[np.float32]
+    label_B: NDArray[np.int64]
+    liked_B: NDArray[np.bool_]
+    share_B: NDArray[np.float32]
+    slots: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +133,7 @@ class Tower:
 
     def _published(self) -> PublishedCopy | None:
         if self._served is None and self.stack is not None and self.known_C.any():
-            best = self._best()
-            flat_LP = self.stack.average_LP if best < len(SPREAD) else self.stack.parameters_LP
-            row_1P = flat_LP[best % len(SPREAD)].unsqueeze(0).clone()
-            self._served = PublishedCopy(self.layout, row_1P, self.known_C.copy())
+            self._served = PublishedCopy(self.stack.rows[self._best()], self.known_C)  # until the next step
         return self._served
 
     def _best(self) -> int:
@@ -158,19 +168,26 @@ class Tower:
         step = self._take_step(fresh, 0)
         for round in range(1, self.options["steps"]):
             self._take_step(fresh, round)
-        self.strategy.learned(step.stack, len(examples))
+        self.strategy.learned(self.stack, len(examples))
         for place, example in enumerate(examples):
             row = fresh.values_FD[place], int(fresh.label_F[place]), bool(fresh.liked_F[place])
             slot = self.buffer.put(example.offset, *row)
-            if slot is not None and self.strategy.keeps_logits:
+            if slot is not None and step is not None and self.strategy.keeps_logits:
                 self.buffer.extra_N[slot] = to_array(step.logits_LBC[:, place].masked_fill(~step.known_C, torch.nan))
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
 
-    def _take_step(self, fresh: FreshRows, round: int) -> Step:
-        """Take the round-th step on a micro-batch; without enough GPU memory, move to the CPU first."""
+    def _take_step(self, fresh: FreshRows, round: int) -> Step | None:
+        """Take the round-th step on a micro-batch; without enough GPU memory, move to the CPU first.
+
+        None as the step: it needed no autograd.
+        """
         assert self.stack is not None
+        rows = self._draw_rows(fresh, round)
+        if self.strategy.is_plain and self.stack.has_closed_form and rows.liked_B.all():
+            self.stack.descend(self._differentiate(self.stack, rows, round))
+            return None
         try:
-            step = self._prepare_step(self.stack, fresh, round)
+            step = self._prepare_step(self.stack, rows)
             gradient_LP = self.strategy.gradient(step)
             if round == 0:
                 self._update_losses(step)
@@ -182,6 +199,17 @@ class Tower:
             return self._take_step(fresh, round)
         self.stack.descend(gradient_LP)
         return step
+
+    def _differentiate(self, stack: Stack, rows: StepRows, round: int) -> Tensor:
+        """The gradient [L, P] of a plain step on right classes, in closed form: the same bits as autograd's."""
+        x, batch, unknown = torch.from_numpy(rows.x_BD), self.options["batch"], torch.from_numpy(~self.known_C)
+        logits_LBC = stack.copies.logits(x)
+        if round == 0:
+            logits = torch.cat([stack.averages.logits(x[:batch]), logits_LBC[:, :batch]])
+            losses_KB = -right_log_probabilities(logits, unknown, rows.label_B[:batch])
+            losses = torch.from_numpy(np.minimum(losses_KB, np.float32(LARGEST_LOSS)) * rows.share_B[:batch])
+            self._fade_losses(losses.sum(1))
+        return stack.copies.differentiate(loss_gradient(logits_LBC, unknown, rows.label_B, rows.share_B))
 
     def _move(self, device: torch.device) -> None:
         assert self.stack is not None
@@ -228,28 +256,36 @@ class Tower:
             more[:, :, : kept.shape[2]] = kept
         return more
 
-    def _prepare_step(self, stack: Stack, fresh: FreshRows, round: int) -> Step:
-        """The next step, in a fixed shape: fresh rows up to a batch, then `draws` sets of rows to replay."""
+    def _draw_rows(self, fresh: FreshRows, round: int) -> StepRows:
+        """The rows of the next step, in a fixed shape: fresh rows up to a batch, then `draws` sets to replay."""
         batch, replay = self.options["batch"], self.options["replay"] * self.strategy.draws
         fill = np.arange(batch) % len(fresh.label_F)
         slots = self.buffer.draw(fresh.offset, round, replay)
         old_RD = pad_columns(self.buffer.values_ND[slots], self.standard.width)
-        x_BD = self.standard.scaled(np.concatenate([fresh.values_FD[fill], old_RD]), self.layout.network.inputs)
         share_B = np.zeros(batch + replay, np.float32)
         share_B[: len(fresh.label_F)] = 1 / len(fresh.label_F)
         share_B[batch:] = bool(self.buffer.filled) / self.options["replay"]
-        x = self._tensor(x_BD)
+        return StepRows(
+            self.standard.scaled(np.concatenate([fresh.values_FD[fill], old_RD]), self.layout.network.inputs),
+            np.concatenate([fresh.label_F[fill], self.buffer.label_N[slots]]),
+            np.concatenate([fresh.liked_F[fill], self.buffer.liked_N[slots]]),
+            share_B,
+            slots,
+        )
+
+    def _prepare_step(self, stack: Stack, rows: StepRows) -> Step:
+        x = self._tensor(rows.x_BD)
         return Step(
             stack,
             stack.logits(x),
-            batch,
-            self._tensor(np.concatenate([fresh.label_F[fill], self.buffer.label_N[slots]])),
-            self._tensor(np.concatenate([fresh.liked_F[fill], self.buffer.liked_N[slots]])),
-            self._tensor(share_B),
+            self.options["batch"],
+            self._tensor(rows.label_B),
+            self._tensor(rows.liked_B),
+            self._tensor(rows.share_B),
             self._tensor(self.known_C),
             self._tensor(self.met_C > self.count - LATELY),
             x,
-            self._tensor(self.buffer.extra_N[slots]) if self.strategy.keeps_logits else None,
+            self._tensor(self.buffer.extra_N[rows.slots]) if self.strategy.keeps_logits else None,
         )
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -265,8 +301,10 @@ class Tower:
         losses_KB = compute_losses(logits, step.label_B[fresh], step.liked_B[fresh], step.known_C).clamp_max(
             LARGEST_LOSS
         )
-        loss_K = (losses_KB * step.share_B[fresh]).sum(1).cpu().numpy().astype(np.float64)
-        self.loss_K = FADING * self.loss_K + (1 - FADING) * loss_K
+        self._fade_losses((losses_KB * step.share_B[fresh]).sum(1))
+
+    def _fade_losses(self, loss_K: Tensor) -> None:
+        self.loss_K = FADING * self.loss_K + (1 - FADING) * loss_K.cpu().numpy().astype(np.float64)
 
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -305,7 +343,7 @@ class Tower:
     def state(self, serving_only: bool = False) -> State:
         served = self._published()
         meta = {"labels": self.labels, "inputs": self.layout.network.inputs, "room": len(self.known_C)}
-        row_P = to_array(served.row_1P[0]) if served else np.zeros(0, np.float32)
+        row_P = to_array(served.copy.row_1P[0]) if served else np.zeros(0, np.float32)
         solved = {"row": row_P, "known": self.known_C.copy(), "meta": pack_json(meta), **self.standard.tensors()}
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
@@ -328,7 +366,7 @@ class Tower:
         self.layout = Layout(self._network(), meta["room"])
         row_1P = torch.tensor(solved["row"], device=self.device).unsqueeze(0)
         self.stack = None
-        self._served = PublishedCopy(self.layout, row_1P, self.known_C) if self.known_C.any() else None
+        self._served = PublishedCopy(FlatCopy(self.layout, row_1P), self.known_C) if self.known_C.any() else None
         if "memory" in state:
             self._recall(state)
 

@@ -1,0 +1,72 @@
+"""Where a network's and its head's parameters lie in one row of numbers, and their forward pass.
+
+    row of P numbers --views--> {name: tensor} --network, head--> logits
+
+Shapes: L copies, P parameters of a copy, B rows, D inputs, H width of the representation, C capacity for classes.
+"""
+
+import math
+from collections.abc import Mapping
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+
+from online.models.tower.networks import Network
+
+HEAD_WEIGHT, HEAD_BIAS = "head weight", "head bias"  # names that no parameter of a module can have
+
+
+class Layout:
+    """The positions of a network's and its head's parameters in a row of P numbers.
+
+    labels: the head's capacity for classes.
+    """
+
+    def __init__(self, network: Network, labels: int) -> None:
+        self.network, self.labels = network, labels
+        self.shapes = {**network.shapes, HEAD_WEIGHT: (network.width, labels), HEAD_BIAS: (labels,)}
+        self.sizes = [math.prod(shape) for shape in self.shapes.values()]
+
+    def first(self, seed: int) -> Tensor:
+        """The initial row [P]; the head is all zeros."""
+        initial = self.network.first(seed)
+        row = [initial[name] if name in initial else torch.zeros(shape) for name, shape in self.shapes.items()]
+        return torch.cat([tensor.reshape(-1) for tensor in row])
+
+    def matrices(self) -> Tensor:
+        """A mask [P] of weight decay: 1.0 for matrices, 0.0 for biases and gains."""
+        return torch.cat([torch.full((math.prod(s),), float(len(s) > 1)) for s in self.shapes.values()])
+
+    def views(self, flat_LP: Tensor) -> dict[str, Tensor]:
+        """Tensors by name, [L, ...], as views of flat [L, P]."""
+        parts = zip(self.shapes.items(), torch.split(flat_LP, self.sizes, 1), strict=True)
+        return {name: part.view(part.shape[0], *shape) for (name, shape), part in parts}
+
+    def logits(self, parameters: Mapping[str, Tensor], x_BD: Tensor) -> Tensor:
+        """Logits [L, B, C]."""
+        with torch.autocast(x_BD.device.type, torch.bfloat16) if has_bf16(x_BD.device) else nullcontext():
+            h_LBH = self.network.forward(parameters, x_BD)
+        return torch.baddbmm(parameters[HEAD_BIAS].unsqueeze(1), h_LBH.float(), parameters[HEAD_WEIGHT])
+
+    def into_corner(self, flat_LP: Tensor, larger: "Layout", into_LP: Tensor) -> Tensor:
+        """Copy flat [L, P] into the leading corner of each tensor of a larger layout, and return that."""
+        olds = self.views(flat_LP)
+        for name, new in larger.views(into_LP).items():
+            new[tuple(slice(size) for size in olds[name].shape)].copy_(olds[name])
+        return into_LP
+
+
+class FlatCopy:
+    """One copy. row_1P: its parameters. parameters: views of them by name."""
+
+    def __init__(self, layout: Layout, row_1P: Tensor) -> None:
+        self.layout, self.row_1P, self.parameters = layout, row_1P, layout.views(row_1P)
+
+    def logits(self, x_BD: Tensor) -> Tensor:
+        """Logits [B, C]."""
+        return self.layout.logits(self.parameters, x_BD)[0]
+
+
+def has_bf16(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
