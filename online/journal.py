@@ -19,6 +19,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +88,7 @@ class JournalWriter:
         may keep them. A copier stores a prediction once, however often it was written.
         """
         try:
-            while not self._write(self._encode(frames)):
+            while frames and not self._write(self._encode(frames)):
                 for frame in frames:
                     frame.is_repeated = True
         except OSError as error:
@@ -137,16 +138,16 @@ class JournalWriter:
         return not is_sealed
 
     def _cut_off(self, file: int, error: OSError) -> None:
-        """Remove what an error has left of a frame: what is written next must not follow it.
+        """Remove what an error has left of a frame, and seal the segment: once it is copied and deleted, there is room again.
 
-        The segment is used again where only room is missing, so that a full disk is not filled with beginnings of segments.
+        Where only room is missing, an empty segment is used again, so that the disk is not filled with empty ones.
         """
-        try:
+        with suppress(OSError):
             os.ftruncate(file, self._size)
-        except OSError:
-            self.close()
-        if error.errno not in NO_ROOM:
-            self.close()
+            if error.errno in NO_ROOM and self._size == len(MAGIC):
+                return
+            os.fchmod(file, SEALED)
+        self.close()
 
     def _create(self) -> int:
         """A new segment. Its name begins with the time, and is unique in a store that several services share."""

@@ -8,6 +8,7 @@ it as a thread. Two copiers do not disturb each other, and while there is none, 
 """
 
 import logging
+import os
 import threading
 import time
 from contextlib import suppress
@@ -19,7 +20,7 @@ from online.errors import Unavailable
 from online.journal import list_segments
 from online.store import Store
 from online.store.journal_copy import COPIED_AT_ONCE, Copied, JournalCopy, copy_all
-from online.telemetry import OutageLog
+from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.journal")
 
@@ -49,6 +50,7 @@ class JournalCopier:
 
     def run(self) -> None:
         """Copy until `stop` is called. Nothing that fails ends it: the journal keeps the predictions, and it is tried again."""
+        log_event(log, "journal copier started", pid=os.getpid())
         self.journal.seal_all()  # of processes that ended before
         with suppress(Unavailable):
             self.store.submit(self.journal.forget_orphans, durable=False, is_background=True).result()
