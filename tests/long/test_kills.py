@@ -18,7 +18,8 @@ from tests.serving.processes.test_workers import other_workers
 from tests.support import Service, until
 
 KILLS = 25  # of each combination
-ITEMS = 500  # of one feedback request
+ITEMS = 200  # of one feedback request
+PAUSE_S = 0.03  # between two requests of one thread: all answers are to be given feedback in the end
 
 
 def test_a_learner_killed_twenty_times_reaches_the_same_state(start: Start) -> None:
@@ -31,7 +32,7 @@ class Askers:
     def __init__(self, service: Service) -> None:
         self.service, self.ids = service, list[str]()
         self._stopping = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(size,)) for size in (1, 7)]
+        self._threads = [threading.Thread(target=self._ask, args=(size,)) for size in (1, 3)]
         for thread in self._threads:
             thread.start()
 
@@ -44,6 +45,7 @@ class Askers:
                         answer = http.post("/v1/models/vec:predict", json=body)
                         if answer.status_code == 200:
                             self.ids += answer.json()["prediction_ids"]
+                        self._stopping.wait(PAUSE_S)
                 except httpx.TransportError:
                     self._stopping.wait(0.02)  # the process is killed, and the next one has another port
 
@@ -96,7 +98,7 @@ def test_every_answered_prediction_takes_feedback_whatever_is_killed(
     service = start(VECTOR, **settings)
     askers = Askers(service)
     for _ in range(KILLS):
-        askers.wait_for(chance.randrange(1, 600))
+        askers.wait_for(chance.randrange(1, 150))
         victim = chance.choice(("copier", "copier", "service", "service and copier", "worker"))
         if victim == "worker" and workers > 1:
             kill_worker(service, chance)
