@@ -12,12 +12,14 @@ write it: its writer looks at that after each write. If the segment was sealed m
 it is written again, marked as repeated, into a new segment. A copier ignores repeated predictions that are in the store already.
 """
 
+import errno
 import os
 import struct
 import time
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,6 +67,7 @@ class JournalFrame(msgspec.Struct, array_like=True):
     is_repeated: bool = False
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 ENCODER = msgspec.msgpack.Encoder()
 DECODER = msgspec.msgpack.Decoder(JournalFrame)
 
@@ -78,14 +81,18 @@ class JournalWriter:
         self._size = 0
         self._buffer = bytearray(HEADER.size)
 
-    def append(self, frame: JournalFrame) -> None:
-        """Return once the frame would survive this process. Raises Unavailable; nothing is recorded then."""
+    def append(self, *frames: JournalFrame) -> None:
+        """Return once all frames would survive this process. Raises Unavailable; nothing is answered then.
+
+        They are written at once, so that an error leaves none of them behind; only a segment that is sealed at the same moment
+        may keep them. A copier stores a prediction once, however often it was written.
+        """
         try:
-            while not self._write(self._encode(frame)):
-                frame.is_repeated = True
+            while frames and not self._write(self._encode(frames)):
+                for frame in frames:
+                    frame.is_repeated = True
         except OSError as error:
-            self.close()
-            raise Unavailable(f"the journal of predictions cannot be written: {error.strerror}") from error
+            raise unwritable(error) from error
 
     def open(self) -> None:
         """Begin a segment if there is none. Raises Unavailable if that is not possible."""
@@ -93,30 +100,36 @@ class JournalWriter:
             try:
                 self._file, self._size = self._create(), len(MAGIC)
             except OSError as error:
-                raise Unavailable(f"the journal of predictions cannot be written: {error.strerror}") from error
+                raise unwritable(error) from error
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _encode(self, frame: JournalFrame) -> bytearray:
-        buffer = self._buffer
-        ENCODER.encode_into(frame, buffer, HEADER.size)
-        with memoryview(buffer) as view:
-            HEADER.pack_into(buffer, 0, len(buffer) - HEADER.size, zlib.crc32(view[HEADER.size :]))
+    def _encode(self, frames: Sequence[JournalFrame]) -> bytearray:
+        buffer, start = self._buffer, 0
+        for frame in frames:
+            ENCODER.encode_into(frame, buffer, start + HEADER.size)
+            with memoryview(buffer) as view:
+                checksum = zlib.crc32(view[start + HEADER.size :])
+            HEADER.pack_into(buffer, start, len(buffer) - start - HEADER.size, checksum)
+            start = len(buffer)
         return buffer
 
     def _write(self, data: bytearray) -> bool:
-        """Return whether a copier is certain to see the data. False: the segment was sealed."""
+        """Return whether a copier is certain to see the data. False: the segment was sealed, or deleted."""
         self.open()
         file = self._file
         assert file is not None, "open has succeeded, or raised"
-        if (written := os.write(file, data)) != len(data):
-            os.ftruncate(file, self._size)  # readers would take the part for the beginning of a frame
-            raise OSError(0, f"{written} of {len(data)} bytes were written")
-        self._size += written
-        is_sealed = not os.fstat(file).st_mode & 0o200
+        try:
+            write_all(file, data)
+        except OSError as error:
+            self._cut_off(file, error)
+            raise
+        self._size += len(data)
+        status = os.fstat(file)
+        is_sealed = not status.st_mode & 0o200 or not status.st_nlink
         if self._size >= MAX_SEGMENT_BYTES and not is_sealed:
             os.fchmod(file, SEALED)
             self.close()
@@ -124,13 +137,44 @@ class JournalWriter:
             self.close()
         return not is_sealed
 
+    def _cut_off(self, file: int, error: OSError) -> None:
+        """Remove what an error has left of a frame, and seal the segment: once it is copied and deleted, there is room again.
+
+        Where only room is missing, an empty segment is used again, so that the disk is not filled with empty ones.
+        """
+        with suppress(OSError):
+            os.ftruncate(file, self._size)
+            if error.errno in NO_ROOM and self._size == len(MAGIC):
+                return
+            os.fchmod(file, SEALED)
+        self.close()
+
     def _create(self) -> int:
         """A new segment. Its name begins with the time, and is unique in a store that several services share."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
-        file = os.open(self.folder / f"{time.time_ns():016x}-{uuid.uuid4().hex}{SUFFIX}", flags, WRITABLE)
-        os.write(file, MAGIC)
+        path = self.folder / f"{time.time_ns():016x}-{uuid.uuid4().hex}{SUFFIX}"
+        file = os.open(path, flags, WRITABLE)
+        try:
+            write_all(file, MAGIC)
+        except OSError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            raise
         return file
+
+
+def write_all(file: int, data: bytes | bytearray) -> None:
+    """Write with one call, as long as there is room. Raises OSError; then a part may be written."""
+    written = os.write(file, data)
+    while written < len(data):  # the next call says why
+        if not (more := os.write(file, data[written:])):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written += more
+
+
+def unwritable(error: OSError) -> Unavailable:
+    return Unavailable(f"the journal of predictions cannot be written: {error.strerror}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +215,7 @@ class FrameRead:
 
 
 class DamagedSegment(ValueError):
-    """Bytes that no writer has written. position: of the first of them."""
+    """Bytes that no writer of this release has written. position: of the first of them."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} at byte {position}")
@@ -200,12 +244,20 @@ def read_frames(path: Path, position: int, max_bytes: int) -> Iterator[FrameRead
         end = start + HEADER.size + length
         if end > len(data):
             return
-        payload = data[start + HEADER.size : end]
-        if zlib.crc32(payload) != checksum:
-            raise DamagedSegment(position, "the checksum of a frame is wrong")
+        frame = decode_frame(data[start + HEADER.size : end], checksum, position)
         position += end - start
         start = end
-        yield FrameRead(DECODER.decode(payload), position)
+        yield FrameRead(frame, position)
+
+
+def decode_frame(payload: bytes, checksum: int, position: int) -> JournalFrame:
+    """Raises DamagedSegment; position: of the frame."""
+    if zlib.crc32(payload) != checksum:
+        raise DamagedSegment(position, "the checksum of a frame is wrong")
+    try:
+        return DECODER.decode(payload)
+    except msgspec.DecodeError as error:
+        raise DamagedSegment(position, f"a frame that this release cannot read ({error})") from error
 
 
 def check_length(length: int, position: int) -> None:

@@ -39,7 +39,7 @@ from online.store import Store
 from online.store.database.meta import load_kind, save_kind
 from online.store.encoder_moves import check_encoder, encoder_of
 from online.store.events import head_of
-from online.store.journal_copy import JournalCopy, copy_all
+from online.store.journal_copy import JournalCopy, copy_all, remove_damaged
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
 from online.stream.sql import SqlStream
@@ -124,9 +124,14 @@ class Workspace:
         """Copies the journal of predictions into the store."""
         return JournalCopy(self.journal, self._encode)
 
-    def copy_journal(self, is_sealing: bool = False) -> None:
-        """Return once every prediction that was answered before is in the store. is_sealing: as in `copy_all`."""
-        copy_all(self.store, self.journal_copy(), is_sealing)
+    def copy_journal(self) -> None:
+        """Return once every prediction that was answered before is in the store. Raises Unavailable."""
+        copy_all(self.store, self.journal_copy())
+
+    def empty_journal(self) -> None:
+        """Also delete every file that holds what was written to the journal before. Raises Unavailable."""
+        copy_all(self.store, self.journal_copy(), is_sealing=True)
+        remove_damaged(self.journal)
 
     def _encode(self, model: str, encoder: str, inputs: Sequence[str]) -> list[bytes]:
         """The features of texts by an encoder that replaced the one they were recorded with."""

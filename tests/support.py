@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,22 @@ class Service:
         """The learner's process id, from the last line that logs one."""
         pids = re.findall(r"learner started pid=(\d+)", self.output)
         return int(pids[-1]) if pids else None
+
+    def copier_pid(self) -> int | None:
+        """The process id of the copier of the journal, from the last line that logs one."""
+        pids = re.findall(r"journal copier started pid=(\d+)", self.output)
+        return int(pids[-1]) if pids else None
+
+    @contextmanager
+    def stopped_copier(self) -> Iterator[None]:
+        """Let the predictions of the block wait in the journal."""
+        pid = until(self.copier_pid, what="the copier's start")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with suppress(ProcessLookupError):  # the block has killed it
+                os.kill(pid, signal.SIGCONT)
 
     def kill_learner(self) -> None:
         pid = until(self.learner_pid, what="the learner's start")

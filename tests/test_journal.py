@@ -4,8 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from online import journal
@@ -84,6 +86,26 @@ def test_a_segment_that_was_deleted_loses_nothing_that_is_written_afterwards(tmp
     assert read_ids(tmp_path) == ["b"]
 
 
+def test_a_segment_that_somebody_has_deleted_is_not_written_to(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path)
+    writer.append(frame("a"))
+    list_segments(tmp_path)[0].path.unlink()
+    writer.append(frame("b"))
+    assert read_ids(tmp_path) == ["b"]
+
+
+def test_frames_of_one_call_are_written_together_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = JournalWriter(tmp_path)
+    writer.append(frame("a"), frame("b", "c"))
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: whole(file, bytes(data)[:-5]))
+    with pytest.raises(Unavailable):
+        writer.append(frame("d"), frame("e"))
+    monkeypatch.undo()
+    writer.append(frame("f"))
+    assert read_ids(tmp_path) == ["a", "b", "c", "f"]
+
+
 def test_a_full_segment_is_sealed_by_its_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "MAX_SEGMENT_BYTES", 300)
     writer = JournalWriter(tmp_path)
@@ -135,6 +157,82 @@ def test_a_tail_of_zeros_is_damage(tmp_path: Path) -> None:
     assert next(frames).frame.rows[0].id == "a"
     with pytest.raises(DamagedSegment, match="a frame of 0 bytes at byte"):
         next(frames)
+
+
+def test_a_frame_of_another_release_is_not_taken_for_one_of_this(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path)
+    writer.append(frame("a"))
+    strange = msgspec.structs.replace(frame("b"), version="three")
+    writer.append(strange)
+    [segment] = list_segments(tmp_path)
+    frames = read_frames(segment.path, 0, LARGE)
+    position = next(frames).position
+    with pytest.raises(DamagedSegment, match="a frame that this release cannot read") as error:
+        next(frames)
+    assert error.value.position == position
+
+
+def count_open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB. Only root can make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full_refuses_and_is_used_again_once_there_is_room(small_disk: Path) -> None:
+    folder, writer = small_disk / "journal", JournalWriter(small_disk / "journal")
+    answered, files = list[str](), count_open_files()
+    for number in range(100):
+        try:
+            writer.append(frame(str(number), size=5_000))
+            answered.append(str(number))
+        except Unavailable as error:
+            assert "No space left on device" in str(error)
+    assert 20 < len(answered) < 100 and read_ids(folder) == answered
+    assert len(list_segments(folder)) < 5 and count_open_files() <= files + 1
+    assert any(segment.is_sealed for segment in list_segments(folder)), "a copier may delete it"
+    writer.close()
+    with pytest.raises(Unavailable):  # not even the beginning of a segment
+        for number in range(100):
+            JournalWriter(folder).append(frame(str(number), size=1))
+    assert all(segment.size >= len(MAGIC) for segment in list_segments(folder))
+    (oldest,) = list_segments(folder)[:1]
+    oldest.path.unlink()
+    writer.append(frame("later"))
+    assert read_ids(folder)[-1] == "later"
+
+
+WRITE_BEYOND_A_LIMIT = """
+import resource, sys
+from pathlib import Path
+from online.errors import Unavailable
+from online.journal import JournalWriter
+from tests.test_journal import frame
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+writer = JournalWriter(Path(sys.argv[1]))
+for number in range(60):
+    try:
+        writer.append(frame(str(number), size=1_000))
+        print(number)
+    except Unavailable:
+        pass
+"""
+
+
+def test_a_file_that_cannot_grow_is_followed_by_another(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITE_BEYOND_A_LIMIT, str(tmp_path)]
+    answered = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert read_ids(tmp_path) == answered and len(answered) > 45
+    assert len(list_segments(tmp_path)) > 2
 
 
 def test_a_full_disk_records_nothing_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

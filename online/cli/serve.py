@@ -6,6 +6,7 @@ With several workers it starts the hidden command `work` for each of the others.
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -146,7 +147,8 @@ def run_copier(supervised: SupervisedOption = True) -> None:
     configure_logging(settings.log_level, settings.log_format)
     workspace = Workspace(settings)
     copier = JournalCopier(workspace.store, workspace.journal_copy())
-    signal.signal(signal.SIGTERM, lambda number, frame: copier.stop())
+    # in a thread: the handler may interrupt `run` while it holds the lock of what `stop` sets
+    signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=copier.stop).start())
     copier.run()
     workspace.store.close()
 

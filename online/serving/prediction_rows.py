@@ -53,8 +53,7 @@ class PredictionRecorder:
         for request, answers in answered:
             if (recording := request.recording) is not None:
                 rows.setdefault(recording.encoder, []).extend(self.build_rows(recording, answers))
-        for encoder, of_encoder in rows.items():
-            self.journal.append(self.build_frame(served, encoder, of_encoder))
+        self.journal.append(*(self.build_frame(served, encoder, of_encoder) for encoder, of_encoder in rows.items()))
 
     def build_rows(self, recording: Recording, answers: Sequence[Answer]) -> list[JournalRow]:
         most, user, exclude = self.max_candidates, recording.user, recording.exclude

@@ -1,14 +1,17 @@
 """Copy the journal of predictions into the store, exactly once.
 
     segment --frames behind the position--> one transaction: predictions, turns, the new position --> COMMIT
-    sealed, and copied to its end: the file is deleted after the commit
+    sealed, and copied to its end: the file is deleted after the commit, and then the position
 
 The position is a value in the same database, so it is what the rows are: both are there, or neither. Any process may copy at any
-moment, also within a transaction that needs a prediction which is not copied yet.
+moment, also within a transaction that needs a prediction which is not copied yet. What is read again all the same, because a
+writer repeated it or because a backup brought a segment back, is recognized by the ids of its predictions.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,20 +21,34 @@ import msgspec
 import numpy as np
 import orjson
 from sqlalchemy import Connection, delete, select, text
+from sqlalchemy.exc import DataError, IntegrityError
 
-from online.journal import DamagedSegment, FrameRead, JournalFrame, JournalRow, Segment, list_segments, read_frames
+from online.errors import Unavailable
+from online.journal import (
+    MAGIC,
+    DamagedSegment,
+    FrameRead,
+    JournalFrame,
+    JournalRow,
+    Segment,
+    list_segments,
+    read_frames,
+)
 from online.store.conversations import Turn, add_turns
 from online.store.database.meta import META, save_value
 from online.store.database.store import Store
+from online.store.deletion.retention import look_again_from
 from online.store.encoder_moves import encoder_of, hold_encoder
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.telemetry import log_event
 
 log = logging.getLogger("online.journal")
 
+DAMAGED = ".damaged"  # ends the names of segments that were set aside
 CHUNK_BYTES = 1_000_000  # of a segment, read at once
 COPIED_AT_ONCE = 2_000_000  # bytes, in one transaction
 MAX_PARAMETERS = 1_000  # of one query
+ORPHANED_AFTER_S = 30 * 86_400  # the age of a segment whose position is of no use any more, wherever the segment was
 NUMBERS = msgspec.json.Decoder(list[float])
 Encode = Callable[[str, str, Sequence[str]], list[bytes]]
 
@@ -41,7 +58,8 @@ class Copied:
     """What one transaction has copied. It is in the store once that is committed.
 
     rows: predictions. positions: of the segments that were read. finished: segments of which nothing is left to copy.
-    is_complete: whether everything was copied that was written before. forgotten: deleted segments whose positions were deleted.
+    is_complete: whether everything was copied that was written before, as far as it can be read. forgotten: deleted segments
+    whose positions were deleted. damaged, unreadable: segments, with the reason; of a damaged one all is copied that can be.
     """
 
     rows: int = 0
@@ -49,36 +67,48 @@ class Copied:
     finished: list[Segment] = field(default_factory=list)
     is_complete: bool = True
     forgotten: list[str] = field(default_factory=list)
+    damaged: list[tuple[Segment, str]] = field(default_factory=list)
+    unreadable: dict[str, str] = field(default_factory=dict)
 
 
 class JournalCopy:
-    """Copies the segments of one folder."""
+    """Copies the segments of one folder. Several threads may use it."""
 
     def __init__(self, folder: Path, encode: Encode | None = None) -> None:
-        """encode: (model, encoder, inputs as JSON) -> features, for predictions whose encoder was replaced meanwhile."""
+        """encode: (model, encoder, inputs as JSON) -> features, for predictions whose encoder was replaced meanwhile.
+
+        unreadable: segments, with the reason, when this was last tried.
+        """
         self.folder, self.encode = folder, encode
+        self.unreadable: dict[str, str] = {}
+        self._lock = threading.Lock()  # of what is kept from one copy to the next
         self._positions: dict[str, int] = {}  # committed; only to see without a query that there is nothing new
         self._deleted: list[str] = []  # segments whose positions are to be deleted, after their files
 
+    @property
+    def has_deleted(self) -> bool:
+        """Whether positions of deleted segments are still to be deleted."""
+        return bool(self._deleted)
+
     def has_new(self) -> bool:
-        """Whether there is anything to copy, or to delete."""
-        return any(
-            segment.is_sealed or segment.size > self._positions.get(segment.name, 0)
+        """Whether there is anything to copy, or to delete. A segment that cannot be read is tried again with the next one."""
+        return self.has_deleted or any(
+            segment.name not in self.unreadable
+            and (segment.is_sealed or segment.size > self._positions.get(segment.name, len(MAGIC)))
             for segment in list_segments(self.folder)
         )
 
     def seal_all(self) -> None:
         """Let every process begin a new segment, so that what is written by now is deleted once it is copied."""
         for segment in list_segments(self.folder):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # it is deleted, or another user's
                 segment.seal()
 
     def copy(self, connection: Connection, max_bytes: int | None = None) -> Copied:
         """Copy in the caller's transaction, the oldest first. max_bytes: about how much of the journal; None: all."""
-        copied, left = Copied(forgotten=self._deleted), max_bytes
+        copied, left = Copied(forgotten=[*self._deleted]), max_bytes
         if copied.forgotten:
-            keys = [position_key(name) for name in copied.forgotten]
-            connection.execute(delete(META).where(META.c.key.in_(keys)))
+            forget_positions(connection, copied.forgotten)
         for segment in list_segments(self.folder):
             if left is not None and left <= 0:
                 copied.is_complete = False
@@ -88,19 +118,33 @@ class JournalCopy:
 
     def note_committed(self, copied: Copied) -> None:
         """Delete what was copied to its end. Call it after the commit; it does no harm to call it late, or never."""
-        self._positions |= copied.positions
-        self._deleted = [name for name in self._deleted if name not in copied.forgotten]
-        for segment in copied.finished:
-            segment.path.unlink(missing_ok=True)
-            self._positions.pop(segment.name, None)
-            self._deleted.append(segment.name)
+        with self._lock:
+            self._deleted = [name for name in self._deleted if name not in copied.forgotten]
+            for name in copied.unreadable.keys() - self.unreadable.keys():
+                report("a segment of the journal cannot be read", name, copied.unreadable[name])
+            self.unreadable, self._positions = copied.unreadable, copied.positions
+            for segment, reason in copied.damaged:
+                self._set_aside(segment, reason)
+            for segment in copied.finished:
+                self._delete(segment, copied.positions[segment.name])
+
+    def forget_orphans(self, connection: Connection) -> None:
+        """Delete the positions of old segments that do not exist: a process was killed between both deletions.
+
+        Only a young one may be of another service on the same store, which still has the segment.
+        """
+        found = {segment.name for segment in list_segments(self.folder)}
+        young = f"{time.time_ns() - ORPHANED_AFTER_S * 10**9:016x}"
+        keys = connection.scalars(select(META.c.key).where(META.c.key.startswith(position_key(""))))
+        names = [key.removeprefix(position_key("")) for key in keys]
+        forget_positions(connection, [name for name in names if name < young and name not in found])
 
     def _copy_segment(self, connection: Connection, segment: Segment, copied: Copied, left: int | None) -> int | None:
         """Copy what is new in a segment. left: bytes that may be read; returns those that still may."""
         position = begin = load_position(connection, segment.name)
         is_at_end = False
         while not is_at_end and (left is None or left > 0):
-            frames = self._read(segment, position, CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+            frames = self._read(segment, position, CHUNK_BYTES if left is None else min(CHUNK_BYTES, left), copied)
             is_at_end = not frames
             if frames:
                 copied.rows += self._insert(connection, frames)
@@ -108,13 +152,14 @@ class JournalCopy:
                 position = frames[-1].position
         if position > begin:
             save_value(connection, position_key(segment.name), str(position))
-        copied.positions[segment.name] = position
-        if is_at_end and segment.is_sealed:
+        copied.positions[segment.name] = max(position, len(MAGIC))
+        is_whole = segment.name not in copied.unreadable and segment not in [each for each, _ in copied.damaged]
+        if is_at_end and segment.is_sealed and is_whole:
             copied.finished.append(segment)
         copied.is_complete &= is_at_end
         return left
 
-    def _read(self, segment: Segment, position: int, max_bytes: int) -> list[FrameRead]:
+    def _read(self, segment: Segment, position: int, max_bytes: int, copied: Copied) -> list[FrameRead]:
         """The next frames; none at the end, and none of what comes after damage."""
         frames = list[FrameRead]()
         try:
@@ -123,31 +168,64 @@ class JournalCopy:
             return []
         except DamagedSegment as error:
             if not frames:
-                self._set_aside(segment, error)
+                copied.damaged.append((segment, str(error)))
+        except OSError as error:
+            copied.unreadable[segment.name] = error.strerror or str(error)
         return frames
 
-    def _set_aside(self, segment: Segment, error: DamagedSegment) -> None:
+    def _set_aside(self, segment: Segment, reason: str) -> None:
         """Keep a damaged segment for a person to look at; what comes before the damage is copied."""
         with suppress(FileNotFoundError):
             segment.seal()
-            segment.path.rename(segment.path.with_suffix(".damaged"))
-        log_event(
-            log,
-            "a segment of the journal is damaged: the predictions behind the damage are lost",
-            logging.ERROR,
-            segment=segment.name,
-            reason=str(error),
-        )
+            segment.path.rename(segment.path.with_suffix(DAMAGED))
+            self._deleted.append(segment.name)
+            report(
+                "a segment of the journal is damaged: the predictions behind the damage are lost", segment.name, reason
+            )
+
+    def _delete(self, segment: Segment, position: int) -> None:
+        segment.path.unlink(missing_ok=True)
+        self._deleted.append(segment.name)
+        if segment.size > position:
+            reason = f"its last {segment.size - position:,} bytes are no complete frame: their writer was killed"
+            report("the end of a segment of the journal is ignored", segment.name, reason, logging.WARNING)
 
     def _insert(self, connection: Connection, frames: Sequence[FrameRead]) -> int:
-        rows, turns = list[dict[str, Any]](), list[dict[str, Any]]()
+        """Insert the predictions of frames; returns their number."""
         names = encoder_names(connection, {read.frame.model for read in frames})
+        try:
+            with connection.begin_nested():
+                return self._insert_new(connection, frames, names, is_checked=False)
+        except (IntegrityError, DataError):
+            return self._insert_carefully(connection, frames, names)
+
+    def _insert_carefully(self, connection: Connection, frames: Sequence[FrameRead], names: Mapping[str, str]) -> int:
+        """After an error: leave out what is in the store, and what it does not take, so that all others are copied."""
+        try:
+            with connection.begin_nested():
+                return self._insert_new(connection, frames, names, is_checked=True)
+        except (IntegrityError, DataError) as error:
+            if len(frames) == len(frames[0].frame.rows) == 1:
+                row = frames[0].frame.rows[0]
+                report(
+                    "the store does not take a prediction, which is lost", row.id, str(error.orig), what="prediction"
+                )
+                return 0
+        return sum(self._insert_carefully(connection, [single], names) for single in split(frames))
+
+    def _insert_new(
+        self, connection: Connection, frames: Sequence[FrameRead], names: Mapping[str, str], is_checked: bool
+    ) -> int:
+        """is_checked: whether any of the predictions may be in the store, not only the repeated ones."""
+        rows, turns, seen = list[dict[str, Any]](), list[dict[str, Any]](), set[str]()
         for frame in (read.frame for read in frames):
-            new = find_new(connection, frame) if frame.is_repeated else frame.rows
+            new = find_new(connection, frame, seen) if is_checked or frame.is_repeated else frame.rows
             features = self._features(frame, new, names[frame.model])
             rows += (build_row(frame, row, encoded) for row, encoded in zip(new, features, strict=True))
             turns += build_turns(frame, new)
-        add_predictions(connection, rows)
+        if rows:
+            add_predictions(connection, rows)
+            look_again_from(connection, [row["id"] for row in rows])
         for turn in turns:
             add_turns(connection, turn["model"], [turn])
         return len(rows)
@@ -163,7 +241,8 @@ class JournalCopy:
 def copy_all(store: Store, journal: JournalCopy, is_sealing: bool = False) -> None:
     """Copy everything that is in the journal now. Raises Unavailable.
 
-    is_sealing: also delete the segments, so that nothing that was recorded before is left in the journal.
+    is_sealing: also delete the segments, so that nothing that was recorded before is left in the journal. Then it raises
+    Unavailable too if a segment cannot be read.
     """
     if is_sealing:
         journal.seal_all()
@@ -172,12 +251,44 @@ def copy_all(store: Store, journal: JournalCopy, is_sealing: bool = False) -> No
         copied: Copied = store.submit(
             lambda connection: journal.copy(connection, COPIED_AT_ONCE), durable=False
         ).result()
-        journal.note_committed(copied)
-        is_complete = copied.is_complete
+        try:
+            journal.note_committed(copied)
+        except OSError as error:
+            raise Unavailable(f"what was copied of the journal cannot be deleted: {error}") from error
+        is_complete = copied.is_complete and not journal.has_deleted
+    if is_sealing and journal.unreadable:
+        name, reason = next(iter(journal.unreadable.items()))
+        raise Unavailable(
+            f"the segment {name} of the journal cannot be read ({reason}); make it readable, or move it away"
+        )
+
+
+def remove_damaged(folder: Path) -> None:
+    """Delete the segments that were set aside: they hold words of users, and nothing else can be read from them."""
+    for path in folder.glob(f"*{DAMAGED}"):
+        path.unlink(missing_ok=True)
+
+
+def report(event: str, name: str, reason: str, level: int = logging.ERROR, what: str = "segment") -> None:
+    log_event(log, event, level, **{what: name, "reason": reason})
+
+
+def split(frames: Sequence[FrameRead]) -> list[FrameRead]:
+    """Each frame by itself; the predictions of a single frame by themselves."""
+    if len(frames) > 1:
+        return list(frames)
+    [read] = frames
+    return [FrameRead(msgspec.structs.replace(read.frame, rows=[row]), read.position) for row in read.frame.rows]
 
 
 def position_key(segment: str) -> str:
     return f"journal/{segment}"
+
+
+def forget_positions(connection: Connection, names: Sequence[str]) -> None:
+    for start in range(0, len(names), MAX_PARAMETERS):
+        keys = [position_key(name) for name in names[start : start + MAX_PARAMETERS]]
+        connection.execute(delete(META).where(META.c.key.in_(keys)))
 
 
 def load_position(connection: Connection, segment: str) -> int:
@@ -195,12 +306,13 @@ def encoder_names(connection: Connection, models: set[str]) -> dict[str, str]:
     return {model: encoder_of(connection, model) for model in models}
 
 
-def find_new(connection: Connection, frame: JournalFrame) -> list[JournalRow]:
-    """The predictions of a frame that are not in the store."""
-    ids, known = [row.id for row in frame.rows], set[str]()
+def find_new(connection: Connection, frame: JournalFrame, seen: set[str]) -> list[JournalRow]:
+    """The predictions of a frame that are not in the store. seen: those that are about to be; the new ones are added."""
+    ids, known = [row.id for row in frame.rows], {*seen}
     for start in range(0, len(ids), MAX_PARAMETERS):
         page = PREDICTIONS.c.id.in_(ids[start : start + MAX_PARAMETERS])
         known.update(connection.scalars(select(PREDICTIONS.c.id).where(page)))
+    seen.update(ids)
     return [row for row in frame.rows if row.id not in known]
 
 

@@ -66,9 +66,7 @@ class ErasureWork:
 
         on_retracted: called in this thread, for each model, once all feedback of the user is retracted.
         """
-        self.workspace.copy_journal(
-            is_sealing=True
-        )  # what is recorded of the user is in the store then, and nowhere else
+        self.workspace.empty_journal()  # what is recorded of the user is in the store then, and nowhere else
         row = ErasureRow(
             id=id, user=user, user_digest=digest_user(self.workspace.keys, user), step="models", created_at=now()
         )

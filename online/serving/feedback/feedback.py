@@ -71,8 +71,11 @@ class Feedback:
         items = [
             item.model_copy(update={"id": item.id or new_id(), "user": caller.acts_for(item.user)}) for item in items
         ]
-        receipts = await self.transactions.retry_on_encoder_change(
-            lambda config: self._submit(items, chosen, caller, config, slot)
+        receipts = await self.transactions.with_predictions(
+            [item.prediction_id for item in items if item.prediction_id],
+            lambda: self.transactions.retry_on_encoder_change(
+                lambda config: self._submit(items, chosen, caller, config, slot)
+            ),
         )
         self.note_acknowledged(receipts)
         for item in items:

@@ -36,6 +36,7 @@ from online.store.deletion.retention import (
     prune_oldest,
     prune_predictions,
 )
+from online.store.journal_copy import DAMAGED
 from online.telemetry import Metrics, OutageLog, log_event
 from online.workspace import Workspace
 
@@ -131,7 +132,8 @@ class Retention:
         old_reports = [path for path in reports if modified_at(path) < before]
         replays = [each.id for each in self.replays.list_replays() if each.created_at < before]
         old_replays = [id for id in replays if id not in self.replays.running]
-        for path in old_reports:
+        damaged = self.workspace.journal.glob(f"*{DAMAGED}")
+        for path in [*old_reports, *(path for path in damaged if modified_at(path) < before)]:
             path.unlink(missing_ok=True)
         for job in jobs:
             records.delete(job)

@@ -8,6 +8,7 @@ it as a thread. Two copiers do not disturb each other, and while there is none, 
 """
 
 import logging
+import os
 import threading
 import time
 from contextlib import suppress
@@ -19,7 +20,7 @@ from online.errors import Unavailable
 from online.journal import list_segments
 from online.store import Store
 from online.store.journal_copy import COPIED_AT_ONCE, Copied, JournalCopy, copy_all
-from online.telemetry import OutageLog
+from online.telemetry import OutageLog, log_event
 
 log = logging.getLogger("online.journal")
 
@@ -48,7 +49,11 @@ class JournalCopier:
             self._thread.join()
 
     def run(self) -> None:
+        """Copy until `stop` is called. Nothing that fails ends it: the journal keeps the predictions, and it is tried again."""
+        log_event(log, "journal copier started", pid=os.getpid())
         self.journal.seal_all()  # of processes that ended before
+        with suppress(Unavailable):
+            self.store.submit(self.journal.forget_orphans, durable=False, is_background=True).result()
         while not self._stopping.is_set():
             self._copy()
             self._seal_old()
@@ -64,8 +69,11 @@ class JournalCopier:
                 self.journal.note_committed(copied)
                 is_complete = copied.is_complete
             self._outage.record_success()
-        except (Unavailable, OSError) as error:  # predictions go on: the journal keeps them
+        except (Unavailable, OSError) as error:
             self._outage.record_failure(error)
+        except Exception as error:  # of whatever else: an encoder that cannot be loaded, for example
+            log.debug("copying the journal failed", exc_info=error)
+            self._outage.record_failure(f"{type(error).__name__}: {error}")
 
     def _copy_next(self, connection: Connection) -> Copied:
         return self.journal.copy(connection, COPIED_AT_ONCE)
@@ -75,7 +83,7 @@ class JournalCopier:
         self._first_seen = {each.name: self._first_seen.get(each.name, now) for each in segments}
         for segment in segments:
             if not segment.is_sealed and now - self._first_seen[segment.name] >= SEAL_AFTER_S:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):  # it is deleted, or another user's
                     segment.seal()
 
 

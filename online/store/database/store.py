@@ -53,8 +53,11 @@ class Store:
     """One database. Call `read` and `submit` from any thread."""
 
     def __init__(self, url: str) -> None:
-        """url: as SQLAlchemy takes it. Raises SetupError for a database that cannot be used."""
-        self.url = url
+        """url: as SQLAlchemy takes it. Raises SetupError for a database that cannot be used.
+
+        is_shared: whether services on other machines may use it too.
+        """
+        self.url, self.is_shared = url, not is_sqlite(url)
         try:
             self.writer = create_engine_for(url, "NORMAL", "IMMEDIATE")
             self.durable_writer = create_engine_for(url, "FULL", "IMMEDIATE") if is_sqlite(url) else self.writer

@@ -50,7 +50,7 @@ def copy_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any
             for row in rows:
                 copy.write_row([row[name] for name in names])
     except dbapi.Error as error:  # as SQLAlchemy wraps what its own statements raise
-        raise DBAPIError(statement, None, error) from error
+        raise DBAPIError.instance(statement, None, error, dbapi.Error) from error
 
 
 @cache

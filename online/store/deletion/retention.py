@@ -67,6 +67,15 @@ def load_next(connection: Connection, kind: IdKind, count: int) -> Sequence[Any]
     return connection.execute(query.order_by(PREDICTIONS.c.id).limit(count)).all()
 
 
+def look_again_from(connection: Connection, ids: Sequence[str]) -> None:
+    """Let the next pruning look at predictions that were stored late, behind where it has been."""
+    for kind in ID_KINDS:
+        of_kind = [id for id in ids if (id < AFTER_DIGITS) == (kind == "plain")]
+        cursor = connection.scalar(select(META.c.value).where(META.c.key == cursor_key(kind))) if of_kind else None
+        if cursor is not None and (first := min(of_kind)) <= cursor:
+            save_value(connection, cursor_key(kind), first[:-1])
+
+
 def prune_predictions(connection: Connection, kind: IdKind, before: str, count: int) -> Step:
     """Look at the next `count` predictions of before this time, and delete those without feedback."""
     rows = load_next(connection, kind, count)

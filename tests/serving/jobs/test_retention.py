@@ -44,6 +44,9 @@ def make_old(state: Path) -> None:
     report.parent.mkdir(parents=True)
     report.write_text("old")
     os.utime(report, (0, 0))
+    damaged = state / "journal" / "old.damaged"
+    damaged.write_text("old")
+    os.utime(damaged, (0, 0))
     replay = state / "replays" / ("a" * 32)
     replay.mkdir(parents=True)
     asked = {"name": "log.jsonl", "file": "log-1.jsonl", "size_bytes": 1, "created_at": LONG_AGO, "models": []}
@@ -68,6 +71,7 @@ def test_old_rows_and_files_are_deleted_and_what_was_learned_stays(start: Start)
         wait_for_rows(store, 2)
         assert sorted(store.execute("SELECT id FROM prediction").fetchall()) == sorted([(rated,), (young,)])
     assert not (service.state / "reports" / "vec" / "1.html").exists()
+    assert not (service.state / "journal" / "old.damaged").exists()
     assert service.http.get("/v1/replays").json()["replays"] == []
     listed = service.http.get("/v1/models/vec/conversations", headers={"X-User": "ada"}).json()
     assert listed["conversations"] == []
