@@ -11,6 +11,7 @@ The learner and a replay apply entries to the same class, so both end in the sam
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from online.learning.drift import Alarm, DriftMonitor
 from online.learning.held_out import HeldOut
@@ -65,39 +66,41 @@ class TrainingState:
         """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
         if not entries:  # none have come yet, as while the copy in Redis is written again
             return
-        pending: list[Entry] = []
-        retractions: list[Entry] = []
-        for entry in entries:
-            if entry.event.teaches_nothing:
-                continue
-            if entry.event.kind == "retraction":
-                self._learn(pending)
-                pending = []
-                retractions.append(entry)
-                self.held_out.observe(entry)
-                continue
-            self._retract(retractions)
-            retractions = []
-            if entry.offset not in self.refused:
-                pending.append(entry)
-                self.held_out.observe(entry)
-            if alarms := self._find_alarms(entry):
-                self._learn(pending)
-                pending = []
-                self.on_drift(alarms)
-                self._act_on(alarms)
-        self._learn(pending)
-        self._retract(retractions)
+        teaching = (entry for entry in entries if not entry.event.teaches_nothing)
+        for are_retractions, run in groupby(teaching, lambda entry: entry.event.kind == "retraction"):
+            if are_retractions:
+                self._apply_retractions(list(run))
+            else:
+                self._apply_feedback(list(run))
         self.learned_until, self.log_digest = entries[-1].offset, entries[-1].digest
+
+    def _apply_retractions(self, retractions: Sequence[Entry]) -> None:
+        for entry in retractions:
+            self.held_out.observe(entry)
+        self._retract(retractions)
+
+    def _apply_feedback(self, entries: Sequence[Entry]) -> None:
+        """Learn entries that retract nothing; after each that raises alarms, pass these on before later entries count."""
+        start = 0
+        for index, alarms in self.monitor.observe_all(entries) if self.drift != "off" else ():
+            self._learn_unless_refused(entries[start : index + 1])
+            self.on_drift(alarms)
+            self._act_on(alarms)
+            start = index + 1
+        self._learn_unless_refused(entries[start:])
+
+    def _learn_unless_refused(self, entries: Sequence[Entry]) -> None:
+        if self.refused:
+            entries = [entry for entry in entries if entry.offset not in self.refused]
+        for entry in entries:
+            self.held_out.observe(entry)
+        self._learn(entries)
 
     def refuse(self, offset: int, reason: str) -> None:
         """Exclude an entry from learning and from the comparison of versions."""
         self.refused[offset] = reason
         self.held_out.drop(offset)
         self.on_refused(offset, reason)
-
-    def _find_alarms(self, entry: Entry) -> list[Alarm]:
-        return self.monitor.observe(entry) if self.drift != "off" else []
 
     def _act_on(self, alarms: Iterable[Alarm]) -> None:
         """Pass alarms to the model, except those of features: what was learned about other inputs still holds."""
