@@ -99,6 +99,7 @@ def replay(
 
     from online.evaluation.replay.candidate_files import collect_candidates, parse_options
     from online.evaluation.replay.candidate_specs import CandidateSpec
+    from online.evaluation.replay.model_setup import check_candidates
     from online.evaluation.replay.replay import Span
     from online.evaluation.reports.replay_files import results_as_json
     from online.evaluation.reports.replay_table import find_exit_status, print_results
@@ -116,7 +117,9 @@ def replay(
     )
     template = CandidateSpec("", device=choose_device(device), drift=drift, every=every)
     models = collect_candidates(model or [], parse_options(option or []), candidates, template)
-    plan = ReplayPlan(open_sources(logs, reads), models, Span(from_offset, to_offset), max_bad_ratio)
+    sources = open_sources(logs, reads)
+    check_candidates(sources, models)
+    plan = ReplayPlan(sources, models, Span(from_offset, to_offset), max_bad_ratio)
     run = partial(run_here, plan) if engine == "here" else partial(run_on_ray, plan, address, results)
     log_results = show_bar(run)
     write_files(log_results, csv, report)

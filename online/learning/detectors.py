@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,9 @@ class Change:
     window: int
 
 
+Bucket = tuple[int, int]
+
+
 class Adwin:
     """ADWIN (Bifet & Gavalda 2007) over losses of 0 and 1: keeps the longest window without a change.
 
@@ -46,7 +50,7 @@ class Adwin:
     replay must end in the same bytes. It does not report the offset at which a change began, and it
     reports a fall of the loss as well as a rise.
 
-    levels: at index L the buckets of 2^L losses, [number of ones, offset of the first loss], oldest
+    levels: at index L the buckets of 2^L losses, (number of ones, offset of the first loss), oldest
     first. A higher level is older. If there are more than five of a level, its two oldest become one
     of the next level. All sums are integers; the variance of zeros and ones follows from their mean.
     """
@@ -56,7 +60,7 @@ class Adwin:
     def __init__(self, delta: float, clock: int) -> None:
         """clock: the number of losses from one check to the next; 0 checks at every loss of 1."""
         self.delta, self.clock = delta, clock
-        self.levels: list[deque[list[int]]] = [deque()]
+        self.levels: list[list[Bucket]] = [[]]
         self.count = self.width = self.ones = 0
 
     @property
@@ -67,23 +71,40 @@ class Adwin:
 
     def add(self, loss: int, offset: int) -> Change | None:
         """Add a loss; return the rise that it reveals, if any."""
-        self.count, self.width, self.ones = self.count + 1, self.width + 1, self.ones + loss
-        newest = self.levels[0]
-        newest.append([loss, offset])
-        if len(newest) > self.MAX_BUCKETS:
-            self._compress()
-        is_due = self.count % self.clock == 0 if self.clock else loss
-        return self._check() if is_due and self.width > self.GRACE else None
+        return next((change for _, change in self.add_all([loss], [offset])), None)
 
-    def _compress(self) -> None:
-        level = 0
-        while len(buckets := self.levels[level]) > self.MAX_BUCKETS:
-            older, newer = buckets.popleft(), buckets.popleft()
-            older[0] += newer[0]
-            level += 1
+    def add_all(self, losses: Sequence[int], offsets: Sequence[int]) -> list[tuple[int, Change]]:
+        """Add losses in order; return (index of the loss, rise) for each that reveals one."""
+        found, start = list[tuple[int, Change]](), 0
+        for stop in self._find_checks(losses):
+            self._append(losses[start:stop], offsets[start:stop])
+            if self.width > self.GRACE and (change := self._check()) is not None:
+                found.append((stop - 1, change))
+            start = stop
+        self._append(losses[start:], offsets[start:])
+        return found
+
+    def _find_checks(self, losses: Sequence[int]) -> Sequence[int]:
+        """Return after how many of the losses a check is due."""
+        if self.clock:
+            return range(self.clock - self.count % self.clock, len(losses) + 1, self.clock)
+        return [index for index, loss in enumerate(losses, 1) if loss]
+
+    def _append(self, losses: Sequence[int], offsets: Sequence[int]) -> None:
+        self.count, self.width = self.count + len(losses), self.width + len(losses)
+        self.ones += sum(losses)
+        added: list[Bucket] = [*zip(losses, offsets, strict=True)]
+        for level in count():
             if level == len(self.levels):
-                self.levels.append(deque())
-            self.levels[level].append(older)
+                self.levels.append([])
+            buckets = self.levels[level]
+            buckets += added
+            merged = -((self.MAX_BUCKETS - len(buckets)) // 2) * 2  # the oldest ones, in pairs
+            if merged <= 0:
+                return
+            pairs = zip(buckets[:merged:2], buckets[1:merged:2], strict=True)
+            added = [(older[0] + newer[0], older[1]) for older, newer in pairs]
+            del buckets[:merged]
 
     def _check(self) -> Change | None:
         """Drop the oldest buckets until no two parts of the window differ; return the first rise."""
@@ -95,13 +116,14 @@ class Adwin:
 
     def _drop_oldest(self) -> None:
         level = max(level for level, buckets in enumerate(self.levels) if buckets)
-        self.width, self.ones = self.width - 2**level, self.ones - self.levels[level].popleft()[0]
+        self.width, self.ones = self.width - 2**level, self.ones - self.levels[level].pop(0)[0]
 
     def _find_cut(self) -> Change | None:
         """Return the oldest cut whose two sides differ by more than the bound."""
         width, ones, least = self.width, self.ones, self.MIN_PART
         mean = ones / width
         doubt = math.log(2 * math.log(width) / self.delta)
+        clear = 1.99 * mean * (1 - mean) * doubt
         old = old_ones = 0
         differs = False
         for level in range(len(self.levels) - 1, -1, -1):
@@ -115,8 +137,11 @@ class Adwin:
                 if old <= least:
                     continue
                 share = 1 / (old - least + 1) + 1 / (new - least + 1)
+                distance = abs(old_ones / old - (ones - old_ones) / new)
+                if distance * distance < share * clear:
+                    continue  # the bound is larger than the root of that
                 bound = math.sqrt(2 * share * mean * (1 - mean) * doubt) + 2 / 3 * share * doubt
-                differs = abs(old_ones / old - (ones - old_ones) / new) > bound
+                differs = distance > bound
         return None
 
     def numbers(self) -> list[Any]:
@@ -124,9 +149,9 @@ class Adwin:
 
     def restore(self, numbers: list[Any]) -> None:
         self.count, buckets = numbers
-        self.levels = [deque() for _ in range(1 + max((level for level, _, _ in buckets), default=0))]
+        self.levels = [[] for _ in range(1 + max((level for level, _, _ in buckets), default=0))]
         for level, ones, offset in buckets:
-            self.levels[level].append([ones, offset])
+            self.levels[level].append((ones, offset))
         self.width = sum(2**level for level, _, _ in buckets)
         self.ones = sum(ones for _, ones, _ in buckets)
 

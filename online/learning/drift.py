@@ -79,23 +79,25 @@ class DriftMonitor:
         return sorted(found.items())
 
     def _observe_losses(self, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
-        if not self.rates_answers:
-            return
-        for index, entry in enumerate(entries):
-            loss = compute_loss(entry.event)
-            if loss is None:
-                continue
-            offset, label = entry.offset, entry.event.label
-            if (change := self.losses.add(loss, offset)) is not None:
-                yield index, self._describe_rise(offset, "loss", None, change)
-            of_class = self.classes.get(label) or self._add_class(label)
-            if of_class is not None and (change := of_class.add(loss, offset)) is not None:
-                yield index, self._describe_rise(offset, "class", label, change)
+        losses = [compute_loss(entry.event) for entry in entries] if self.rates_answers else []
+        places = [index for index, loss in enumerate(losses) if loss is not None]
+        of_class: dict[str, list[int]] = {}
+        for index in places:
+            of_class.setdefault(entries[index].event.label, []).append(index)
+        yield from self._add_losses(self.losses, entries, losses, places, None)
+        for label, indices in of_class.items():
+            if label not in self.classes and len(self.classes) < MAX_CLASSES:
+                self.classes[label] = Adwin(CLASS_DELTA, clock=0)
+            if label in self.classes:
+                yield from self._add_losses(self.classes[label], entries, losses, indices, label)
 
-    def _add_class(self, label: str) -> Adwin | None:
-        if len(self.classes) < MAX_CLASSES:
-            self.classes[label] = Adwin(CLASS_DELTA, clock=0)
-        return self.classes.get(label)
+    def _add_losses(
+        self, adwin: Adwin, entries: Sequence[Entry], losses: Sequence[int | None], places: list[int], label: str | None
+    ) -> Iterator[tuple[int, Alarm]]:
+        """Add the losses at some places. label: of the class that the detector observes, None for all."""
+        offsets = [entries[index].offset for index in places]
+        for at, change in adwin.add_all([losses[index] or 0 for index in places], offsets):
+            yield places[at], self._describe_rise(offsets[at], "loss" if label is None else "class", label, change)
 
     @staticmethod
     def _describe_rise(offset: int, what: AlarmKind, label: str | None, change: Change) -> Alarm:
