@@ -77,6 +77,10 @@ def replay(
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder where ray keeps finished results. Default: ./replays.")
     ] = None,
+    keep_texts: Annotated[
+        bool,
+        typer.Option("--text-cache/--no-text-cache", help="Keep features of texts in the cache folder of the user."),
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Replay recorded streams through models, and score them.
@@ -113,7 +117,14 @@ def replay(
     check_options(logs, report, engine, address, results)
     limits = ReadLimits.of(load_settings(None))
     reads = ReadOptions(
-        format, label, Delay.parse(delay, at), max_bad_ratio, task, parse_cost_range(costs), limits=limits
+        format,
+        label,
+        Delay.parse(delay, at),
+        max_bad_ratio,
+        task,
+        parse_cost_range(costs),
+        limits=limits,
+        keeps_features=keep_texts,
     )
     template = CandidateSpec("", device=choose_device(device), drift=drift, every=every)
     models = collect_candidates(model or [], parse_options(option or []), candidates, template)

@@ -39,7 +39,8 @@ class TrainingState:
     refused: offsets that are excluded from learning, with the reasons.
     drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
     entry that raised it. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
-    up to which it lacks what had expired before it could learn it; 0: it lacks nothing.
+    up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
+    are learned one by one and observed together, if alarms are only reported: a replay needs them at its end.
     """
 
     kind: str
@@ -54,6 +55,8 @@ class TrainingState:
     log_digest: str = ""
     missing_until: int = 0
     restart: Callable[["TrainingState"], int] = lambda training: 0
+    observe_together: int = 1
+    unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
     held_out: HeldOut = field(init=False, default_factory=HeldOut)
@@ -81,6 +84,13 @@ class TrainingState:
 
     def _apply_feedback(self, entries: Sequence[Entry]) -> None:
         """Learn entries that retract nothing; after each that raises alarms, pass these on before later entries count."""
+        if self.observe_together > 1 and self.drift == "watch" and len(entries) == 1:
+            self._learn_unless_refused(entries)
+            self.unobserved += entries
+            if len(self.unobserved) >= self.observe_together:
+                self.observe_pending()
+            return
+        self.observe_pending()
         start = 0
         for index, alarms in self.monitor.observe_all(entries) if self.drift != "off" else ():
             self._learn_unless_refused(entries[start : index + 1])
@@ -88,6 +98,12 @@ class TrainingState:
             self._act_on(alarms)
             start = index + 1
         self._learn_unless_refused(entries[start:])
+
+    def observe_pending(self) -> None:
+        """Let the detectors observe entries that waited for others."""
+        entries, self.unobserved = self.unobserved, []
+        for _, alarms in self.monitor.observe_all(entries):
+            self.on_drift(alarms)
 
     def _learn_unless_refused(self, entries: Sequence[Entry]) -> None:
         if self.refused:
@@ -158,6 +174,7 @@ class TrainingState:
         parts = dict(self.model.state(serving_only))
         if serving_only:
             return parts
+        self.observe_pending()
         detectors = {} if self.drift == "off" else {"drift": self.monitor.part()}
         return {**parts, "gate": self.held_out.part(), **detectors}
 

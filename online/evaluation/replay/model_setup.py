@@ -4,6 +4,7 @@ source + candidate --> ModelSetup --> options of the model, encoder of the input
 sources + candidates --check_candidates--> BadInput that names every model that cannot be made
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,8 +66,14 @@ class ModelSetup:
         """Create the encoder of the instances; None if the features are read from the log."""
         if self.reads_logged:
             return None
-        encoder: Encoder = create_encoder(input_options(self.candidate.kind, self.options), cache_folder())
-        return encoder
+        return create_row_encoder(input_options(self.candidate.kind, self.options), self.source)
+
+
+def create_row_encoder(options: Mapping[str, Any], source: Source) -> Encoder:
+    """Create the encoder of a source's instances, which uses every core for texts."""
+    cores = len(os.sched_getaffinity(0))
+    encoder: Encoder = create_encoder(options, cache_folder(), cores, keeps=source.reads.keeps_features)
+    return encoder
 
 
 def check_candidates(sources: Sequence[Source], candidates: Sequence[CandidateSpec]) -> None:

@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
+from online.evaluation.replay.model_setup import create_row_encoder
 from online.evaluation.replay.replay import Chunk, Loss, Replay, Span, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.scoring.paired_comparison import PairedComparison
@@ -26,9 +27,7 @@ from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.models import spec_of
-from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import use_one_thread
-from online.workspace import cache_folder
 
 MAX_CHUNKS_AHEAD = 2  # chunks a model may be behind the reader
 
@@ -41,7 +40,7 @@ class ParallelReplay:
     ) -> None:
         self.source, self.span = source, span or Span()
         self.bad, self.examples = BadLines(max_bad_ratio), 0
-        self.encoder = create_encoder({"input": "text"}, cache_folder()) if source.input == "text" else None
+        self.encoder = create_row_encoder({"input": "text"}, source) if source.input == "text" else None
         self.runners = [ReplayWorker(source, each, self.span, max_bad_ratio, self._epoch) for each in candidates]
         numbers = spec_of(candidates[0].kind).predicts_numbers
         self.comparisons = [PairedComparison(numbers) for _ in candidates[1:]]

@@ -80,7 +80,12 @@ class Replay:
         already_encoded = self.encoder is not None and self.encoder.epoch == encoded
         self.features, self.bad = LineFeatures(None if already_encoded else self.encoder), BadLines(max_bad_ratio)
         self.training = TrainingState(
-            candidate.kind, self.setup.options, candidate.device, self._history, drift=self.setup.drift
+            candidate.kind,
+            self.setup.options,
+            candidate.device,
+            self._history,
+            drift=self.setup.drift,
+            observe_together=CHUNK_LINES,
         )
         self.score: Score = NumberScore() if self.setup.spec.predicts_numbers else ClassScore()
         self.tasks = self._tasks() if source.reads.task else None
@@ -321,6 +326,7 @@ class Replay:
     def report(self) -> ReplayReport:
         """Report on what was fed so far."""
         self._judge()  # there is something if a feed was interrupted
+        self.training.observe_pending()
         rate = round(self.examples / self.model_seconds, 1) if self.model_seconds else 0.0
         return ReplayReport(
             self.candidate.name or self.candidate.kind,

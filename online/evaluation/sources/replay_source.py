@@ -31,6 +31,7 @@ class ReadOptions:
 
     task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
     the range of their costs and what identifies their actions. limits: of lines and of what is unpacked.
+    keeps_features: whether the features of texts are kept on this machine, for the next replay.
     """
 
     format: str = ""
@@ -41,6 +42,7 @@ class ReadOptions:
     costs: tuple[float, float] | None = None
     named_by: str = ""
     limits: ReadLimits = DEFAULT_LIMITS
+    keeps_features: bool = False
 
 
 @dataclass(frozen=True, slots=True)
