@@ -1,7 +1,7 @@
 """Labelled rows as columns: rows that are predicted and learned in order, many at a time.
 
     file --blocks of bytes--> lines --orjson--> columns --> RowBlock      a block of JSONL without a fault
-                                    \-> read_jsonl --> rows --> RowBlock  a block with one, line by line
+                                    \\-> read_jsonl --> rows --> RowBlock  a block with one, line by line
 
 A row's label arrives before the next row. Rows whose labels arrive later, or that have tasks, are
 read as lines (arrival.py).
