@@ -128,7 +128,9 @@ def test_stationary_features_raise_no_alarm_in_15_000(seed: int) -> None:
 @pytest.mark.parametrize("dtype", [np.int8, np.float64])
 def test_rows_and_losses_added_together_give_the_bytes_of_one_by_one(width: int, dtype: type) -> None:
     draw = np.random.default_rng(width)
-    rows = (40 * draw.normal(np.repeat([0.0, 0.8], 900)[:, None], 0.6, (1_800, width))).clip(-127, 127).astype(dtype)
+    rows: NDArray[Any] = (
+        (40 * draw.normal(np.repeat([0.0, 0.8], 900)[:, None], 0.6, (1_800, width))).clip(-127, 127).astype(dtype)
+    )
     losses, offsets = draw_losses([(900, 0.1), (900, 0.5)], width), range(1_800)
     alone, together = Kswin(width), Kswin(width)
     watched = [[Adwin(DELTA, clock), Adwin(DELTA, clock)] for clock in (0, 32)]

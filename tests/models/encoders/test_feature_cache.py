@@ -30,7 +30,7 @@ def test_a_damaged_record_is_ignored_and_written_again(tmp_path: Path, damage: s
     data = bytearray(cache.path.read_bytes())
     if damage == "flipped":
         data[RECORD_BYTES + 40] ^= 1  # of the second record
-    cache.path.write_bytes({"cut off": data[:-5], "garbage": b"no records"}.get(damage, data))
+    cache.path.write_bytes({"cut off": bytes(data[:-5]), "garbage": b"no records"}.get(damage, bytes(data)))
     found = create_cache(tmp_path)
     missing = [text for text, features in TEXTS.items() if found.find(text) != features]
     assert missing == {"flipped": ["text 1"], "cut off": ["text 5"], "garbage": [*TEXTS]}[damage]
