@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.report import command, create_parser, print_json, table
 from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import PendingOutcome
+from online.evaluation.scoring.score import JudgedOutcomes, PendingOutcome
 from online.evaluation.sources.datasets import open_dataset
 from online.models import Answer, Example, Model, create
 from online.models.encoders.rows import TableEncoder
@@ -53,7 +53,9 @@ def our_score(name: str) -> NumberScore:
 
 
 def add_score(score: NumberScore, answer: Answer, number: float) -> None:
-    score.add(Event("", "label", label=repr(number)), PendingOutcome(answer, 1, score.guesses()))
+    judged = JudgedOutcomes()
+    judged.append(Event("", "label", label=repr(number)), PendingOutcome(answer, 1, score.guesses()))
+    score.add_all(judged)
     score.observe(repr(number))
 
 

@@ -1,11 +1,12 @@
 """Measures the rate and memory of replays, and their results on Elec2.
 
-    python -m benchmarks.replay [--parts rate,memory,elec2] [--events 100000] [--lines 10000000] [--json]
+    python -m benchmarks.replay [--parts rate,peer,start,memory,elec2] [--events 100000] [--lines 10000000] [--json]
 
 rate: events per second of core time, from the file to the figures, each in a separate process whose
 start counts. The classifier reads JSONL of 64 numbers, the ranker a log that contains features,
 river's model JSONL of objects. Models learn 256 events at a time; the classifier also one by one.
-memory: the peak of a process that replays --lines lines of JSONL. elec2: electricity prices of New
+peer: several kinds beside river's progressive_val_score, over the same objects. start: seconds until `online --help`
+and a replay of 1,000 rows have ended. memory: the peak of a process that replays --lines lines of JSONL. elec2: electricity prices of New
 South Wales (45,312 rows, in ONLINE_SHARED_DATA), our best model and river's, with labels at once and
 a day (48 rows) late.
 """
@@ -15,9 +16,11 @@ import gzip
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -33,7 +36,7 @@ from online.settings import ModelSettings
 
 REPLIES, WIDTH = 100, 384
 IN_BATCHES = ("--every", "256")
-PARTS = ("rate", "memory", "elec2")
+PARTS = ("rate", "peer", "start", "memory", "elec2")
 RATE_TARGET, MEMORY_TARGET = 30_000.0, 1_000.0
 
 
@@ -149,6 +152,59 @@ def rates(folder: Path, events: int) -> list[dict[str, Any]]:
     return rows
 
 
+RIVER = """
+import json, sys
+from river import compose, evaluate, linear_model, metrics, preprocessing
+def rows():
+    with open(sys.argv[1]) as file:
+        for line in map(json.loads, file):
+            yield line["input"], bool(line["label"])
+model = compose.Pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression())
+print(evaluate.progressive_val_score(rows(), model, metrics.Accuracy()).get())
+"""
+
+
+def measure_core_seconds(*command: str) -> tuple[str, float]:
+    """Run a command on one thread; return its output and its seconds of core time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return completed.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def peers(folder: Path, events: int) -> list[dict[str, Any]]:
+    path, rows = folder / "peer.jsonl", list[dict[str, Any]]()
+    write_tables(path, events)
+    output, seconds = measure_core_seconds(sys.executable, "-c", RIVER, str(path))
+    rows.append({"what": "river", "every": 1, "per core-second": events / seconds, "accuracy %": 100 * float(output)})
+    for kind in ("logistic", "knn", "classifier", "river"):
+        for every in (256, 1):
+            say(f"{kind}, --every {every}: {events:,} events ...")
+            result, seconds, _ = run_replay(str(path), "--model", kind, "--every", str(every))
+            accuracy = 100 * (result["figures"]["accuracy"] or 0)
+            rate = {"per core-second": events / seconds, "of the model": result["examples_per_second"]}
+            rows.append({"what": f"our {kind}", "every": every, **rate, "accuracy %": accuracy})
+    return rows
+
+
+def starts(folder: Path) -> list[dict[str, Any]]:
+    """Measure each command five times; return the medians."""
+    path = folder / "start.jsonl"
+    write_tables(path, 1_000)
+    replay = ("replay", str(path), "--model", "logistic", "--every", "256")
+    rows = list[dict[str, Any]]()
+    for arguments in (("--help",), replay):
+        seconds = []
+        for _ in range(5):
+            began = time.perf_counter()
+            _, core_seconds = measure_core_seconds(sys.executable, "-m", "online", *arguments)
+            seconds.append((time.perf_counter() - began, core_seconds))
+        wall, core = (statistics.median(column) for column in zip(*seconds, strict=True))
+        rows.append({"command": f"online {arguments[0]}", "seconds": wall, "core-seconds": core})
+    return rows
+
+
 def memory(folder: Path, lines: int) -> list[dict[str, Any]]:
     rows = []
     for count in (lines // 100, lines):
@@ -219,7 +275,7 @@ def select_figures(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
-    columns = list(rows[0])
+    columns = [*dict.fromkeys(column for row in rows for column in row)]
     table(title, columns, [[row.get(column, "") for column in columns] for row in rows])
 
 
@@ -228,6 +284,8 @@ def measure(flags: Namespace) -> dict[str, list[dict[str, Any]]]:
         folder = Path(name)
         parts = {
             "rate": lambda: rates(folder, flags.events),
+            "peer": lambda: peers(folder, flags.events // 5),
+            "start": lambda: starts(folder),
             "memory": lambda: memory(folder, flags.lines),
             "elec2": lambda: elec2(folder),
         }

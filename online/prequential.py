@@ -10,6 +10,7 @@ every answer as well; a negative one judges only answers that are the same, and 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from online.schemas.events import Event, is_positive
 
@@ -44,6 +45,12 @@ class Hits:
     def add(self, right: bool) -> None:
         self.judged += 1
         self.right += right
+
+    def add_all(self, scores: Sequence[float | None]) -> None:
+        """scores: 1 for a right answer, 0 for a wrong one, None for one that was not judged."""
+        judged = [score for score in scores if score is not None]
+        self.judged += len(judged)
+        self.right += judged.count(1.0)
 
     @property
     def share(self) -> float | None:
@@ -109,6 +116,17 @@ class CurveSegment:
             self.counts[name] = self.counts.get(name, 0) + 1
             self.sums[name] = self.sums.get(name, 0.0) + value
 
+    def add_all(self, scores: Mapping[str, Sequence[float | None]], offset: int, times: Sequence[str | None]) -> None:
+        """Like `add` for consecutive examples. offset: of the last one. Sums are added in their order."""
+        self.offset, given = offset, [at for at in times if at]
+        if given:
+            self.began, self.ended = self.began or given[0], given[-1]
+        for name, values in scores.items():
+            judged = [value for value in values if value is not None]
+            if judged:
+                self.counts[name] = self.counts.get(name, 0) + len(judged)
+                *_, self.sums[name] = accumulate(judged, initial=self.sums.get(name, 0.0))
+
     def merge(self, later: "CurveSegment") -> "CurveSegment":
         """Return the segment of both."""
         names = self.counts.keys() | later.counts.keys()
@@ -137,8 +155,25 @@ class Curve:
     def add(self, scores: Mapping[str, float], offset: int = 0, at: str | None = None) -> None:
         """scores: of each predictor that this example judges."""
         self.number += 1
-        self.last.until = self.number
         self.last.add(scores, offset, at)
+        self._close_segment()
+
+    def add_all(
+        self, scores: Mapping[str, Sequence[float | None]], offsets: Sequence[int], times: Sequence[str | None]
+    ) -> None:
+        """Add examples in order. scores: of each predictor, None for an example that does not judge it."""
+        start = 0
+        while start < len(offsets):
+            stop = min(len(offsets), start + self.width - self.number % self.width)
+            self.number += stop - start
+            part = {name: values[start:stop] for name, values in scores.items()}
+            self.last.add_all(part, offsets[stop - 1], times[start:stop])
+            self._close_segment()
+            start = stop
+
+    def _close_segment(self) -> None:
+        """Note the last example, and begin another segment if it fills the present one."""
+        self.last.until = self.number
         if self.number % self.width == 0:
             self.whole.append(self.last)
             self.last = CurveSegment(self.number)

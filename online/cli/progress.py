@@ -4,6 +4,8 @@ Each takes `work`, calls it with a function `tick(what, done, total)`, and retur
 """
 
 import json
+import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,20 +15,28 @@ if TYPE_CHECKING:
     from online.learning.encoder_tuning.tuning import Progress
 
 T = TypeVar("T")
+LINE_EVERY_S = 20.0  # from one line of progress to the next
 
 
 def show_bar(work: Callable[["Progress"], T]) -> T:
-    """Show a progress bar on standard error. Ctrl-C ends the work with exit status 130."""
+    """Show a progress bar on standard error, or a line now and then if that is no terminal. Ctrl-C ends the work with exit status 130."""
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console, said_at = Console(stderr=True), time.monotonic()
+    with Progress(console=console, transient=True) as progress:
         task = progress.add_task("")
+
+        def tick(what: str, done: int, total: int) -> None:
+            nonlocal said_at
+            progress.update(task, description=escape(what), completed=done, total=total)
+            if not console.is_terminal and time.monotonic() - said_at >= LINE_EVERY_S:  # a bar cannot be shown
+                said_at = time.monotonic()
+                print(f"{what} ({100 * done // max(total, 1)} %)", file=sys.stderr, flush=True)
+
         try:
-            return work(
-                lambda what, done, total: progress.update(task, description=escape(what), completed=done, total=total)
-            )
+            return work(tick)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 

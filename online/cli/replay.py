@@ -77,6 +77,10 @@ def replay(
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder where ray keeps finished results. Default: ./replays.")
     ] = None,
+    keep_texts: Annotated[
+        bool,
+        typer.Option("--text-cache/--no-text-cache", help="Keep features of texts in the cache folder of the user."),
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Replay recorded streams through models, and score them.
@@ -99,6 +103,7 @@ def replay(
 
     from online.evaluation.replay.candidate_files import collect_candidates, parse_options
     from online.evaluation.replay.candidate_specs import CandidateSpec
+    from online.evaluation.replay.model_setup import check_candidates
     from online.evaluation.replay.replay import Span
     from online.evaluation.reports.replay_files import results_as_json
     from online.evaluation.reports.replay_table import find_exit_status, print_results
@@ -112,11 +117,20 @@ def replay(
     check_options(logs, report, engine, address, results)
     limits = ReadLimits.of(load_settings(None))
     reads = ReadOptions(
-        format, label, Delay.parse(delay, at), max_bad_ratio, task, parse_cost_range(costs), limits=limits
+        format,
+        label,
+        Delay.parse(delay, at),
+        max_bad_ratio,
+        task,
+        parse_cost_range(costs),
+        limits=limits,
+        keeps_features=keep_texts,
     )
     template = CandidateSpec("", device=choose_device(device), drift=drift, every=every)
     models = collect_candidates(model or [], parse_options(option or []), candidates, template)
-    plan = ReplayPlan(open_sources(logs, reads), models, Span(from_offset, to_offset), max_bad_ratio)
+    sources = open_sources(logs, reads)
+    check_candidates(sources, models)
+    plan = ReplayPlan(sources, models, Span(from_offset, to_offset), max_bad_ratio)
     run = partial(run_here, plan) if engine == "here" else partial(run_on_ray, plan, address, results)
     log_results = show_bar(run)
     write_files(log_results, csv, report)

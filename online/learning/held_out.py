@@ -9,7 +9,6 @@ it gained. Retracted feedback, and feedback of a retired class, is dropped. Feed
 trusted is at most MAX_OF_HOLDER of the examples, so that nobody decides alone what is published.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from zlib import crc32
@@ -41,6 +40,7 @@ class HeldOut:
 
     def __init__(self) -> None:
         self.items: dict[bytes, HeldOutExample] = {}  # by their features
+        self.by_label: dict[str, dict[bytes, HeldOutExample]] = {}  # the same, of each class
 
     def __iter__(self) -> Iterator[HeldOutExample]:
         return iter(self.items.values())
@@ -56,7 +56,8 @@ class HeldOut:
         elif event.kind == "retire":
             self._filter(lambda item: item.label != event.label)
         elif event.kind in ("label", "correction", "reward"):
-            self.items.pop(event.features, None)
+            if event.features in self.items:
+                self._remove(self.items[event.features])
             if names_right_answer(event) and crc32(event.id.encode()) % ONE_IN == 0:
                 self._add(HeldOutExample(entry.offset, event.features, event.label, event.holder))
 
@@ -64,23 +65,35 @@ class HeldOut:
         self._filter(lambda item: item.offset != offset)
 
     def _add(self, item: HeldOutExample) -> None:
-        self.items[item.features] = item
+        self._insert(item)
         of_holder = [each for each in self if each.holder == item.holder] if item.holder else []
         if len(of_holder) > MAX_OF_HOLDER:
-            del self.items[of_holder[0].features]
+            self._remove(of_holder[0])
         max_count = max(1, min(MAX_COUNT, MAX_BYTES // max(1, len(item.features))))
         while len(self.items) > max_count:
             self._drop_one()
 
+    def _insert(self, item: HeldOutExample) -> None:
+        self.items[item.features] = item
+        self.by_label.setdefault(item.label, {})[item.features] = item
+
+    def _remove(self, item: HeldOutExample) -> None:
+        del self.items[item.features]
+        of_class = self.by_label[item.label]
+        del of_class[item.features]
+        if not of_class:
+            del self.by_label[item.label]
+
     def _drop_one(self) -> None:
         """Drop the oldest example of the largest class; among equals, of the class seen least recently."""
-        counts = Counter(item.label for item in self)
-        newest = {item.label: item.offset for item in self}
-        largest = min(counts, key=lambda label: (-counts[label], newest[label]))
-        del self.items[next(item.features for item in self if item.label == largest)]
+        size = max(map(len, self.by_label.values()))
+        largest = [of_class for of_class in self.by_label.values() if len(of_class) == size]
+        of_class = min(largest, key=lambda items: items[next(reversed(items))].offset)
+        self._remove(next(iter(of_class.values())))
 
     def _filter(self, is_kept: Callable[[HeldOutExample], bool]) -> None:
-        self.items = {item.features: item for item in self if is_kept(item)}
+        for item in [item for item in self if not is_kept(item)]:
+            self._remove(item)
 
     # state
 
@@ -93,8 +106,8 @@ class HeldOut:
         return Part({"meta": pack_json(meta), "features": features}, serving=False)
 
     def restore(self, part: Part) -> None:
-        self.items, start, features = {}, 0, part.tensors["features"].tobytes()
+        self.items, self.by_label = {}, {}
+        start, features = 0, part.tensors["features"].tobytes()
         for offset, length, label, *holder in unpack_json(part.tensors["meta"]):
-            item = HeldOutExample(offset, features[start : start + length], label, *holder)
-            self.items[item.features] = item
+            self._insert(HeldOutExample(offset, features[start : start + length], label, *holder))
             start += length

@@ -7,15 +7,13 @@ import threading
 from contextlib import closing
 from typing import IO
 
-import torch
-
 from online.errors import EncoderMoved, LogReplaced, SetupError
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
 from online.models import Options, input_options
 from online.models.encoders.factory import create_encoder
-from online.models.lazy_torch import use_one_thread
+from online.models.lazy_torch import torch, use_one_thread
 from online.settings import Device, ModelSettings, Settings
 from online.stream.contract import Stream
 from online.telemetry import log_event

@@ -11,6 +11,7 @@ The learner and a replay apply entries to the same class, so both end in the sam
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from online.learning.drift import Alarm, DriftMonitor
 from online.learning.held_out import HeldOut
@@ -38,7 +39,8 @@ class TrainingState:
     refused: offsets that are excluded from learning, with the reasons.
     drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
     entry that raised it. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
-    up to which it lacks what had expired before it could learn it; 0: it lacks nothing.
+    up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
+    are learned one by one and observed together, if alarms are only reported: a replay needs them at its end.
     """
 
     kind: str
@@ -53,6 +55,8 @@ class TrainingState:
     log_digest: str = ""
     missing_until: int = 0
     restart: Callable[["TrainingState"], int] = lambda training: 0
+    observe_together: int = 1
+    unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
     held_out: HeldOut = field(init=False, default_factory=HeldOut)
@@ -65,39 +69,54 @@ class TrainingState:
         """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
         if not entries:  # none have come yet, as while the copy in Redis is written again
             return
-        pending: list[Entry] = []
-        retractions: list[Entry] = []
-        for entry in entries:
-            if entry.event.teaches_nothing:
-                continue
-            if entry.event.kind == "retraction":
-                self._learn(pending)
-                pending = []
-                retractions.append(entry)
-                self.held_out.observe(entry)
-                continue
-            self._retract(retractions)
-            retractions = []
-            if entry.offset not in self.refused:
-                pending.append(entry)
-                self.held_out.observe(entry)
-            if alarms := self._find_alarms(entry):
-                self._learn(pending)
-                pending = []
-                self.on_drift(alarms)
-                self._act_on(alarms)
-        self._learn(pending)
-        self._retract(retractions)
+        teaching = (entry for entry in entries if not entry.event.teaches_nothing)
+        for are_retractions, run in groupby(teaching, lambda entry: entry.event.kind == "retraction"):
+            if are_retractions:
+                self._apply_retractions(list(run))
+            else:
+                self._apply_feedback(list(run))
         self.learned_until, self.log_digest = entries[-1].offset, entries[-1].digest
+
+    def _apply_retractions(self, retractions: Sequence[Entry]) -> None:
+        for entry in retractions:
+            self.held_out.observe(entry)
+        self._retract(retractions)
+
+    def _apply_feedback(self, entries: Sequence[Entry]) -> None:
+        """Learn entries that retract nothing; after each that raises alarms, pass these on before later entries count."""
+        if self.observe_together > 1 and self.drift == "watch" and len(entries) == 1:
+            self._learn_unless_refused(entries)
+            self.unobserved += entries
+            if len(self.unobserved) >= self.observe_together:
+                self.observe_pending()
+            return
+        self.observe_pending()
+        start = 0
+        for index, alarms in self.monitor.observe_all(entries) if self.drift != "off" else ():
+            self._learn_unless_refused(entries[start : index + 1])
+            self.on_drift(alarms)
+            self._act_on(alarms)
+            start = index + 1
+        self._learn_unless_refused(entries[start:])
+
+    def observe_pending(self) -> None:
+        """Let the detectors observe entries that waited for others."""
+        entries, self.unobserved = self.unobserved, []
+        for _, alarms in self.monitor.observe_all(entries):
+            self.on_drift(alarms)
+
+    def _learn_unless_refused(self, entries: Sequence[Entry]) -> None:
+        if self.refused:
+            entries = [entry for entry in entries if entry.offset not in self.refused]
+        for entry in entries:
+            self.held_out.observe(entry)
+        self._learn(entries)
 
     def refuse(self, offset: int, reason: str) -> None:
         """Exclude an entry from learning and from the comparison of versions."""
         self.refused[offset] = reason
         self.held_out.drop(offset)
         self.on_refused(offset, reason)
-
-    def _find_alarms(self, entry: Entry) -> list[Alarm]:
-        return self.monitor.observe(entry) if self.drift != "off" else []
 
     def _act_on(self, alarms: Iterable[Alarm]) -> None:
         """Pass alarms to the model, except those of features: what was learned about other inputs still holds."""
@@ -155,6 +174,7 @@ class TrainingState:
         parts = dict(self.model.state(serving_only))
         if serving_only:
             return parts
+        self.observe_pending()
         detectors = {} if self.drift == "off" else {"drift": self.monitor.part()}
         return {**parts, "gate": self.held_out.part(), **detectors}
 

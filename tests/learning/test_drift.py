@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from river.drift import ADWIN
 from safetensors.numpy import save
 
-from online.learning.drift import CLASS_DELTA, DELTA, REFERENCE, Adwin, Alarm, Change, DriftMonitor, Kswin
+from online.learning.detectors import REFERENCE, Adwin, Change, Kswin, bound_distances, kolmogorov_smirnov
+from online.learning.drift import CLASS_DELTA, DELTA, Alarm, DriftMonitor
 from online.learning.training_state import TrainingState
 from online.models import Options, Part, State
 from online.schemas.events import Entry, Event, Target
@@ -110,8 +111,7 @@ def draw_rows(count: int, shift: float, seed: int) -> NDArray[np.float64]:
 
 def test_shifted_features_raise_one_alarm_with_direction_and_means() -> None:
     detector = Kswin(20)
-    rows = enumerate([*draw_rows(1_000, 0.0, 0), *draw_rows(1_000, 1.0, 1)])
-    alarms = [(offset, alarm) for offset, row in rows if (alarm := detector.add(row, offset))]
+    alarms = detector.add(np.concatenate([draw_rows(1_000, 0.0, 0), draw_rows(1_000, 1.0, 1)]), range(2_000))
     assert len(alarms) == 1
     offset, (direction, distance, change) = alarms[0]
     assert 1_000 <= offset <= 1_150 and 900 <= change.since <= 1_100
@@ -121,7 +121,50 @@ def test_shifted_features_raise_one_alarm_with_direction_and_means() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_stationary_features_raise_no_alarm_in_15_000(seed: int) -> None:
     detector = Kswin(20)
-    assert not any(detector.add(row, offset) for offset, row in enumerate(draw_rows(15_000, 0.0, seed)))
+    assert not detector.add(draw_rows(15_000, 0.0, seed), range(15_000))
+
+
+@pytest.mark.parametrize("width", [1, 7, 129])
+@pytest.mark.parametrize("dtype", [np.int8, np.float64])
+def test_rows_and_losses_added_together_give_the_bytes_of_one_by_one(width: int, dtype: type) -> None:
+    draw = np.random.default_rng(width)
+    rows: NDArray[Any] = (
+        (40 * draw.normal(np.repeat([0.0, 0.8], 900)[:, None], 0.6, (1_800, width))).clip(-127, 127).astype(dtype)
+    )
+    losses, offsets = draw_losses([(900, 0.1), (900, 0.5)], width), range(1_800)
+    alone, together = Kswin(width), Kswin(width)
+    watched = [[Adwin(DELTA, clock), Adwin(DELTA, clock)] for clock in (0, 32)]
+    shifts = [(at, each) for at in offsets for _, each in alone.add(rows[at : at + 1], [at])]
+    rises = [[(at, change) for at in offsets if (change := one.add(losses[at], at))] for one, _ in watched]
+    found: list[tuple[int, Any]] = []
+    raised: list[list[tuple[int, Change]]] = [[], []]
+    start = 0
+    while start < 1_800:
+        stop = start + int(draw.integers(1, 400))
+        part = offsets[start:stop]
+        found += [(start + at, each) for at, each in together.add(rows[start:stop], part)]
+        for changes, (_, other) in zip(raised, watched, strict=True):
+            changes += [(start + at, change) for at, change in other.add_all(losses[start:stop], part)]
+        start = stop
+    assert found == shifts != [] and raised == rises and all(rises)
+    assert save(dict(alone.tensors())) == save(dict(together.tensors()))
+    assert all(one.numbers() == other.numbers() for one, other in watched)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_of_the_distances_is_never_exceeded(seed: int) -> None:
+    placed = np.random.default_rng(seed).normal(0, 1, (12, 600))
+    placed[:, 500:] += seed / 20
+    placed = np.round(placed, 1) if seed % 2 else placed  # many equal numbers
+    assert (bound_distances(placed, 500) >= kolmogorov_smirnov(placed, 500)).all()
+
+
+def test_entries_that_are_observed_together_raise_the_same_alarms(log: list[Entry]) -> None:
+    late = create_training("watch")
+    late.observe_together = 256
+    for entry in log:
+        late.apply([entry])
+    assert in_bytes(late.state()) == in_bytes(apply_all(log, create_training("watch"), 1).state())
 
 
 # the monitor of a model

@@ -62,9 +62,8 @@ def collect_candidates(
         raise BadInput(
             f"say which model with --model, one of {', '.join(KINDS)}, or which file of them with --candidates"
         )
-    for each in candidates:
-        if each.kind not in KINDS:
-            raise BadInput(f"unknown model kind {each.kind!r}; one of {', '.join(KINDS)}")
+    if unknown := sorted({each.kind for each in candidates if each.kind not in KINDS}):
+        raise BadInput(f"unknown model kind {', '.join(map(repr, unknown))}; one of {', '.join(KINDS)}")
     names = [each.name for each in candidates]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInput(f"two of the models are called {twice[0]!r}; give one of them another name or option")

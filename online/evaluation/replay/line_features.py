@@ -5,6 +5,7 @@ from typing import Any
 
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
+from online.evaluation.sources.row_blocks import RowBlock
 from online.models import Encoder
 
 
@@ -38,6 +39,19 @@ class LineFeatures:
                 yield line
             elif self._found(line, features):
                 yield line
+
+    def of_rows(self, rows: RowBlock, bad: BadLines) -> RowBlock:
+        """Return the rows with their features, without those whose instance is missing or cannot be encoded."""
+        if self.encoder is None:
+            return rows
+        if None in rows.instances:
+            rows = rows.drop({place for place, instance in enumerate(rows.instances) if instance is None})
+        encoded = [*self._encoded(rows.instances)]
+        wrong = {place for place, features in enumerate(encoded) if isinstance(features, ValueError)}
+        for place in sorted(wrong):
+            bad.add(f"example {rows.numbers[place]}: {str(encoded[place]).removeprefix('instance 0 ')}")
+        rows.features = encoded  # type: ignore[assignment]
+        return rows.drop(wrong) if wrong else rows
 
     def _instance(self, line: Line) -> tuple[Any, ...]:
         """The instance to encode, in a tuple: () if there is none, (None,) if its text was erased."""

@@ -14,22 +14,20 @@ import pickle
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from multiprocessing.connection import Connection
 
 from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
-from online.evaluation.replay.replay import CHUNK_LINES, Loss, Replay, Span
+from online.evaluation.replay.model_setup import create_row_encoder
+from online.evaluation.replay.replay import Chunk, Loss, Replay, Span, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.sources.bad_lines import BadLines
-from online.evaluation.sources.log_format import Line
 from online.evaluation.sources.replay_source import Source
+from online.evaluation.sources.row_blocks import RowBlock
 from online.models import spec_of
-from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import use_one_thread
-from online.workspace import cache_folder
 
 MAX_CHUNKS_AHEAD = 2  # chunks a model may be behind the reader
 
@@ -42,7 +40,7 @@ class ParallelReplay:
     ) -> None:
         self.source, self.span = source, span or Span()
         self.bad, self.examples = BadLines(max_bad_ratio), 0
-        self.encoder = create_encoder({"input": "text"}, cache_folder()) if source.input == "text" else None
+        self.encoder = create_row_encoder({"input": "text"}, source) if source.input == "text" else None
         self.runners = [ReplayWorker(source, each, self.span, max_bad_ratio, self._epoch) for each in candidates]
         numbers = spec_of(candidates[0].kind).predicts_numbers
         self.comparisons = [PairedComparison(numbers) for _ in candidates[1:]]
@@ -54,8 +52,8 @@ class ParallelReplay:
     def run(self, at: Callable[[float, int], None] = lambda share, examples: None) -> None:
         """Replay the source. Raises BadInput if too many of its lines are bad."""
         lines = 0
-        for chunk in self._chunks(lambda share: at(share, self.examples)):
-            lines += len(chunk)
+        for count, chunk in self._chunks(lambda share: at(share, self.examples)):
+            lines += count
             packed = pickle.dumps(chunk)
             for runner in self.runners:
                 runner.send(packed)
@@ -64,11 +62,14 @@ class ParallelReplay:
                 break
         self.bad.check(lines)
 
-    def _chunks(self, at: Callable[[float], None]) -> Iterator[list[Line]]:
-        lines = self.span.of(self.source.lines(self.bad, at))
-        features = LineFeatures(self.encoder) if self.encoder is not None else None
-        while chunk := list(islice(lines, CHUNK_LINES)):
-            yield list(features.of(chunk, self.bad)) if features is not None else chunk
+    def _chunks(self, at: Callable[[float], None]) -> Iterator[tuple[int, Chunk]]:
+        """Yield the number of lines of each chunk, and the chunk; texts are encoded."""
+        features = LineFeatures(self.encoder)
+        for chunk in read_chunks(self.source, self.span, self.bad, at):
+            if isinstance(chunk, RowBlock):
+                yield 2 * len(chunk), features.of_rows(chunk, self.bad)
+            else:
+                yield len(chunk), [*features.of(chunk, self.bad)] if self.encoder is not None else chunk
 
     def _judge(self, losses: Sequence[Sequence[Loss]]) -> None:
         self.examples += len(losses[0])

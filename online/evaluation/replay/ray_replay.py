@@ -8,6 +8,7 @@ logs x models --> ReplayJob --in the folder?--> CachedResult --> tables, compari
 """
 
 import socket
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_job import CachedResult, ReplayJob, identify_content
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.replay.results_cache import ResultsFolder
-from online.evaluation.replay.runs import Progress
+from online.evaluation.replay.runs import Progress, describe_time_left
 from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.sources.replay_source import Source
 from online.models import spec_of
@@ -92,9 +93,12 @@ class RayRun:
                 return task.options(num_gpus=int(job.candidate.device == "cuda")).remote(job, job.key)
 
             waiting = {submitted(job): job for job in jobs}
+            started = time.monotonic()
             try:
                 while waiting:
-                    self.tick(f"{self.of - len(waiting):,} of {self.of:,} replays", self.of - len(waiting), self.of)
+                    left = describe_time_left(time.monotonic() - started, 1 - len(waiting) / len(jobs))
+                    done = self.of - len(waiting)
+                    self.tick(f"{done:,} of {self.of:,} replays{left}", done, self.of)
                     ready, _ = ray.wait([*waiting], num_returns=1)
                     job = waiting.pop(ready[0])
                     if not self._ended(job, ray, ready[0]):

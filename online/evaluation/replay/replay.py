@@ -1,7 +1,9 @@
 """Prequential replay: answer, then score, then learn, in the order it happened.
 
     source --lines--> LineFeatures --> LoggedPrediction: model.predict --> PendingOutcome
-                                   --> LoggedEvent: score its outcome, then TrainingState.apply
+                                   --> LoggedEvent: TrainingState.apply, and its outcome to JudgedOutcomes
+           --rows---> LineFeatures --> both at once, in the batches that are learned together
+    JudgedOutcomes --> Score, many at a time: it decides nothing
 
 Each prediction is answered by a model that has learned the events before it and nothing else, so a
 service's own log gives the answers that were served. The TrainingState is the learner's, so a replay
@@ -10,32 +12,32 @@ and learned together, as long as that changes nothing.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from itertools import islice, repeat
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
+from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.tasks import Tasks
 from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import BaselineAnswers, PendingOutcome, Score
+from online.evaluation.scoring.score import BaselineAnswers, JudgedOutcomes, PendingOutcome, Score
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
+from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
-from online.models import Answer, Candidate, Encoder, Model, create, input_options, spec_of
-from online.models.encoders.factory import create_encoder
+from online.models import Answer, Candidate, Model, create
 from online.models.ranker.policies import draw_key
 from online.prequential import names_right_answer
-from online.schemas.events import Entry
-from online.settings import Drift
-from online.workspace import cache_folder
+from online.schemas.events import Entry, Event
 
 Loss = tuple[int, float | None]  # offset of an outcome, and the model's loss; None if it does not judge the model
+Chunk = Sequence[Line] | RowBlock
 UNASKED_PREFIX = "#"  # begins the ids of predictions that the log does not contain
 CHUNK_LINES = 256  # lines read, predictions answered and events learned at a time
 
@@ -55,7 +57,10 @@ class Span:
 
 
 class Replay:
-    """Replays one source with one model. It may be interrupted after any `feed`; `report` then covers what was fed."""
+    """Replays one source with one model. It may be interrupted after any `feed`; `report` then covers what was fed.
+
+    model_seconds: the time that the model took to answer and to learn, which a race with others does not change.
+    """
 
     def __init__(
         self,
@@ -69,62 +74,30 @@ class Replay:
 
         Raises BadInput for a kind that cannot read the source, ValueError for an unknown option.
         """
-        kind = candidate.kind
-        self.spec = spec_of(kind)
-        if source.numbers and not self.spec.predicts_numbers:
-            raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
-        if source.survey is not None and self.spec.predicts_numbers:
-            raise BadInput(
-                f"{source.name} holds decisions, and a {kind} makes no choices; replay a model that predicts classes"
-            )
         self.source, self.candidate, self.span = source, candidate, span or Span()
-        self.own = source.header.get("kind") == kind
-        self.options = self._options()
-        self.same = self.own and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
-        logged = self.own or (self.spec.has_input_option and self._same_input())
-        self.encoder = None if logged else self._encoder()
+        self.setup = ModelSetup(source, candidate)
+        self.encoder = self.setup.create_encoder()
         already_encoded = self.encoder is not None and self.encoder.epoch == encoded
         self.features, self.bad = LineFeatures(None if already_encoded else self.encoder), BadLines(max_bad_ratio)
-        drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
         self.training = TrainingState(
-            kind, self.options, candidate.device, self._history, drift=candidate.drift or drift
+            candidate.kind,
+            self.setup.options,
+            candidate.device,
+            self._history,
+            drift=self.setup.drift,
+            observe_together=CHUNK_LINES,
         )
-        self.score: Score = NumberScore() if self.spec.predicts_numbers else ClassScore()
+        self.score: Score = NumberScore() if self.setup.spec.predicts_numbers else ClassScore()
         self.tasks = self._tasks() if source.reads.task else None
         self.frozen: Model | None = None
         self.pending_predictions = list[tuple[LoggedPrediction, BaselineAnswers]]()
         self.pending_events = list[LoggedEvent]()
+        self.pending_rows, self.pending_guesses = RowBlock(features=[]), list[BaselineAnswers]()
         self.outcomes: dict[str, PendingOutcome] = {}
+        self.judged = JudgedOutcomes()
         self.examples = self.events = self.answers = self.same_answers = self.lines = 0
-        self.started: float | None = None
-        self.seconds = 0.0
-
-    # what the model reads
-
-    def _options(self) -> dict[str, Any]:
-        """Return the log's own options if its kind is replayed, else those that fit the source's inputs."""
-        given = dict(self.candidate.options)
-        if self.own:
-            return {**self.source.header["options"], **given}
-        if self.spec.has_repertoire:
-            raise BadInput("a ranker replays a log of a ranker; labelled data is for a classifier or a river model")
-        if self.spec.has_input_option:
-            seen = {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
-            return {**seen, **given}
-        return given
-
-    def _logged_input(self) -> dict[str, Any]:
-        options = self.source.header["options"]
-        return {name: options[name] for name in ("input", "size") if name in options} or {"input": "text"}
-
-    def _same_input(self) -> bool:
-        return bool(self.source.header) and self.options.get("input", "text") == self._logged_input().get(
-            "input", "text"
-        )
-
-    def _encoder(self) -> Encoder:
-        encoder: Encoder = create_encoder(input_options(self.candidate.kind, self.options), cache_folder())
-        return encoder
+        self.clock = time.thread_time if candidate.device == "cpu" else time.perf_counter
+        self.model_seconds = 0.0
 
     # going through it
 
@@ -138,54 +111,99 @@ class Replay:
 
     def losses(self, at: Callable[[float, int], None] = lambda share, examples: None) -> Iterator[Loss]:
         """Replay the whole source; yield the losses of its outcomes, in order."""
-        lines = self.span.of(self.source.lines(self.bad, lambda share: at(share, self.examples)))
-        while chunk := list(islice(lines, CHUNK_LINES)):
+        for chunk in read_chunks(self.source, self.span, self.bad, lambda share: at(share, self.examples)):
             yield from self.feed(chunk)
         yield from self.finish()
 
-    def feed(self, lines: Iterable[Line]) -> list[Loss]:
-        """Take the next lines; return the losses of the outcomes that were scored, in order.
+    def feed(self, chunk: Chunk) -> list[Loss]:
+        """Take the next lines or rows; return the losses of the outcomes that were scored, in order.
 
         A loss is None if the outcome does not judge the model's answer.
         """
-        self.started = self.started or time.perf_counter()
-        losses = list[Loss]()
-        whole = list(lines)
-        self.lines += len(whole)
-        for line in self.features.of(whole, self.bad):
-            losses += self._predict(line) if isinstance(line, LoggedPrediction) else self._add_event(line)
-        self.seconds = time.perf_counter() - self.started
-        return losses
+        if isinstance(chunk, RowBlock):
+            self.lines += 2 * len(chunk)
+            self._add_rows(self.features.of_rows(chunk, self.bad))
+        else:
+            self.lines += len(chunk)
+            for line in self.features.of(chunk, self.bad):
+                self._predict(line) if isinstance(line, LoggedPrediction) else self._add_event(line)
+        return self._judge()
 
     def finish(self) -> list[Loss]:
         """Answer, score and learn what is pending. Raises BadInput if too many lines were bad."""
-        losses = self._learn()
+        self._play_rows(self.pending_rows, self.pending_guesses)
+        self._learn()
         if self.tasks is not None and self.tasks.current >= 0:
             self.tasks.test(self.training.model, ended=True)
-        self.seconds = time.perf_counter() - (self.started or time.perf_counter())
         self.bad.check(self.lines)
-        return losses
+        return self._judge()
 
-    def _predict(self, line: LoggedPrediction) -> list[Loss]:
+    def _judge(self) -> list[Loss]:
+        """Score the outcomes of what was learned."""
+        judged, self.judged = self.judged, JudgedOutcomes()
+        return [*zip(judged.offsets, self.score.add_all(judged), strict=True)] if judged.events else []
+
+    # rows, whose labels arrive before the next row
+
+    def _add_rows(self, rows: RowBlock) -> None:
+        """Take rows, and play those that are complete batches to learn."""
+        guesses = [*self.pending_guesses, *map(self._guess, rows.labels, rows.offsets)]
+        rows, start = self.pending_rows.join(rows), 0
+        while (stop := self._find_batch(rows, start)) <= len(rows):
+            self._play_rows(rows.part(start, stop), guesses[start:stop])
+            start = stop
+        self.pending_rows, self.pending_guesses = rows.part(start, None), guesses[start:]
+
+    def _guess(self, label: str, offset: int) -> BaselineAnswers:
+        """Return what the baselines guess before they see the label."""
+        guesses = self.score.guesses()
+        self._count_class(label, offset)
+        return guesses
+
+    def _find_batch(self, rows: RowBlock, start: int) -> int:
+        """Return where the batch ends that begins at `start`; scoring begins between two batches."""
+        stop, first = start + self.candidate.every, self.span.start
+        if first and start < len(rows) and rows.offsets[start] <= first and first in rows.offsets[start:stop]:
+            return rows.offsets.index(first) + 1
+        return stop
+
+    def _play_rows(self, rows: RowBlock, guesses: Sequence[BaselineAnswers]) -> None:
+        """Answer rows, and learn them together."""
+        inputs = rows.features or []
+        answers, frozen = list[Answer](), list[Answer | None]()
+        for start in range(0, len(rows), CHUNK_LINES):
+            part = inputs[start : start + CHUNK_LINES]
+            answers += self._ask(part, [None] * len(part))
+            frozen += self._ask_frozen(part)
+        columns = zip(rows.numbers, inputs, rows.labels, answers, strict=True)
+        events = [Event(str(number), "label", data, label, choice=each.choice) for number, data, label, each in columns]
+        start = bisect_right(rows.offsets, self.span.start)  # of the rows that are scored
+        scored = [*map(PendingOutcome, answers[start:], repeat(0), guesses[start:], frozen[start:])]
+        self.judged.extend(events[start:], scored, rows.offsets[start:])
+        self.examples += len(scored)
+        self.answers += len(rows)
+        self._apply([*map(Entry, rows.offsets, events)])
+
+    # lines
+
+    def _predict(self, line: LoggedPrediction) -> None:
         if line.held_out_class is not None:
-            return []  # held out before the start
-        losses = self._learn() if len(self.pending_events) >= self.candidate.every else []
+            return  # held out before the start
+        if len(self.pending_events) >= self.candidate.every:
+            self._learn()
         if self.tasks is not None:
-            losses += self._test(self.tasks, line)
-        if line.feedback_count or self.same:
+            self._test(self.tasks, line)
+        if line.feedback_count or self.setup.same:
             self.pending_predictions.append((line, self.score.guesses()))
         if len(self.pending_predictions) >= CHUNK_LINES:
             self._answer()
-        return losses
 
-    def _test(self, tasks: Tasks, line: LoggedPrediction) -> list[Loss]:
+    def _test(self, tasks: Tasks, line: LoggedPrediction) -> None:
         """Test on the held-out rows when a task ends, and at intervals before that."""
-        losses = list[Loss]()
         if tasks.ends_before(line) or tasks.due():
-            losses = self._learn()
+            self._learn()
             tasks.test(self.training.model, ended=tasks.ends_before(line))
         tasks.begin(line)
-        return losses
 
     def _tasks(self) -> Tasks:
         """Return the held-out rows of all tasks of the source."""
@@ -199,18 +217,16 @@ class Replay:
                     tasks.hold(line)
         return tasks
 
-    def _add_event(self, line: LoggedEvent) -> list[Loss]:
-        event, losses = line.entry.event, list[Loss]()
+    def _add_event(self, line: LoggedEvent) -> None:
+        event, offset = line.entry.event, line.entry.offset
         if line.prediction_id is None and line.at is not None and event.kind == "label":
-            line.prediction_id = (
-                f"{UNASKED_PREFIX}{line.entry.offset}"  # a label with its input: answered before it is learned
-            )
-            losses = self._predict(LoggedPrediction(line.prediction_id, None, line.features or event.features))
+            line.prediction_id = f"{UNASKED_PREFIX}{offset}"  # a label with its input: answered before it is learned
+            self._predict(LoggedPrediction(line.prediction_id, None, line.features or event.features))
         self.pending_events.append(line)
         if line.prediction_id is not None and names_right_answer(event):
-            self._count_class(event.label, line.entry.offset)
-        due = len(self.pending_events) >= max(self.candidate.every, CHUNK_LINES) or line.entry.offset == self.span.start
-        return losses + self._learn() if due else losses
+            self._count_class(event.label, offset)
+        if len(self.pending_events) >= max(self.candidate.every, CHUNK_LINES) or offset == self.span.start:
+            self._learn()
 
     def _count_class(self, label: str, offset: int) -> None:
         try:
@@ -232,8 +248,7 @@ class Replay:
             draw_key(line.id) if real else None
             for (line, _), real in zip(self.pending_predictions, served, strict=True)
         ]
-        answers = self.training.model.predict(inputs, keys)
-        frozen = self.frozen.predict(inputs) if self.frozen is not None else [None] * len(inputs)
+        answers, frozen = self._ask(inputs, keys), self._ask_frozen(inputs)
         for (line, guesses), best, old, real in zip(self.pending_predictions, answers, frozen, served, strict=True):
             answer = best.without(line.exclude) if line.exclude else best
             self.answers += real or not logged
@@ -245,28 +260,41 @@ class Replay:
                 )
         self.pending_predictions = []
 
-    def _learn(self) -> list[Loss]:
-        """Score and learn the events that are pending."""
+    def _ask(self, inputs: Sequence[bytes], keys: Sequence[int | None]) -> list[Answer]:
+        started = self.clock()
+        answers = self.training.model.predict(inputs, keys)
+        self.model_seconds += self.clock() - started
+        return answers
+
+    def _ask_frozen(self, inputs: Sequence[bytes]) -> Sequence[Answer | None]:
+        return self.frozen.predict(inputs) if self.frozen is not None else [None] * len(inputs)
+
+    def _learn(self) -> None:
+        """Learn the events that are pending, and note what they judge."""
         self._answer()
-        losses, entries = list[Loss](), list[Entry]()
+        entries = list[Entry]()
         for line in self.pending_events:
             if line.refused is not None:
                 self.training.refused[line.entry.offset] = line.refused
-            outcome = self._score(line, losses) if line.prediction_id is not None else None
+            outcome = self._find_outcome(line) if line.prediction_id is not None else None
             entries.append(line.complete(self._find_own_choice(outcome)))
         self.pending_events = []
+        self._apply(entries)
+
+    def _apply(self, entries: Sequence[Entry]) -> None:
         if entries:
             self.events += len(entries)
+            started = self.clock()
             self.training.apply(entries)
+            self.model_seconds += self.clock() - started
             self._freeze()
-        return losses
 
     def _find_own_choice(self, outcome: PendingOutcome | None) -> str | None:
         """Return this model's answer if none was served: drift is then judged by it."""
         return None if outcome is None or outcome.served is not None or self.source.header else outcome.answer.choice
 
-    def _score(self, line: LoggedEvent, losses: list[Loss]) -> PendingOutcome | None:
-        """Score the event against its pending outcome, and return the outcome."""
+    def _find_outcome(self, line: LoggedEvent) -> PendingOutcome | None:
+        """Return the pending outcome that the event is about, and note the event if it is scored."""
         outcome = self.outcomes.get(line.prediction_id or "")
         if outcome is None:
             return None
@@ -276,13 +304,13 @@ class Replay:
         offset, event = line.entry.offset, line.entry.event
         if event.kind in ("label", "correction", "reward") and offset > self.span.start:
             self.examples += 1
-            losses.append((offset, self.score.add(event, outcome, offset, line.at, line.lateness)))
+            self.judged.append(event, outcome, offset, line.at, line.lateness)
         return outcome
 
     def _freeze(self) -> None:
         """Keep a copy of the model at the point where scoring begins."""
         if self.frozen is None and self.span.start and self.training.learned_until >= self.span.start:
-            self.frozen = create(self.candidate.kind, self.options, self.candidate.device)
+            self.frozen = create(self.candidate.kind, self.setup.options, self.candidate.device)
             self.frozen.restore(self.training.model.state(serving_only=True))
 
     def _history(self, until: int) -> Iterator[Entry]:
@@ -296,14 +324,17 @@ class Replay:
                     yield line.complete()
 
     def report(self) -> ReplayReport:
-        rate = round(self.examples / self.seconds, 1) if self.seconds else 0.0
+        """Report on what was fed so far."""
+        self._judge()  # there is something if a feed was interrupted
+        self.training.observe_pending()
+        rate = round(self.examples / self.model_seconds, 1) if self.model_seconds else 0.0
         return ReplayReport(
             self.candidate.name or self.candidate.kind,
             self.candidate.kind,
             self.examples,
             self.events,
             self.answers,
-            self.same_answers if self.own else None,
+            self.same_answers if self.setup.own else None,
             {**self.score.figures(), **(self.tasks.figures() if self.tasks is not None else {})},
             rate,
             self.training.model.fingerprint(),
@@ -313,6 +344,16 @@ class Replay:
             self.tasks,
             self.source.contents_from,
         )
+
+
+def read_chunks(source: Source, span: Span, bad: BadLines, at: Callable[[float], None]) -> Iterator[Chunk]:
+    """Yield the source in blocks of rows where it holds plain rows, else in chunks of lines."""
+    if source.has_plain_rows and span.end is None:
+        yield from source.blocks(bad, at)
+        return
+    lines = span.of(source.lines(bad, at))
+    while chunk := list(islice(lines, CHUNK_LINES)):
+        yield chunk
 
 
 def build_served_answer(line: LoggedPrediction) -> Answer:

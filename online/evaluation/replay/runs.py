@@ -36,14 +36,30 @@ def replay_logs(
 
 
 def track_progress(log: str, place: int, of: int, tick: Progress) -> Callable[[float, int], None]:
-    """Return a function that reports the progress and the speed of one log among several."""
+    """Return a function that reports the progress, the speed and the time left of one log among several."""
     started = time.monotonic()
 
     def at(share: float, examples: int) -> None:
-        speed = examples / max(time.monotonic() - started, 1e-9)
-        tick(f"{log}: {examples:,} examples, {speed:,.0f}/s", int(1_000 * (place + share)), 1_000 * of)
+        seconds = max(time.monotonic() - started, 1e-9)
+        left = describe_time_left(seconds, share, of - place - 1)
+        tick(
+            f"{log}: {examples:,} examples, {examples / seconds:,.0f}/s{left}", int(1_000 * (place + share)), 1_000 * of
+        )
 
     return at
+
+
+def describe_time_left(seconds: float, share: float, more: float = 0) -> str:
+    """Return how long the rest takes if it goes on as before; "" while that is not known.
+
+    seconds: taken so far, for this share. more: further work, as a multiple of the whole.
+    """
+    if share <= 0:
+        return ""
+    minutes, rest = divmod(round(seconds * (1 - share + more) / share), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{hours} h {minutes:02} min"] if hours else [f"{minutes} min {rest:02} s"] if minutes else [f"{rest} s"]
+    return f", {parts[0]} left"
 
 
 def replay_all(

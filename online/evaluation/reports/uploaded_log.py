@@ -16,6 +16,7 @@ from pathlib import Path
 from online.errors import BadInput
 from online.evaluation.replay.candidate_files import collect_candidates
 from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.model_setup import check_candidates
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
@@ -69,6 +70,7 @@ def _replay(
     candidates = collect_candidates(request.models or choose_models(source), {}, None, CandidateSpec(""))
     for each in candidates:
         check_options(each.kind, each.options)
+    check_candidates([source], candidates)
     chosen([each.name for each in candidates])
     results, interrupted = replay_all(
         source,

@@ -3,9 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from online.evaluation.scoring.score import (
-    Figures,
-)
+from online.evaluation.scoring.score import Figures
 from online.models import Answer
 
 BINS = 15  # of the expected calibration error

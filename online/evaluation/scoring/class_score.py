@@ -1,25 +1,27 @@
 """Scores a model that predicts classes or chooses replies."""
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from online.evaluation.scoring.calibration import Calibration
 from online.evaluation.scoring.score import (
     BaselineAnswers,
     Figures,
+    JudgedOutcomes,
     PendingOutcome,
     ScoreDetails,
     ServedScore,
     add_lateness,
 )
 from online.models import Answer
-from online.prequential import Baselines, Curve, Hits, judge_answers, names_right_answer
-from online.schemas.events import Event
+from online.prequential import Baselines, Curve, Hits, names_right_answer
 
 WINDOW = 1_000  # judged examples of the windowed accuracy
 
 
 FADING = 0.999
+BASELINES = ("no_change", "majority")
 
 
 class ClassScore:
@@ -40,30 +42,38 @@ class ClassScore:
     def guesses(self) -> BaselineAnswers:
         return self.baselines.guesses()
 
-    def add(
-        self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
-    ) -> float | None:
-        up = names_right_answer(event)
-        answers = {"model": outcome.answer.choice, **outcome.guesses}
-        if outcome.served is not None:
-            answers["served"] = outcome.served.choice
-            self.served.add(up and event.label == outcome.served.choice, outcome)
-        if outcome.frozen is not None:
-            answers["frozen"] = outcome.frozen.choice
-        found = judge_answers(event, answers)
-        for name, right in found.items():
-            self.hits[name].add(right > 0)
-        self.curve.add(add_lateness(found, late), offset, at)
-        if "model" in found:
-            self._model(found["model"] > 0, event.label if up else None, outcome.answer)
-        return 1 - found["model"] if "model" in found else None
+    def add_all(self, judged: JudgedOutcomes) -> list[float | None]:
+        ups = [names_right_answer(event) for event in judged.events]
+        labels = [event.label for event in judged.events]
+        found = {
+            name: judge_choices(ups, labels, choices) for name, choices in collect_choices(judged.outcomes).items()
+        }
+        for name, scores in found.items():
+            self.hits[name].add_all(scores)
+        for up, label, outcome in zip(ups, labels, judged.outcomes, strict=True):
+            if outcome.served is not None:
+                self.served.add(up and label == outcome.served.choice, outcome)
+        self.curve.add_all(add_lateness(found, judged), judged.offsets, judged.times)
+        answers = [outcome.answer for outcome in judged.outcomes]
+        self._add_models(found["model"], answers)
+        self._add_truths([pair for pair, up in zip(zip(answers, labels, strict=True), ups, strict=True) if up])
+        return [None if score is None else 1 - score for score in found["model"]]
 
-    def _model(self, right: bool, truth: str | None, answer: Answer) -> None:
-        self.answered += answer.choice is not None
-        self.window.append(right)
-        self.faded, self.fading = self.faded * FADING + right, self.fading * FADING + 1
-        if truth is not None:
-            self.confusion[truth, answer.choice] += 1
+    def _add_models(self, scores: Sequence[float | None], answers: Sequence[Answer]) -> None:
+        faded, fading = self.faded, self.fading
+        rights = [score > 0 for score in scores if score is not None]
+        for right in rights:
+            faded, fading = faded * FADING + right, fading * FADING + 1
+        self.faded, self.fading = faded, fading
+        self.window.extend(rights)
+        self.answered += sum(
+            score is not None and answer.choice is not None for score, answer in zip(scores, answers, strict=True)
+        )
+
+    def _add_truths(self, pairs: Sequence[tuple[Answer, str]]) -> None:
+        """pairs: answers, each with the right class."""
+        self.confusion.update((truth, answer.choice) for answer, truth in pairs)
+        for answer, truth in pairs:
             self.calibration.add(answer, truth)
 
     def figures(self) -> Figures:
@@ -105,6 +115,32 @@ class ClassScore:
             }
             for label, count in right.most_common()
         }
+
+
+NOTHING = object()  # stands for the answer of a predictor that gave none
+
+
+def collect_choices(outcomes: Sequence[PendingOutcome]) -> dict[str, list[Any]]:
+    """Return the choice of each predictor for each outcome; NOTHING where it did not answer."""
+    choices: dict[str, list[Any]] = {"model": [outcome.answer.choice for outcome in outcomes]}
+    for name in BASELINES:
+        choices[name] = [outcome.guesses.get(name, NOTHING) for outcome in outcomes]
+    if any(outcome.served is not None for outcome in outcomes):
+        choices["served"] = [NOTHING if each.served is None else each.served.choice for each in outcomes]
+    if any(outcome.frozen is not None for outcome in outcomes):
+        choices["frozen"] = [NOTHING if each.frozen is None else each.frozen.choice for each in outcomes]
+    return choices
+
+
+def judge_choices(ups: Sequence[bool], labels: Sequence[str], choices: Sequence[Any]) -> list[float | None]:
+    """Return 1 for each choice that is right, 0 for each wrong one, and None where the event does not judge it.
+
+    As `prequential.judge_answers` does for one event. ups: whether each event names the right answer, its label.
+    """
+    return [
+        (1.0 if choice == label else None if choice is NOTHING else 0.0) if up else (0.0 if choice == label else None)
+        for up, label, choice in zip(ups, labels, choices, strict=True)
+    ]
 
 
 def compute_kappa(accuracy: float | None, chance: float | None) -> float | None:

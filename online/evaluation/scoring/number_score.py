@@ -6,6 +6,7 @@ from typing import Any
 from online.evaluation.scoring.score import (
     BaselineAnswers,
     Figures,
+    JudgedOutcomes,
     PendingOutcome,
     ScoreDetails,
     ServedScore,
@@ -34,24 +35,28 @@ class NumberScore:
     def guesses(self) -> BaselineAnswers:
         return self.baselines.guesses()
 
-    def add(
-        self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
-    ) -> float | None:
+    def add_all(self, judged: JudgedOutcomes) -> list[float | None]:
+        errors = [self._add(*pair) for pair in zip(judged.events, judged.outcomes, strict=True)]
+        counted = [index for index, each in enumerate(errors) if each]
+        names = {name: None for each in errors for name in each}
+        scores = {name: [errors[index].get(name) for index in counted] for name in names}
+        late = JudgedOutcomes(lateness=[judged.lateness[index] for index in counted])
+        offsets, times = ([column[index] for index in counted] for column in (judged.offsets, judged.times))
+        self.curve.add_all(add_lateness(scores, late), offsets, times)  # type: ignore[arg-type]
+        return [each.get("model") for each in errors]
+
+    def _add(self, event: Event, outcome: PendingOutcome) -> dict[str, float]:
+        """Return the error of each predictor; none if there was no answer, or nothing to guess from."""
         value = parse_number(event.label)
         self.served.add(False, outcome)  # a number is never simply right or wrong
         if outcome.answer.choice is None or not outcome.guesses:
-            return None
-        errors = self._judge(value, outcome)
-        self.curve.add(add_lateness(errors, late), offset, at)
-        return errors["model"]
-
-    def _judge(self, value: float, outcome: PendingOutcome) -> dict[str, float]:
+            return {}
         answers = {"model": float(outcome.answer.choice or 0), **outcome.guesses}
         for name, answer in (("served", outcome.served), ("frozen", outcome.frozen)):
             if answer is not None and answer.choice is not None:
                 answers[name] = float(answer.choice)
-        self.judged.update(answers.keys())
         for name, number in answers.items():
+            self.judged[name] += 1
             self.mae[name].update(value, number)
         self.rmse.update(value, answers["model"])
         self.r2.update(value, answers["model"])

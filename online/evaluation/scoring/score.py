@@ -9,7 +9,7 @@ take bounded memory.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -61,6 +61,37 @@ class PendingOutcome:
     user: str | None = None
 
 
+@dataclass(slots=True)
+class JudgedOutcomes:
+    """Outcomes to score, in order: the events, and beside each what it judges, as columns.
+
+    offsets, times: of the events. lateness: seconds until each was learned.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    outcomes: list[PendingOutcome] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    times: list[str | None] = field(default_factory=list)
+    lateness: list[float | None] = field(default_factory=list)
+
+    def append(
+        self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
+    ) -> None:
+        self.events.append(event)
+        self.outcomes.append(outcome)
+        self.offsets.append(offset)
+        self.times.append(at)
+        self.lateness.append(late)
+
+    def extend(self, events: Sequence[Event], outcomes: Sequence[PendingOutcome], offsets: Sequence[int]) -> None:
+        """Append events whose times are unknown."""
+        self.events += events
+        self.outcomes += outcomes
+        self.offsets += offsets
+        self.times += [None] * len(events)
+        self.lateness += [None] * len(events)
+
+
 class Score(Protocol):
     curve: Curve
 
@@ -70,13 +101,8 @@ class Score(Protocol):
     def guesses(self) -> BaselineAnswers:
         """Return what the baselines would answer now."""
 
-    def add(
-        self, event: Event, outcome: PendingOutcome, offset: int = 0, at: str | None = None, late: float | None = None
-    ) -> float | None:
-        """Return the model's loss by this outcome; None if the outcome does not judge it.
-
-        offset, at: of the event. late: seconds until it was learned.
-        """
+    def add_all(self, judged: JudgedOutcomes) -> list[float | None]:
+        """Return the model's loss by each outcome; None where the outcome does not judge it."""
 
     def figures(self) -> Figures:
         """Return the figures by name; None for one of which nothing was judged."""
@@ -117,5 +143,10 @@ class ServedScore:
             into.judged, into.right = into.judged + hits.judged, into.right + hits.right
 
 
-def add_lateness(scores: dict[str, float], late: float | None) -> dict[str, float]:
-    return scores if late is None else {**scores, LATENESS: late}
+Scores = dict[str, list[float | None]]
+
+
+def add_lateness(scores: Scores, judged: JudgedOutcomes) -> Scores:
+    """Return the scores of predictors together with the lateness of the events, where any is known."""
+    known = any(late is not None for late in judged.lateness)
+    return {**scores, LATENESS: judged.lateness} if known else scores

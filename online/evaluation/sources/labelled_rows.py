@@ -54,8 +54,9 @@ def read_csv(file: IO[str], name: str, label: str, bad: BadLines) -> Iterator[Ro
         yield from build_row(rows.line_num, values, row[label], values, where, bad)
 
 
-def read_jsonl(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]:
-    for number, text in enumerate(file, 1):
+def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Iterator[Row]:
+    """first: the number of the first line."""
+    for number, text in enumerate(file, first):
         if not text.strip():
             continue
         try:

@@ -16,10 +16,13 @@ from online.evaluation.sources.arrival import Delay, arrange_rows, arrange_tasks
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.labelled_rows import Row, read_csv, read_dataset, read_jsonl, read_parquet
 from online.evaluation.sources.log_format import Line, parse_line
+from online.evaluation.sources.row_blocks import Columns, RowBlock, build_blocks, group_rows, read_jsonl_columns
 from online.evaluation.sources.vw_decisions import read_reward_rows as decision_rows
 from online.evaluation.sources.vw_survey import Survey
 from online.evaluation.sources.vw_text import read_labelled_rows
-from online.io.records import DEFAULT_LIMITS, ReadLimits, open_text
+from online.io.records import DEFAULT_LIMITS, ReadLimits, open_bytes, open_text
+
+PROGRESS_ROWS = 128  # from one report of progress to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class ReadOptions:
 
     task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
     the range of their costs and what identifies their actions. limits: of lines and of what is unpacked.
+    keeps_features: whether the features of texts are kept on this machine, for the next replay.
     """
 
     format: str = ""
@@ -38,6 +42,7 @@ class ReadOptions:
     costs: tuple[float, float] | None = None
     named_by: str = ""
     limits: ReadLimits = DEFAULT_LIMITS
+    keeps_features: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +85,31 @@ class Source:
             return arrange_rows(rows, self.reads.delay, bad, self.name)
         return arrange_tasks(rows, self.reads.task, self.reads.delay, bad, self.name)
 
+    @property
+    def has_plain_rows(self) -> bool:
+        """Whether it holds labelled rows without tasks, whose labels arrive before the next row: see `blocks`."""
+        return not self.header and not self.reads.task and self.reads.delay == Delay() and self.survey is None
+
+    def blocks(self, bad: BadLines, at: Callable[[float], None] = lambda share: None) -> Iterator[RowBlock]:
+        """Return plain rows in order, as columns. The arguments are those of `lines`."""
+        is_jsonl = self.path is not None and self.format not in ("csv", "parquet", "vw")
+        return build_blocks(self._read_columns(bad, at) if is_jsonl else group_rows(self._rows(bad, at)))
+
+    def _read_columns(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Columns]:
+        assert self.path is not None
+        size = max(self.path.stat().st_size, 1)
+        with open_bytes(self.path, self.reads.limits, (b"\n", b"\r")) as (file, position):
+            for columns in read_jsonl_columns(file, self.name, bad):
+                yield columns
+                at(position() / size)
+
     def _read_log(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Line]:
         assert self.path is not None
         size = max(self.path.stat().st_size, 1)
         with open_text(self.path, self.reads.limits) as (file, position):
             next(file)
             for number, text in enumerate(file, 2):
-                if number % 512 == 0:
+                if number % PROGRESS_ROWS == 0:
                     at(position() / size)
                 if text.strip():
                     try:
@@ -98,9 +121,8 @@ class Source:
         if self.path is None:
             yield from self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
         elif self.format == "parquet":
-            yield from self._report_progress(
-                read_parquet(self.path, self.reads.label, bad, self.reads.limits), lambda: 0, 0, at
-            )
+            rows = read_parquet(self.path, self.reads.label, bad, self.reads.limits)
+            yield from self._report_progress(rows, lambda: 0, 0, at)
         else:
             with open_text(self.path, self.reads.limits) as (file, position):
                 yield from self._report_progress(self._read(file, bad), position, self.path.stat().st_size, at)
@@ -120,9 +142,6 @@ class Source:
         self, rows: Iterator[Row], position: Callable[[], int], size: int, at: Callable[[float], None]
     ) -> Iterator[Row]:
         for number, row in enumerate(rows, 1):
-            if number % 512 == 0:
+            if number % PROGRESS_ROWS == 0:
                 at(position() / size if size else number / self.count if self.count else 0.0)
             yield row
-
-
-# opening

@@ -9,16 +9,22 @@ from online.models.encoders.text import TextEncoder
 
 
 def create_encoder(
-    options: Mapping[str, Any], cache: Path, threads: int = 2, max_chars: int = 8_000, tuned: Path | None = None
+    options: Mapping[str, Any],
+    cache: Path,
+    threads: int = 2,
+    max_chars: int = 8_000,
+    tuned: Path | None = None,
+    keeps: bool = False,
 ) -> Any:
     """The encoder for the options `input` and `size`.
 
     cache: folder of the text encoder's graph. threads: that encode one text. max_chars: longest text.
-    tuned: the file of a tuned text encoder, or None for the one that is shipped.
+    tuned: the file of a tuned text encoder, or None for the one that is shipped. keeps: whether features of texts
+    are kept in `cache`.
     """
     match options.get("input", "text"):
         case "text":
-            return TextEncoder(cache, threads, max_chars, tuned)
+            return TextEncoder(cache, threads, max_chars, tuned, keeps)
         case "vector":
             return VectorEncoder(int(options.get("size", 0)))
         case _:

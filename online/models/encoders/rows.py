@@ -10,11 +10,14 @@ import json
 import math
 import struct
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from online.models.encoders.values import Value, format_value
+
+TO_JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 class ParsedNumbers(list[float]):
@@ -38,7 +41,22 @@ class VectorEncoder:
         self._packing = struct.Struct(f"={size}d")
 
     def encode(self, instances: Sequence[Any]) -> list[bytes]:
-        return [self._vector(instance, place) for place, instance in enumerate(instances)]
+        together = self._encode_together(instances) if len(instances) > 1 else None
+        return together or [self._vector(instance, place) for place, instance in enumerate(instances)]
+
+    def _encode_together(self, instances: Sequence[Any]) -> list[bytes] | None:
+        """Encode lists of one length in a fraction of the time; None if there is anything else, or a fault."""
+        if {*map(type, instances)} != {list} or not self.size or {*map(len, instances)} != {self.size}:
+            return None
+        if not {int, float}.issuperset(map(type, chain.from_iterable(instances))):
+            return None
+        try:
+            data = struct.pack(f"={self.size * len(instances)}d", *chain.from_iterable(instances))
+        except (OverflowError, struct.error):
+            return None
+        width = 8 * self.size
+        finite = np.isfinite(np.frombuffer(data)).all()
+        return [data[start : start + width] for start in range(0, len(data), width)] if finite else None
 
     def pack(self, rows: Sequence[list[float]]) -> list[bytes] | None:
         """Encode rows that are known to be finite numbers; None if one has another length."""
@@ -83,7 +101,7 @@ class TableEncoder:
         if not isinstance(instance, dict):
             raise ValueError(f"instance {place} must be an object of features, not {format_value(instance)}")
         row = {str(name): self._value(value, place, name) for name, value in instance.items() if value is not None}
-        return json.dumps(row, sort_keys=True, separators=(",", ":")).encode()
+        return TO_JSON(row).encode()
 
     def _value(self, value: Any, place: int, name: Any) -> Value:
         if isinstance(value, bool):

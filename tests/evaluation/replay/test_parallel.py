@@ -14,10 +14,11 @@ from online.errors import BadInput
 from online.evaluation.replay.candidate_files import collect_candidates
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
+from online.evaluation.replay.model_setup import check_candidates
 from online.evaluation.replay.parallel import ParallelReplay
 from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
-from online.evaluation.replay.runs import replay_all
+from online.evaluation.replay.runs import describe_time_left, replay_all
 from online.evaluation.reports.replay_files import results_as_json, write_curves
 from online.evaluation.reports.replay_table import print_log_results
 from online.evaluation.sources.bad_lines import BadLines
@@ -67,6 +68,49 @@ def test_a_model_that_cannot_read_the_source_fails_alone(tmp_path: Path) -> None
     results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [KNN, wrong], Span(), 0.0, ignore_progress)
     assert results[0].report is not None and results[0].report.examples == 600
     assert results[1].report is None and "no such head" in str(results[1].failure)
+
+
+def test_every_model_that_cannot_be_made_is_named_before_anything_runs(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('[[candidate]]\nkind = "classifier"\nname = "grid"\ngrid = { head = ["slda", "none", "rigde"] }\n')
+    bad = ("--model", "river:estimator=tree.Oak", "--model", "knn:colour=3")
+    process = run_online(
+        "replay", str(write_blobs(tmp_path, 10)), "--model", "knn", *bad, "--candidates", str(grid), cwd=tmp_path
+    )
+    assert process.returncode == 2 and not process.stdout
+    assert "4 of 6 models cannot be made, and nothing was replayed" in process.stderr
+    for words in ("river has no 'tree.Oak'", "unknown option 'colour'", "grid head=none:", "grid head=rigde:"):
+        assert words in process.stderr
+
+
+def test_a_model_that_fits_some_of_the_logs_is_not_refused(tmp_path: Path) -> None:
+    sources = [open_source(str(write_blobs(tmp_path, 10))), open_source("river:TrumpApproval")]
+    check_candidates(sources, [KNN, CandidateSpec("regressor")])
+    with pytest.raises(BadInput, match="holds numbers to predict"):
+        check_candidates(sources[1:], [KNN])
+
+
+def test_the_rate_of_a_model_is_of_its_own_time(tmp_path: Path) -> None:
+    """The time between two feeds, as when it waits for slower models, does not count."""
+    replay = Replay(open_source(str(write_blobs(tmp_path, 256))), KNN)
+    now = iter(range(1_000_000))
+    replay.clock = lambda: float(next(now))
+    replay.run()
+    assert replay.model_seconds == 2 * 26  # an answer and a lesson for each ten examples, a second each
+    assert replay.report().examples_per_second == round(256 / 52, 1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share", "more", "words"),
+    [
+        (5.0, 0.0, 0, ""),
+        (5.0, 0.5, 0, ", 5 s left"),
+        (60.0, 0.5, 1, ", 3 min 00 s left"),
+        (3_600.0, 0.4, 0, ", 1 h 30 min left"),
+    ],
+)
+def test_the_time_left_is_told(seconds: float, share: float, more: int, words: str) -> None:
+    assert describe_time_left(seconds, share, more) == words
 
 
 def test_a_model_whose_process_is_killed_fails_alone(tmp_path: Path) -> None:

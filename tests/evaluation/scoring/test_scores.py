@@ -7,7 +7,7 @@ from sklearn.metrics import balanced_accuracy_score, brier_score_loss, cohen_kap
 
 from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import MAX_VERSIONS, PendingOutcome
+from online.evaluation.scoring.score import MAX_VERSIONS, JudgedOutcomes, PendingOutcome, Score
 from online.models import Answer, Candidate
 from online.prequential import MAX_SEGMENTS, Curve
 from online.schemas.events import Event
@@ -18,9 +18,15 @@ def create_answer(choice: str | None, **probabilities: float) -> Answer:
     return Answer(choice, tuple(Candidate(label, chance) for label, chance in ordered))
 
 
+def add_outcome(score: Score, event: Event, outcome: PendingOutcome) -> float | None:
+    judged = JudgedOutcomes()
+    judged.append(event, outcome)
+    return score.add_all(judged)[0]
+
+
 def score_label(score: ClassScore, expected: str, answer: Answer, **more: object) -> float | None:
     outcome = PendingOutcome(answer, 1, score.guesses(), **more)  # type: ignore[arg-type]
-    loss = score.add(Event("", "label", label=expected), outcome)
+    loss = add_outcome(score, Event("", "label", label=expected), outcome)
     score.observe(expected)
     return loss
 
@@ -83,7 +89,7 @@ def test_accurate_probabilities_are_calibrated_and_overconfident_ones_are_not() 
 def score_reward(score: ClassScore, choice: str, reward: float, model: str) -> float | None:
     """Score a reward for the served answer `choice`. model: the answer of the scored model."""
     outcome = PendingOutcome(create_answer(model), 1, score.guesses(), served=create_answer(choice))
-    return score.add(Event("", "reward", label=choice, reward=reward, choice=choice), outcome)
+    return add_outcome(score, Event("", "reward", label=choice, reward=reward, choice=choice), outcome)
 
 
 def test_a_reward_of_1_scores_every_answer_and_a_reward_of_0_only_the_same_answer() -> None:
@@ -131,7 +137,7 @@ def test_the_errors_of_numbers_equal_values_by_hand() -> None:
     score = NumberScore()
     for number, choice in ((1.0, None), (3.0, "2.0"), (2.0, "2.0"), (6.0, "2.0")):
         outcome = PendingOutcome(Answer(choice, (), interval=(1.5, 2.5) if choice else None), 1, score.guesses())
-        score.add(Event("", "label", label=repr(number)), outcome)
+        add_outcome(score, Event("", "label", label=repr(number)), outcome)
         score.observe(repr(number))
     figures = score.figures()
     assert figures["judged"] == 3

@@ -1,0 +1,108 @@
+"""What a candidate needs to replay a source: its kind, its options and its encoder, all checked before anything runs.
+
+source + candidate --> ModelSetup --> options of the model, encoder of the inputs
+sources + candidates --check_candidates--> BadInput that names every model that cannot be made
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from online.errors import BadInput, OnlineError
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.sources.replay_source import Source
+from online.models import Encoder, create, input_options, spec_of
+from online.models.encoders.factory import create_encoder
+from online.settings import Drift
+from online.workspace import cache_folder
+
+
+class ModelSetup:
+    """How a candidate reads a source.
+
+    own: whether the source is a log of its kind. same: whether the log's model had the same options, too.
+    reads_logged: whether it reads the features in the log, and needs no encoder.
+    """
+
+    def __init__(self, source: Source, candidate: CandidateSpec) -> None:
+        """Raises BadInput for a kind that cannot read the source, ValueError for an unknown kind."""
+        kind = candidate.kind
+        self.source, self.candidate, self.spec = source, candidate, spec_of(kind)
+        if source.numbers and not self.spec.predicts_numbers:
+            raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
+        if source.survey is not None and self.spec.predicts_numbers:
+            raise BadInput(
+                f"{source.name} holds decisions, and a {kind} makes no choices; replay a model that predicts classes"
+            )
+        self.own = source.header.get("kind") == kind
+        self.options = self._options()
+        self.same = self.own and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
+        self.reads_logged = self.own or (self.spec.has_input_option and self._same_input())
+        logged_drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
+        self.drift: Drift = candidate.drift or logged_drift
+
+    def _options(self) -> dict[str, Any]:
+        """Return the log's own options if its kind is replayed, else those that fit the source's inputs."""
+        given = dict(self.candidate.options)
+        if self.own:
+            return {**self.source.header["options"], **given}
+        if self.spec.has_repertoire:
+            raise BadInput("a ranker replays a log of a ranker; labelled data is for a classifier or a river model")
+        if self.spec.has_input_option:
+            seen = {"input": self.source.input, "size": self.source.size} if self.source.input else self._logged_input()
+            return {**seen, **given}
+        return given
+
+    def _logged_input(self) -> dict[str, Any]:
+        options = self.source.header["options"]
+        return {name: options[name] for name in ("input", "size") if name in options} or {"input": "text"}
+
+    def _same_input(self) -> bool:
+        return bool(self.source.header) and self.options.get("input", "text") == self._logged_input().get(
+            "input", "text"
+        )
+
+    def create_encoder(self) -> Encoder | None:
+        """Create the encoder of the instances; None if the features are read from the log."""
+        if self.reads_logged:
+            return None
+        return create_row_encoder(input_options(self.candidate.kind, self.options), self.source)
+
+
+def create_row_encoder(options: Mapping[str, Any], source: Source) -> Encoder:
+    """Create the encoder of a source's instances, which uses every core for texts."""
+    cores = len(os.sched_getaffinity(0))
+    encoder: Encoder = create_encoder(options, cache_folder(), cores, keeps=source.reads.keeps_features)
+    return encoder
+
+
+def check_candidates(sources: Sequence[Source], candidates: Sequence[CandidateSpec]) -> None:
+    """Make every model once, and drop it.
+
+    Raises BadInput that names all that can be made for none of the sources, each with the reason. A model that fits
+    some of several sources is not refused: it fails on the others alone.
+    """
+    refused: dict[str, str] = {}
+    for each in candidates:
+        reasons = [find_obstacle(source, each) for source in sources]
+        if reasons and all(reasons):
+            refused[each.name or each.kind] = str(reasons[0])
+    if refused:
+        raise BadInput(describe_refused(refused, len(candidates)))
+
+
+def find_obstacle(source: Source, candidate: CandidateSpec) -> str | None:
+    """Return why the model cannot be made for the source, or None if it can."""
+    try:
+        create(candidate.kind, ModelSetup(source, candidate).options)
+    except (OnlineError, ValueError, ImportError) as error:
+        return str(error)
+    return None
+
+
+def describe_refused(refused: Mapping[str, str], count: int) -> str:
+    """refused: the reason for each, by name. count: of all candidates."""
+    if count == 1:
+        return next(iter(refused.values()))
+    listed = "; ".join(f"{name}: {reason}" for name, reason in refused.items())
+    return f"{len(refused)} of {count} models cannot be made, and nothing was replayed: {listed}"
