@@ -29,10 +29,10 @@ from benchmarks.chat_peers import PEERS
 from benchmarks.clinc150 import Int8s, Split, encode_texts, split
 from benchmarks.report import command, create_parser, percentile, print_json, progress, say, table, verdict
 from benchmarks.service import BenchmarkError
+from online.io.cache import cache_folder
 from online.models import Answer, Example, ExampleKind, Model, create
 from online.models.encoders.text import TextEncoder
 from online.models.ranker.exemplars import normalise_rows
-from online.workspace import cache_folder
 
 NEVER_ABSTAIN = {"abstain_below": -1.0, "abstain_margin": 0.0}
 LEARN_EVERY = 10  # events; with fast users, about as many arrive while the learner publishes

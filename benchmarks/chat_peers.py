@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.service import BenchmarkError
-from online.workspace import cache_folder
+from online.io.cache import cache_folder
 
 Int8s = NDArray[np.int8]
 Floats = NDArray[np.float32]

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from benchmarks.report import progress
 from benchmarks.service import BenchmarkError
+from online.io.cache import cache_folder
 from online.models import Example
 from online.models.encoders.text import TEXT_WIDTH, TextEncoder
-from online.workspace import cache_folder
 
 TASKS = 15
 

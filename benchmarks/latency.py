@@ -20,8 +20,8 @@ from benchmarks.freshness import teach
 from benchmarks.report import command, create_parser, percentile, print_json, say, table, verdict
 from benchmarks.service import CHAT, TXT, VEC, Service, running_service
 from benchmarks.wire import Connection, get, predict, wait_until_learned
+from online.io.cache import cache_folder
 from online.models.encoders.text import TextEncoder
-from online.workspace import cache_folder
 
 TARGET_P50_MS = 6.0
 WORDS = 12

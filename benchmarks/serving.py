@@ -34,7 +34,7 @@ from benchmarks.report import command, create_parser, percentile, print_json, sa
 from benchmarks.service import ROOT, BenchmarkError, running_service
 from benchmarks.wrk import Target, require_wrk, run_wrk
 from online.client import Client
-from online.workspace import cache_folder
+from online.io.cache import cache_folder
 
 WIDTHS, CONNECTIONS = (784, 30), (1, 16, 64)
 TARGET_CONNECTIONS = (16, 64)

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from benchmarks.clinc150 import split
 from benchmarks.report import command, create_parser, print_json, say, table, verdict
 from benchmarks.service import BenchmarkError
+from online.io.cache import cache_folder
 from online.models import Example, create
-from online.workspace import cache_folder
 
 TOLERANCE_POINTS = 0.5  # behind the best peer
 AHEAD_RATIO_TARGET = 0.5  # share of the streams on which best_of is ahead of every peer

@@ -27,6 +27,7 @@ from typing import IO, Any
 from online.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
+from online.io.cache import cache_folder
 from online.io.wakeup import Wakeup
 from online.models import KINDS, Encoder, challenger_of, input_options, recipe, state_is_signed
 from online.models.encoders.factory import create_encoder
@@ -248,8 +249,3 @@ def create_seal(keys: SigningKeys) -> Seal:
 def is_signed(model: ModelSettings) -> bool:
     """Whether the state of the model, or of its challenger, is signed."""
     return state_is_signed(model.kind) or state_is_signed(challenger_of(model.kind, model.options))
-
-
-def cache_folder() -> Path:
-    """The folder for files that can be downloaded or computed again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "online"

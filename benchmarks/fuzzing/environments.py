@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.report import say
 from benchmarks.service import BenchmarkError
-from online.workspace import cache_folder
+from online.io.cache import cache_folder
 
 HANG_S = 10
 MAX_GROWTH_MB = 64

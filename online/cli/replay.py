@@ -112,7 +112,7 @@ def replay(
     from online.evaluation.sources.replay_source import ReadOptions
     from online.evaluation.sources.vw_survey import parse_cost_range
     from online.io.records import ReadLimits
-    from online.learning.process import choose_device
+    from online.models.devices import choose_device
 
     check_options(logs, report, engine, address, results)
     limits = ReadLimits.of(load_settings(None))

@@ -7,28 +7,23 @@ import threading
 from contextlib import closing
 from typing import IO
 
-from online.errors import EncoderMoved, LogReplaced, SetupError
+from online.errors import EncoderMoved, LogReplaced
+from online.io.cache import cache_folder
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
 from online.models import Options, input_options
+from online.models.devices import choose_device
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
-from online.settings import Device, ModelSettings, Settings
+from online.settings import ModelSettings, Settings
 from online.stream.contract import Stream
 from online.telemetry import log_event
-from online.workspace import Workspace, cache_folder
+from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
 
 FIRST_PAUSE_S = 0.5  # before a learner that failed is started again; it doubles with each failure
-
-
-def choose_device(wanted: Device) -> str:
-    """Return "cuda" or "cpu". Raises SetupError if CUDA is required and not available."""
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise SetupError("the device cuda is not available: torch finds no CUDA device; use --device auto or cpu")
-    return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def configure_device(settings: Settings) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
+from online.io.cache import cache_folder
 from online.models import Encoder, Options, can_tune_encoder, input_options
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings
-from online.workspace import Workspace, cache_folder
+from online.workspace import Workspace
 
 
 class EncoderCache:

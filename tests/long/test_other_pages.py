@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
-from online.workspace import cache_folder
+from online.io.cache import cache_folder
 from tests.conftest import Start
 from tests.support import Service, skip_or_fail, until
 

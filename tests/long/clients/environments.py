@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from online.workspace import cache_folder
+from online.io.cache import cache_folder
 from tests.support import skip_or_fail
 
 ROOT = Path(__file__).parents[3]
