@@ -30,7 +30,7 @@ from benchmarks.service import process_cpu_s
 from online.journal import JournalFrame, JournalRow, JournalWriter, list_segments
 from online.settings import ModelSettings, Settings
 from online.store import Store, now
-from online.store.journal_copy import build_row, copy_all, number_features
+from online.store.journal_copy import build_row, copy_all
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.workspace import Workspace
 
@@ -45,6 +45,7 @@ class Cost:
     """Of one prediction. Bytes, microseconds of processor time, and how many a copier copies in a second."""
 
     case: str
+    before_bytes: float
     journal_bytes: float
     store_bytes: float
     before_us: float
@@ -100,9 +101,10 @@ def measure_cost(args: Namespace, case: str) -> Cost:
     frames = build_frames(args, case, args.predictions)
     count = args.predictions
     with open_workspace() as workspace:
-        started = time.process_time()
+        started, empty_bytes = time.process_time(), database_bytes(workspace.store)
         submit_rows(workspace.store, frames)
         before_s = time.process_time() - started
+        before_bytes = database_bytes(workspace.store) - empty_bytes
     with open_workspace() as workspace:
         writer = JournalWriter(workspace.journal)
         started = time.process_time()
@@ -116,7 +118,7 @@ def measure_cost(args: Namespace, case: str) -> Cost:
         copying_s, wall_s = time.process_time() - started, time.perf_counter() - begun
         store_bytes = database_bytes(workspace.store) - empty_bytes
     before_us, answering_us, copying_us = (1e6 * seconds / count for seconds in (before_s, answering_s, copying_s))
-    sizes = journal_bytes / count, store_bytes / count
+    sizes = before_bytes / count, journal_bytes / count, store_bytes / count
     return Cost(case, *sizes, before_us, answering_us, copying_us, count / wall_s)
 
 
@@ -130,6 +132,11 @@ def submit_rows(store: Store, frames: Sequence[JournalFrame]) -> None:
             waiting.popleft().result()
     while waiting:
         waiting.popleft().result()
+
+
+def number_features(input: bytes) -> bytes:
+    """The features of a row of numbers, which were stored beside the numbers."""
+    return np.array(orjson.loads(input), np.float64).tobytes()
 
 
 def database_bytes(store: Store) -> int:
@@ -189,11 +196,12 @@ def running_copier(workspace: Workspace) -> Iterator["subprocess.Popen[bytes]"]:
 
 def show(costs: Sequence[Cost], waits: Sequence[Wait], args: Namespace) -> None:
     rows = [
-        [each.case, *astuple(each)[1:5], each.before_us / each.answering_us, each.copying_us, each.copied_per_s]
+        [each.case, *astuple(each)[1:6], each.before_us / each.answering_us, each.copying_us, each.copied_per_s]
         for each in costs
     ]
     columns = [
         "one prediction",
+        "before, bytes",
         "journal, bytes",
         "store, bytes",
         "before, us",

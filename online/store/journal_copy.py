@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import orjson
 from sqlalchemy import Connection, delete, select, text
 from sqlalchemy.exc import DataError, IntegrityError
@@ -49,7 +48,6 @@ CHUNK_BYTES = 1_000_000  # of a segment, read at once
 COPIED_AT_ONCE = 2_000_000  # bytes, in one transaction
 MAX_PARAMETERS = 1_000  # of one query
 ORPHANED_AFTER_S = 30 * 86_400  # the age of a segment whose position is of no use any more, wherever the segment was
-NUMBERS = msgspec.json.Decoder(list[float])
 Encode = Callable[[str, str, Sequence[str]], list[bytes]]
 
 
@@ -231,9 +229,12 @@ class JournalCopy:
         return len(rows)
 
     def _features(self, frame: JournalFrame, rows: Sequence[JournalRow], encoder: str) -> list[bytes]:
-        """The features by the encoder of the store, which may have been replaced since the prediction."""
+        """The features by the encoder of the store, which may have been replaced since the prediction.
+
+        Rows of numbers have none beside the numbers.
+        """
         if frame.encoder == encoder or not rows:
-            return [number_features(row.input) if row.features is None else row.features for row in rows]
+            return [row.features or b"" for row in rows]
         assert self.encode is not None, "a copier of models whose encoders are tuned can encode"
         return self.encode(frame.model, encoder, [row.input.decode() for row in rows])
 
@@ -314,11 +315,6 @@ def find_new(connection: Connection, frame: JournalFrame, seen: set[str]) -> lis
         known.update(connection.scalars(select(PREDICTIONS.c.id).where(page)))
     seen.update(ids)
     return [row for row in frame.rows if row.id not in known]
-
-
-def number_features(input: bytes) -> bytes:
-    """The numbers of an input, as their encoder packs them."""
-    return np.array(NUMBERS.decode(input), np.float64).tobytes()
 
 
 def build_row(frame: JournalFrame, row: JournalRow, features: bytes) -> dict[str, Any]:
