@@ -36,7 +36,7 @@ from online.workspace import Workspace
 
 TEXT = b'"When does the library open on Sundays, and may I bring my dog?"'
 TEXT_FEATURES = 384  # bytes
-CANDIDATES = [(f"class {number}", 0.1) for number in range(10)]
+CANDIDATES, SCORES = [f"class {number}" for number in range(10)], [0.1] * 10
 CASES = ("784 numbers", "30 numbers", "text")
 
 
@@ -73,9 +73,9 @@ def build_rows(case: str, ids: Sequence[str], rng: np.random.Generator) -> list[
 def build(case: str, id: str, rng: np.random.Generator) -> JournalRow:
     if case == "text":
         features = rng.integers(-127, 128, TEXT_FEATURES).astype(np.int8).tobytes()
-        return JournalRow(id, "ada", TEXT, features, "class 0", 1.0, CANDIDATES)
+        return JournalRow(id, "ada", TEXT, features, "class 0", 1.0, CANDIDATES, SCORES)
     numbers = rng.random(int(case.split()[0])).round(4)
-    return JournalRow(id, "ada", orjson.dumps(numbers.tolist()), None, "class 0", 1.0, CANDIDATES)
+    return JournalRow(id, "ada", orjson.dumps(numbers.tolist()), None, "class 0", 1.0, CANDIDATES, SCORES)
 
 
 def build_frames(args: Namespace, case: str, count: int) -> list[JournalFrame]:

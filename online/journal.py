@@ -38,7 +38,7 @@ MAX_FRAME_BYTES = 1 << 30  # a length beyond it is damage
 class JournalRow(msgspec.Struct, array_like=True):
     """One prediction. The names are those of the table `prediction`.
 
-    input: JSON. features: None where they are the numbers of the input, as float64. candidates: the best ones, (id, score).
+    input: JSON. features: None where they are the numbers of the input, as float64. candidates, scores: the best ones.
     exclude: the answers that were ruled out.
     """
 
@@ -48,7 +48,8 @@ class JournalRow(msgspec.Struct, array_like=True):
     features: bytes | None
     choice: str | None
     propensity: float
-    candidates: Sequence[tuple[str, float]]
+    candidates: Sequence[str]
+    scores: Sequence[float]
     exclude: Sequence[str] = ()
 
 

@@ -27,9 +27,7 @@ LARGE = 10**9
 
 
 def frame(*ids: str, size: int = 10) -> JournalFrame:
-    rows = [
-        JournalRow(id, "ada", b'"hello"', b"x" * size, "r1", 1.0, [("r1", 0.75), ("r2", 0.25)], ["r3"]) for id in ids
-    ]
+    rows = [JournalRow(id, "ada", b'"hello"', b"x" * size, "r1", 1.0, ["r1", "r2"], [0.75, 0.25], ["r3"]) for id in ids]
     return JournalFrame("chat", 3, 7, "", "2026-01-01T00:00:00+00:00", rows)
 
 

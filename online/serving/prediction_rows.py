@@ -59,21 +59,14 @@ class PredictionRecorder:
         most, user, exclude = self.max_candidates, recording.user, recording.exclude
         if exclude:
             answers = [answer.without(exclude) for answer in answers]
-        return [
-            JournalRow(
-                id,
-                user,
-                input,
-                features,
-                answer.choice,
-                answer.propensity,
-                [(each[0], each[1]) for each in answer.top(most).candidates],
-                exclude,
-            )
-            for id, input, features, answer in zip(
-                recording.ids, recording.inputs, recording.features, answers, strict=True
-            )
-        ]
+        rows = list[JournalRow]()
+        for id, input, features, answer in zip(
+            recording.ids, recording.inputs, recording.features, answers, strict=True
+        ):
+            best = answer.top(most).candidates
+            ids, scores = [each[0] for each in best], [each[1] for each in best]
+            rows.append(JournalRow(id, user, input, features, answer.choice, answer.propensity, ids, scores, exclude))
+        return rows
 
     def build_frame(self, served: ServedVersion, encoder: str, rows: list[JournalRow]) -> JournalFrame:
         return JournalFrame(self.transactions.name, served.version, served.learned_until, encoder, now(), rows)

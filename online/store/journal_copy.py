@@ -329,9 +329,13 @@ def build_row(frame: JournalFrame, row: JournalRow, features: bytes) -> dict[str
         "features": features,
         "choice": row.choice,
         "propensity": row.propensity,
-        "candidates": orjson.dumps([[id, round(score, 6)] for id, score in row.candidates]).decode(),
+        "candidates": orjson.dumps([*zip(row.candidates, map(round_score, row.scores), strict=True)]).decode(),
         "created_at": frame.created_at,
     }
+
+
+def round_score(score: float) -> float:
+    return round(score, 6)
 
 
 def build_turns(frame: JournalFrame, rows: Sequence[JournalRow]) -> Iterator[dict[str, Any]]:

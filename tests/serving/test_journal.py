@@ -148,7 +148,7 @@ def test_what_waits_during_an_adoption_gets_the_features_of_the_new_encoder(star
     service.stop()
     with open_workspace(service) as workspace:
         waiting = JournalRow(
-            "w" * 32, None, b'"more tea"', TextEncoder(cache_folder()).encode(["more tea"])[0], "tea", 1.0, []
+            "w" * 32, None, b'"more tea"', TextEncoder(cache_folder()).encode(["more tea"])[0], "tea", 1.0, [], []
         )
         JournalWriter(workspace.journal).append(
             JournalFrame("bar", 1, receipt["offset"], "", "2026-01-01T00:00:00+00:00", [waiting])

@@ -38,7 +38,7 @@ def journal(tmp_path: Path) -> JournalCopy:
 
 
 def frame(*ids: str, encoder: str = "", exclude: tuple[str, ...] = (), is_repeated: bool = False) -> JournalFrame:
-    rows = [JournalRow(id, "ada", b'"h\\u00e9"', b"xy", "r1", 0.5, [("r1", 0.12345678)], exclude) for id in ids]
+    rows = [JournalRow(id, "ada", b'"h\\u00e9"', b"xy", "r1", 0.5, ["r1"], [0.12345678], exclude) for id in ids]
     return JournalFrame("chat", 3, 7, encoder, "2026-01-01T00:00:00+00:00", rows, is_repeated)
 
 
@@ -47,7 +47,7 @@ def stored_ids(store: Store) -> list[str]:
 
 
 def test_a_prediction_is_stored_as_it_was_answered(store: Store, writer: JournalWriter, journal: JournalCopy) -> None:
-    numbers = JournalRow("n", None, b"[2.50, -0, 1e1, 1000000000000000000000]", None, None, 1.0, [])
+    numbers = JournalRow("n", None, b"[2.50, -0, 1e1, 1000000000000000000000]", None, None, 1.0, [], [])
     writer.append(frame("a", exclude=("r2", "r3")))
     writer.append(JournalFrame("vec", 1, 0, "", "2026-01-01T00:00:00+00:00", [numbers]))
     copy_all(store, journal)
@@ -265,7 +265,7 @@ def test_a_segment_that_a_backup_brings_back_is_stored_once(
 def test_a_prediction_that_the_store_does_not_take_does_not_hold_up_the_others(
     store: Store, writer: JournalWriter, journal: JournalCopy, caplog: pytest.LogCaptureFixture
 ) -> None:
-    strange = JournalRow("b", "a\0da", b'"x"', b"xy", "r1", 0.5, [])  # Postgres takes no NUL
+    strange = JournalRow("b", "a\0da", b'"x"', b"xy", "r1", 0.5, [], [])  # Postgres takes no NUL
     writer.append(JournalFrame("chat", 3, 7, "", "2026-01-01T00:00:00+00:00", [*frame("a").rows, strange]))
     writer.append(frame("c"))
     copy_all(store, journal)
