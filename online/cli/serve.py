@@ -135,18 +135,25 @@ def run_service(listener: socket.socket, settings: Settings, learner: bool) -> N
     )
 
 
-def run_copier(supervised: SupervisedOption = True) -> None:
-    """Copy predictions from the journal into the store, for the service that has started this process."""
+def run_store_process(
+    channel: Annotated[int, typer.Option("--channel", help="File descriptor of the connection to the server.")],
+    supervised: SupervisedOption = True,
+) -> None:
+    """Commit feedback and copy predictions into the store, for the service that has started this process."""
     keep_files_private()
     settings = read_parent_settings()
+    from online.serving.feedback.work import create_work
     from online.serving.processes.journal_copier import JournalCopier
+    from online.serving.processes.store_process import StoreProcess
     from online.telemetry import configure_logging
     from online.workspace import Workspace
 
     configure_logging(settings.log_level, settings.log_format)
     workspace = Workspace(settings)
-    copier = JournalCopier(workspace.store, workspace.journal_copy())
+    journal = workspace.journal_copy()
+    copier = JournalCopier(workspace.store, journal)
     signal.signal(signal.SIGTERM, lambda number, frame: copier.stop())
+    StoreProcess(socket.socket(fileno=channel), create_work(workspace, journal).submit, copier.stop).start()
     copier.run()
     workspace.store.close()
 

@@ -24,7 +24,7 @@ from online.store.conversations import Turn, add_turns
 from online.store.database.meta import META, save_value
 from online.store.database.store import Store
 from online.store.encoder_moves import encoder_of, hold_encoder
-from online.store.predictions import PREDICTIONS, add_predictions
+from online.store.predictions import PREDICTIONS, PredictionRow, add_predictions, load_predictions
 from online.telemetry import log_event
 
 log = logging.getLogger("online.journal")
@@ -174,6 +174,17 @@ def copy_all(store: Store, journal: JournalCopy, is_sealing: bool = False) -> No
         ).result()
         journal.note_committed(copied)
         is_complete = copied.is_complete
+
+
+def load_predictions_with(
+    connection: Connection, journal: JournalCopy, model: str, ids: Sequence[str]
+) -> dict[str, PredictionRow]:
+    """Id -> prediction, in a transaction that writes: those that are not copied yet are copied within it."""
+    found = load_predictions(connection, model, ids)
+    if len(found) < len({*ids}):
+        journal.copy(connection)
+        found = load_predictions(connection, model, ids)
+    return found
 
 
 def position_key(segment: str) -> str:

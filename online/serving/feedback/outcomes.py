@@ -12,9 +12,10 @@ from contextlib import suppress
 from online.errors import Unavailable
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback, describe_outcome
+from online.serving.processes.store_messages import MarkLearned
 from online.serving.versions import ServedVersion
 from online.store import now
-from online.store.feedback import load_feedback, mark_learned_spans
+from online.store.feedback import load_feedback
 from online.telemetry import Metrics, log_event
 
 log = logging.getLogger("online.serving")
@@ -98,7 +99,8 @@ class OutcomeMarker:
             if not due:
                 return
             try:
-                await self.transactions.write(lambda connection: mark_learned_spans(connection, self.name, due))
+                work = MarkLearned(self.name, due)
+                await self.transactions.watch(self.feedback.store.perform(work))
             except Unavailable as error:
                 self._spans = due + self._spans
                 log_event(log, "outcomes not written yet", logging.WARNING, model=self.name, reason=str(error))
