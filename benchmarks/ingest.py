@@ -23,7 +23,7 @@ BODIES = 50  # different ones; ids are given by the service, so that each time a
 
 async def load(pool: Pool, bodies: list[bytes], until: float) -> list[Response]:
     """Send requests on one connection until an instant."""
-    responses = []
+    responses = list[Response]()
     while time.perf_counter() < until:
         responses.append(await pool.send(bodies[len(responses) % len(bodies)]))
     return responses
