@@ -293,17 +293,18 @@ def test_a_stopped_process_is_killed(work: FeedbackWork, monkeypatch: pytest.Mon
 
 
 CONFIG = """
+restart_max_s = 0.2
 [[models]]
 name = "vec"
 kind = "classifier"
 options = { input = "vector", size = 2, scale = 4.0 }
 """
-KILLS, GIVERS = 5, 4
+KILLS, GIVERS, START_S = 3, 2, 120.0
 
 
 def test_a_stream_of_feedback_survives_kills_of_the_store_process(tmp_path: Path) -> None:
     """Every item is acknowledged, and is in the log once."""
-    service = Service(tmp_path / "state", config(tmp_path, CONFIG))
+    service = Service(tmp_path / "state", config(tmp_path, CONFIG), preloaded=False)
     enough, kills = threading.Event(), list[int]()
 
     def give(name: str) -> list[tuple[str, int]]:
@@ -320,7 +321,7 @@ def test_a_stream_of_feedback_survives_kills_of_the_store_process(tmp_path: Path
         givers = [threads.submit(give, f"giver{number}") for number in range(GIVERS)]
         try:
             while len(kills) < KILLS:
-                pid = until_true(lambda: next(iter(set(working_processes(service)) - {*kills}), None))
+                pid = until_true(lambda: next(iter({*working_processes(service)} - {*kills}), None), START_S)
                 wait_for_feedback(service, 30)
                 os.kill(pid, signal.SIGKILL)
                 kills.append(pid)
@@ -340,7 +341,7 @@ def working_processes(service: Service) -> list[int]:
     found = []
     for pid in children(service.process.pid, "store"):
         with suppress(OSError):
-            files = [os.readlink(each) for each in Path(f"/proc/{pid}/fd").iterdir()]
+            files = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
             found += [pid] if any(each.endswith("online.db") for each in files) else []
     return found
 
