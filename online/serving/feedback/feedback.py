@@ -38,7 +38,9 @@ MAX_ACKNOWLEDGED = 10_000  # acknowledgements remembered until a version has lea
 class Feedback:
     """The feedback of one model. Every method may raise an OnlineError, which names its HTTP status.
 
-    acknowledged: (offset, id, monotonic seconds) of feedback that no live version has learned yet.
+    acknowledged: (offset, id, monotonic seconds) of feedback that no live version has learned yet. on_overtaken: called with
+    what the live version has learned if that includes feedback which is acknowledged only now: the learner is woken by the
+    process that commits, and may be faster than the answer.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Feedback:
         self.store, self.recorder, self.feed = store, recorder, feed
         self.spec, self.name, self.influence = transactions.spec, transactions.name, recorder.influence
         self.acknowledged: deque[tuple[int, str, float]] = deque(maxlen=MAX_ACKNOWLEDGED)
+        self.on_overtaken: Callable[[int], None] = lambda learned_until: None
 
     async def submit(
         self, items: Sequence[FeedbackItem], caller: Caller, slot: tuple[str, int] | None = None
@@ -81,7 +84,11 @@ class Feedback:
     def note_acknowledged(self, receipts: Sequence[Receipt]) -> None:
         """Remember what was acknowledged just now, to measure when it is learned."""
         at = self.clock()
-        self.acknowledged.extend((receipt.offset, receipt.id, at) for receipt in receipts if receipt.status != "held")
+        new = [(receipt.offset, receipt.id, at) for receipt in receipts if receipt.status != "held"]
+        self.acknowledged.extend(new)
+        learned_until = self.transactions.live.current.learned_until
+        if any(offset <= learned_until for offset, _, _ in new):
+            self.on_overtaken(learned_until)
 
     def note_rejected(self, rows: Sequence[HeldFeedbackRow]) -> None:
         """Send each item's caller that it is not learned. The decision is in the store, and in the row."""
