@@ -108,7 +108,7 @@ class Feedback:
         prepared = await prepare_items(items, chosen, config.encoder)
         has_features = any(item.features or item.correction_features for item in prepared)
         encoders = [config.encoder_name] if has_features else []
-        return await self._perform(SubmitFeedback(self.name, prepared, caller, encoders, slot))
+        return await self._perform(SubmitFeedback(self.name, prepared, caller, encoders, slot, any(chosen)))
 
     async def _perform(self, work: Work) -> list[Receipt]:
         return await self.transactions.commit_elsewhere(lambda: self.store.perform(work))

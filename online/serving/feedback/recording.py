@@ -57,7 +57,7 @@ class FeedbackRecorder:
     def submit(self, connection: Connection, work: SubmitFeedback) -> list[Receipt]:
         """Store all items or none."""
         self.begin(connection, {*work.encoders})
-        receipts = SubmissionRecording(self, connection, work.items, work.caller).record()
+        receipts = SubmissionRecording(self, connection, work.items, work.caller, work.may_be_known).record()
         if work.slot is not None:
             assign_slot(connection, self.name, receipts[0].id, *work.slot)
         return receipts
@@ -101,13 +101,14 @@ class SubmissionRecording:
         connection: Connection,
         items: Sequence[NewFeedback],
         caller: Caller | None = None,
+        may_be_known: bool = False,
     ) -> None:
-        """caller: None for items that were admitted before."""
+        """caller: None for items that were admitted before. may_be_known: as in `SubmitFeedback`."""
         self.recorder, self.connection, self.items = recorder, connection, items
         self.spec, self.name = recorder.spec, recorder.name
         ids = [item.id for item in items]
-        self.known = load_feedback(connection, self.name, ids) if caller is not None else {}
-        self.held = load_held_of(connection, self.name, ids) if caller is not None else {}
+        self.known = load_feedback(connection, self.name, ids) if may_be_known else {}
+        self.held = load_held_of(connection, self.name, ids) if may_be_known else {}
         self.predictions = {} if caller is None else self._load_predictions(caller)
         self.standing = self._load_standing()
         self.recorded = dict[str, tuple[str, Receipt]]()

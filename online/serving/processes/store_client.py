@@ -15,12 +15,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import cast
 
+import msgspec
+
 from online.schemas.feedback import Receipt
 from online.serving.processes.store_messages import (
     READY,
     BrokenChannel,
     Frames,
     Outcome,
+    SubmitFeedback,
     Work,
     frame,
     read_outcome,
@@ -50,6 +53,8 @@ class StoreClient:
         outcome = None if self.channel is None else await self.channel.ask(work)
         if outcome is not None:
             return receipts_of(outcome)
+        if isinstance(work, SubmitFeedback):  # the process that was asked may have committed it
+            work = msgspec.structs.replace(work, may_be_known=True)
         return await asyncio.wrap_future(self.submit(work))
 
     async def start(self) -> Process:

@@ -45,13 +45,18 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit"):
-    """Store all items or none. encoders: names of those that computed the features. slot: as in `Feedback.submit`."""
+    """Store all items or none.
+
+    encoders: names of those that computed the features. slot: as in `Feedback.submit`. may_be_known: whether an id may be in
+    the store already; False where the service has just made all of them.
+    """
 
     model: str
     items: list[NewFeedback]
     caller: Caller
     encoders: list[str]
     slot: tuple[str, int] | None = None
+    may_be_known: bool = True
 
 
 class RetractFeedback(msgspec.Struct, array_like=True, frozen=True, tag="retract"):
