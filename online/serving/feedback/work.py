@@ -5,6 +5,7 @@ work --queue of the store--> transaction --COMMIT--> the learner is woken --> re
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 
 from sqlalchemy import Connection
@@ -12,7 +13,7 @@ from sqlalchemy import Connection
 from online.io.wakeup import Wakeup
 from online.schemas.feedback import Receipt
 from online.serving.feedback.recording import FeedbackRecorder
-from online.serving.processes.store_messages import MarkLearned, RetractFeedback, SubmitFeedback, Work
+from online.serving.processes.store_messages import MarkLearned, RetractFeedback, Work
 from online.store import Store
 from online.store.feedback import mark_learned_spans
 from online.store.journal_copy import JournalCopy
@@ -24,28 +25,31 @@ class FeedbackWork:
 
     def __init__(self, store: Store, recorders: Mapping[str, FeedbackRecorder], wakeups: Mapping[str, Wakeup]) -> None:
         self.store, self.recorders, self.wakeups = store, recorders, wakeups
+        self._taught = set[str]()  # models whose logs the transaction under way appends to
+        store.after_commit = self._wake_learners
 
     def submit(self, work: Work) -> "Future[list[Receipt]]":
         """Queue the work; the future resolves once it is committed, and the learner is woken."""
-        teaches = not isinstance(work, MarkLearned)
-        future = self.store.submit(partial(self._run, work), durable=teaches)
-        if teaches:
-            future.add_done_callback(partial(self._wake_learner, work.model))
-        return future
+        return self.store.submit(partial(self._run, work), durable=not isinstance(work, MarkLearned))
 
-    def _wake_learner(self, model: str, done: "Future[list[Receipt]]") -> None:
-        if not done.cancelled() and done.exception() is None:
-            self.wakeups[model].notify()
+    def _wake_learners(self) -> None:
+        """Once for all that was committed together."""
+        taught, self._taught = self._taught, set()
+        for model in taught:
+            with suppress(OSError):  # a wake-up may be lost: the learner looks at the log now and then
+                self.wakeups[model].notify()
 
     def _run(self, work: Work, connection: Connection) -> list[Receipt]:
-        match work:
-            case SubmitFeedback():
-                return self.recorders[work.model].submit(connection, work)
-            case RetractFeedback():
-                return [self.recorders[work.model].retract(connection, work)]
-            case MarkLearned():
-                mark_learned_spans(connection, work.model, work.spans)
-                return []
+        if isinstance(work, MarkLearned):
+            mark_learned_spans(connection, work.model, work.spans)
+            return []
+        recorder = self.recorders[work.model]
+        if isinstance(work, RetractFeedback):
+            receipts = [recorder.retract(connection, work)]
+        else:
+            receipts = recorder.submit(connection, work)
+        self._taught.add(work.model)
+        return receipts
 
 
 def create_work(workspace: Workspace, journal: JournalCopy) -> FeedbackWork:

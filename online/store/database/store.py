@@ -50,7 +50,10 @@ class Work:
 
 
 class Store:
-    """One database. Call `read` and `submit` from any thread."""
+    """One database. Call `read` and `submit` from any thread.
+
+    after_commit: called by the writer thread after each commit, before the futures of its work resolve. It raises nothing.
+    """
 
     def __init__(self, url: str) -> None:
         """url: as SQLAlchemy takes it. Raises SetupError for a database that cannot be used."""
@@ -64,6 +67,7 @@ class Store:
         except (SQLAlchemyError, ImportError, ValueError) as error:
             raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self.after_commit: Callable[[], None] = lambda: None
         self._is_closed, self._closing = False, threading.Lock()  # nothing is queued behind the end
         self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
         self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
@@ -186,6 +190,7 @@ class Store:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
             if self._checkpointer is not None:
                 self._checkpointer.after_commit()
+            self.after_commit()
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
             failure = error if not isinstance(error, DBAPIError) else unavailable(error)
             outcomes = [(work, None, failure) for work in group]

@@ -10,7 +10,7 @@ import threading
 from asyncio.subprocess import PIPE, Process, create_subprocess_exec
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
-from online.errors import OnlineError
+from online.errors import BadInput, OnlineError
 from online.schemas.access.callers import SERVICE, Caller
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.feedback.recording import prepare_item
@@ -29,6 +29,7 @@ from online.serving.processes.store_client import StoreClient
 from online.serving.processes.store_messages import (
     MAX_MESSAGE_BYTES,
     READY,
+    MarkLearned,
     NewFeedback,
     Outcome,
     RetractFeedback,
@@ -216,6 +217,17 @@ def test_it_answers_as_this_process_does(name: str, tmp_path: Path) -> None:
     assert not is_error or name.split(",")[0].split(" within")[0] in str(expected[-1])
     for workspace in (here, there):
         workspace.store.close()
+
+
+def test_the_learner_is_woken_by_what_is_committed_and_by_nothing_else(
+    workspace: Workspace, work: FeedbackWork
+) -> None:
+    ask(workspace)
+    with closing(workspace.event_wakeup("m").listen()) as listener:
+        assert isinstance(work.submit(WORKS["BadInput"][0]).exception(), BadInput)
+        assert isinstance(work.submit(WORKS["a defect"][0]).exception(), KeyError)
+        assert not work.submit(MarkLearned("m", [(0, 5, 1, "2026-01-01")])).result() and not listener.wait(0)
+        assert work.submit(LIKE).result() and listener.wait(0)
 
 
 def test_a_store_that_is_closed_is_unavailable_both_ways(work: FeedbackWork, tmp_path: Path) -> None:
