@@ -1,13 +1,14 @@
 """Measures the journal of predictions: its bytes, its processor time, and how long a prediction waits to be copied.
 
     before   rows are handed to the writer thread of the store, in the process that answers
-    after    a frame is written to the journal; the process `online copy` copies it into the store (SQLite)
+    after    a frame is written to the journal; the store process copies it into the store (SQLite)
 
 Bytes and processor time are those of one prediction, in micro-batches of --batch. `answering` is the processor time of the process that
 answers, all of its threads; `copying` that of a copier that finds all predictions waiting. Then a copier runs beside a writer of --rate
 predictions a second: a prediction has waited until it is seen in the store, which is looked at every --look_ms.
 """
 
+import socket
 import subprocess
 import sys
 import tempfile
@@ -176,9 +177,14 @@ def note_copied(store: Store, answered: deque[tuple[str, float]], waited: list[f
 @contextmanager
 def running_copier(workspace: Workspace) -> Iterator["subprocess.Popen[bytes]"]:
     """The process that a service starts; it is ready once it has copied a first prediction."""
+    ours, theirs = socket.socketpair()
     process = subprocess.Popen(
-        [sys.executable, "-m", "online", "copy", "--supervised"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+        [sys.executable, "-m", "online", "store", "--supervised", "--channel", str(theirs.fileno())],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(theirs.fileno(),),
     )
+    theirs.close()
     assert process.stdin is not None
     process.stdin.write(workspace.settings.dump_with_secrets().encode() + b"\n")
     process.stdin.flush()
@@ -191,6 +197,7 @@ def running_copier(workspace: Workspace) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         process.stdin.close()
+        ours.close()
         process.wait(30)
 
 

@@ -116,14 +116,16 @@ class Application(FastAPI):
 
 
 def create_app(
-    settings: Settings, with_learner: bool = True, is_primary: bool = True, with_copier: bool | None = None
+    settings: Settings, with_learner: bool = True, is_primary: bool = True, with_store_process: bool | None = None
 ) -> FastAPI:
     """Build the application. Raises SetupError where it cannot be opened as configured.
 
-    is_primary: whether this process is the only worker, or the first. with_copier: whether a process of its own copies
-    predictions into the store; None: if there is a learner.
+    is_primary: whether this process is the only worker, or the first. with_store_process: whether a process of its own commits
+    feedback, and copies predictions into the store; None: if there is a learner.
     """
-    runtime = build(settings, with_learner, is_primary, with_learner if with_copier is None else with_copier)
+    runtime = build(
+        settings, with_learner, is_primary, with_learner if with_store_process is None else with_store_process
+    )
     app = Application(
         title="online",
         version=__version__,

@@ -59,7 +59,7 @@ app.command()(erase)
 app.command()(config.config)
 app.command()(openapi.openapi)
 app.command("work", hidden=True)(serve.run_worker)
-app.command("copy", hidden=True)(serve.run_copier)
+app.command("store", hidden=True)(serve.run_store_process)
 
 
 @app.callback(invoke_without_command=True)

@@ -3,6 +3,7 @@
 With several workers it starts the hidden command `work` for each of the others.
 """
 
+import gc
 import os
 import signal
 import socket
@@ -136,21 +137,35 @@ def run_service(listener: socket.socket, settings: Settings, learner: bool) -> N
     )
 
 
-def run_copier(supervised: SupervisedOption = True) -> None:
-    """Copy predictions from the journal into the store, for the service that has started this process."""
+def run_store_process(
+    channel: Annotated[int, typer.Option("--channel", help="File descriptor of the connection to the server.")],
+    supervised: SupervisedOption = True,
+) -> None:
+    """Commit feedback and copy predictions into the store, for the service that has started this process."""
     keep_files_private()
     settings = read_parent_settings()
+    from online.serving.feedback.work import create_work
     from online.serving.processes.journal_copier import JournalCopier
+    from online.serving.processes.store_process import StoreProcess
     from online.telemetry import configure_logging
     from online.workspace import Workspace
 
     configure_logging(settings.log_level, settings.log_format)
     workspace = Workspace(settings)
-    copier = JournalCopier(workspace.store, workspace.journal_copy())
+    collect_seldom()
+    journal = workspace.journal_copy()
+    copier = JournalCopier(workspace.store, journal)
     # in a thread: the handler may interrupt `run` while it holds the lock of what `stop` sets
     signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=copier.stop).start())
+    StoreProcess(socket.socket(fileno=channel), create_work(workspace, journal).submit, copier.stop).start()
     copier.run()
     workspace.store.close()
+
+
+def collect_seldom() -> None:
+    """Let the collector of cycles look at few objects, and seldom: rows are freed when they are written."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 1_000)
 
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:

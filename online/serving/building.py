@@ -5,6 +5,7 @@ settings -> workspace -> for each model: live, transactions, predictor, feedback
 
 import os
 import time
+from asyncio.subprocess import Process
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
+from online.serving.feedback.work import create_work
 from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.jobs.replay_jobs import ReplayJobs
@@ -41,6 +43,7 @@ from online.serving.predictor import Predictor
 from online.serving.processes.child import start_child
 from online.serving.processes.encoder_tuner import EncoderTuner
 from online.serving.processes.journal_copier import JournalCopier
+from online.serving.processes.store_client import StoreClient
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers
 from online.serving.repertoire.repertoire import Repertoire, read_repertoire, starter
@@ -59,17 +62,18 @@ from online.workspace import Workspace
 RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id; ids whose random part is drawn in one call
 
 
-def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_copier: bool = True) -> Runtime:
+def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_store_process: bool = True) -> Runtime:
     """Open everything. Raises SetupError that says what cannot be opened.
 
-    with_learner, with_copier: keep a learner, and a copier of the journal, running beside this process. Without a copier, a
-    thread of the first worker copies. is_primary: as in `Runtime`.
+    with_learner, with_store_process: keep a learner, and the store process, running beside this process. Without a store
+    process, the first worker commits feedback itself, and a thread copies the journal. is_primary: as in `Runtime`.
     """
     workspace, metrics = Workspace(settings), Metrics()
     if is_primary:
         workspace.check_kinds()
         workspace.store.make_room()
-    builder = ModelBuilder(settings, workspace, metrics, is_primary)
+    has_store_process = with_store_process and is_primary
+    builder = ModelBuilder(settings, workspace, metrics, is_primary, has_store_process)
     models = {spec.name: builder.build(spec) for spec in settings.models}
     reports, replays = ReportJobs(settings, workspace), ReplayJobs(settings, workspace)
     jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
@@ -88,8 +92,10 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_
             settings, workspace, metrics, replays, loads, build_event_retention(workspace, models, metrics)
         ),
         jobs=jobs,
-        journal_copier=build_copier(settings) if with_copier and is_primary else None,
-        journal_thread=JournalCopier(workspace.store, builder.journal) if is_primary and not with_copier else None,
+        store_process=build_store_process(settings, builder.store) if has_store_process else None,
+        journal_thread=JournalCopier(workspace.store, builder.journal)
+        if is_primary and not with_store_process
+        else None,
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
         workers=Workers(settings, metrics.remove_worker),
@@ -141,10 +147,14 @@ def build_supervisor(settings: Settings, models: dict[str, ModelRuntime], metric
     return Supervisor("learner", start_learner, settings.restart_max_s, on_change)
 
 
-def build_copier(settings: Settings) -> Supervisor:
-    """The supervisor of the process that copies the journal of predictions into the store."""
-    start_copier = partial(start_child, settings, "copy", "--supervised")
-    return Supervisor("journal copier", start_copier, settings.restart_max_s, lambda state: None)
+def build_store_process(settings: Settings, client: StoreClient) -> Supervisor:
+    """The supervisor of the process that commits feedback, and copies the journal of predictions into the store."""
+    return Supervisor("store process", client.start, settings.restart_max_s, lambda state: None)
+
+
+async def start_store_process(settings: Settings, channel: int) -> Process:
+    """channel: file descriptor of its end of the connection."""
+    return await start_child(settings, "store", "--supervised", "--channel", str(channel), pass_fds=(channel,))
 
 
 def build_tuner(settings: Settings, store: Store, models: dict[str, ModelRuntime]) -> EncoderTuner:
@@ -158,11 +168,17 @@ def build_tuner(settings: Settings, store: Store, models: dict[str, ModelRuntime
 class ModelBuilder:
     """Builds the runtime of each model from what all of them share."""
 
-    def __init__(self, settings: Settings, workspace: Workspace, metrics: Metrics, is_primary: bool) -> None:
+    def __init__(
+        self, settings: Settings, workspace: Workspace, metrics: Metrics, is_primary: bool, has_store_process: bool
+    ) -> None:
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
         self.journal, self.journal_writer = workspace.journal_copy(), JournalWriter(workspace.journal)
+        self.work = create_work(workspace, self.journal)
+        self.store = StoreClient(
+            self.work.submit, partial(start_store_process, settings) if has_store_process else None
+        )
         self.disk = DiskSpace(partial(measure_space, workspace.state), settings.min_free_bytes, metrics)
 
     def build(self, spec: ModelSettings) -> ModelRuntime:
@@ -178,13 +194,19 @@ class ModelBuilder:
         )
         relay = self._build_relay(spec, live)
 
-        def wake_learner() -> None:
-            stream.wakeup.notify()
+        def wake_relay() -> None:
             if relay is not None:
                 relay.wake()
 
-        transactions = Transactions(spec, live, workspace.store, wake_learner, self.new_id, self.disk, self.journal)
-        feedback = Feedback(settings, transactions, feed, metrics, self.clock)
+        def wake_learner() -> None:
+            stream.wakeup.notify()
+            wake_relay()
+
+        transactions = Transactions(
+            spec, live, workspace.store, wake_learner, wake_relay, self.new_id, self.disk, self.journal
+        )
+        recorder = self.work.recorders[spec.name]
+        feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock)
         holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
         runtime = ModelRuntime(

@@ -35,8 +35,8 @@ Background = Callable[[], Coroutine[Any, Any, None]]
 class Runtime:
     """Everything a handler may use.
 
-    supervisor: of the learner; None if the learner runs elsewhere. journal_copier, journal_thread: what copies predictions into
-    the store, a process or a thread of the first worker. is_primary: whether this is the
+    supervisor: of the learner; None if the learner runs elsewhere. store_process: commits feedback, and copies predictions
+    from the journal. journal_thread: does the latter where there is no such process. is_primary: whether this is the
     first worker, which does what only one process may do. background: further work that the
     application has registered; the first worker runs it from start to stop.
     """
@@ -52,7 +52,7 @@ class Runtime:
     replays: ReplayJobs
     retention: Retention
     jobs: BatchQueue
-    journal_copier: Supervisor | None
+    store_process: Supervisor | None
     journal_thread: JournalCopier | None
     feedback_slots: FeedbackSlots
     erasures: Erasures
@@ -109,8 +109,8 @@ class Runtime:
             await model.add_starter_replies(will_learn=self.supervisor is not None)
         await asyncio.to_thread(self.replays.prune)
         self.jobs.start()
-        if self.journal_copier is not None:
-            await self.journal_copier.start()
+        if self.store_process is not None:
+            await self.store_process.start()
         if self.journal_thread is not None:
             self.journal_thread.start()
         self.run_until_stop(self.retention.run())
@@ -153,8 +153,8 @@ class Runtime:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         for model in self.models.values():
             await model.close()
-        if self.journal_copier is not None:
-            await self.journal_copier.stop()
+        if self.store_process is not None:
+            await self.store_process.stop()
         if self.journal_thread is not None:
             await asyncio.to_thread(self.journal_thread.stop)
         await asyncio.to_thread(self.workspace.store.close)

@@ -20,7 +20,7 @@ from online.serving.versions import EncoderConfig
 from online.settings import ModelSettings
 from online.store import Store
 from online.store.encoder_moves import check_encoder, hold_encoder
-from online.store.journal_copy import COPIED_AT_ONCE, JournalCopy, copy_all
+from online.store.journal_copy import JournalCopy, copy_all
 from online.store.predictions import PredictionRow, load_predictions
 from online.telemetry import OutageLog
 
@@ -56,15 +56,19 @@ class Transactions:
         live: LiveModel,
         store: Store,
         wake_learner: Callable[[], None],
+        wake_relay: Callable[[], None],
         new_id: Callable[[], str],
         disk: DiskSpace,
         journal: JournalCopy,
     ) -> None:
-        """wake_learner: called on the event loop after every `commit`. new_id: returns a unique id."""
+        """wake_learner, wake_relay: called on the event loop after every commit; the first wakes the relay as well.
+
+        new_id: returns a unique id.
+        """
         self.disk, self.journal = disk, journal
         self.spec, self.name, self.live, self.store = spec, spec.name, live, store
         self.encoder_is_tunable = can_tune_encoder(spec.kind, spec.options)
-        self.wake_learner, self.new_id = wake_learner, new_id
+        self.wake_learner, self.wake_relay, self.new_id = wake_learner, wake_relay, new_id
         self._outages = OutageWatch(OutageLog(log, "store unavailable", model=self.name))
 
     async def read(self, query: Callable[[Connection], Any]) -> Any:
@@ -112,14 +116,6 @@ class Transactions:
         )
         return found
 
-    def load_predictions_within(self, connection: Connection, ids: Sequence[str]) -> dict[str, PredictionRow]:
-        """The same, in a transaction that writes: without waiting, and without copying a journal that has grown long."""
-        found = load_predictions(connection, self.name, ids)
-        if len(found) < len({*ids}):
-            self.journal.copy(connection, COPIED_AT_ONCE)
-            found = load_predictions(connection, self.name, ids)
-        return found
-
     async def commit(self, work: Callable[[Connection], Any], needs_room: bool = True) -> Any:
         """Run `work` in a durable transaction, then wake the learner.
 
@@ -131,6 +127,19 @@ class Transactions:
             result = await asyncio.wrap_future(self.store.submit(work))
         self.wake_learner()
         return result
+
+    async def commit_elsewhere(self, perform: Callable[[], Awaitable[T]], needs_room: bool = True) -> T:
+        """As `commit`, for work that may run in another process, which wakes the learner itself."""
+        if needs_room:
+            self.disk.check_room()
+        result = await self.watch(perform())
+        self.wake_relay()
+        return result
+
+    async def watch(self, work: Awaitable[T]) -> T:
+        """Wait for work on the store that somebody else does, and notice outages."""
+        with self._outages:
+            return await work
 
     async def write(self, work: Callable[[Connection], Any]) -> Any:
         """Run `work` in a transaction that may be lost if the machine fails, and is not learned."""

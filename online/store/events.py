@@ -72,32 +72,53 @@ def append_events(
     """
     lock_log(connection, model)
     known = {} if new else find_offsets(connection, model, [event.id for event in events])
-    last, digest = load_end(connection, model)
-    rows = []
     owners = [feedback_id] * len(events) if feedback_id is None or isinstance(feedback_id, str) else feedback_id
+    batch = EventBatch(connection, model, source)
     for event, owner in zip(events, owners, strict=True):
         if event.id not in known:
-            last += 1
-            known[event.id] = last
-            digest = chain_digest(digest, last, event)
-            rows.append(
-                {
-                    "model": model,
-                    "offset": last,
-                    "id": event.id,
-                    "label": event.label,
-                    "features": event.features,
-                    "body": event.body(),
-                    "kind": event.kind,
-                    "source": source,
-                    "feedback_id": None if event.id == owner else owner,
-                    "target_offset": None if event.target is None else event.target.offset,
-                    "digest": digest,
-                }
-            )
-    if rows:
-        insert_rows(connection, EVENTS, rows)
+            known[event.id] = batch.append([event], owner)[0]
+    batch.write()
     return [known[event.id] for event in events]
+
+
+class EventBatch:
+    """New events of one source, which get their offsets at once, and are written together. The log is locked."""
+
+    def __init__(self, connection: Connection, model: str, source: EventSource = "feedback") -> None:
+        self.connection, self.model, self.source = connection, model, source
+        self._end: tuple[int, str] | None = None  # offset and digest of the last event, also of those not written yet
+        self._rows = list[dict[str, Any]]()
+
+    def append(self, events: Sequence[Event], feedback_id: str | None) -> list[int]:
+        """Return the offset of each. No event is in the log yet. feedback_id: of the feedback that they belong to."""
+        last, digest = load_end(self.connection, self.model) if self._end is None else self._end
+        offsets = range(last + 1, last + 1 + len(events))
+        for event, offset in zip(events, offsets, strict=True):
+            digest = chain_digest(digest, offset, event)
+            self._rows.append(self._row(event, offset, digest, feedback_id))
+        self._end = offsets.stop - 1, digest
+        return [*offsets]
+
+    def write(self) -> None:
+        """Write what was appended. Afterwards others may append to the log in this transaction."""
+        if self._rows:
+            insert_rows(self.connection, EVENTS, self._rows)
+        self._rows, self._end = [], None
+
+    def _row(self, event: Event, offset: int, digest: str, feedback_id: str | None) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "offset": offset,
+            "id": event.id,
+            "label": event.label,
+            "features": event.features,
+            "body": event.body(),
+            "kind": event.kind,
+            "source": self.source,
+            "feedback_id": None if event.id == feedback_id else feedback_id,
+            "target_offset": None if event.target is None else event.target.offset,
+            "digest": digest,
+        }
 
 
 def lock_log(connection: Connection, model: str) -> None:

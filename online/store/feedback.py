@@ -7,12 +7,12 @@ accepted --learned by a version--> learned
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Index, func, insert, select, update
+from sqlalchemy import Connection, Index, func, select, update
 from sqlmodel import Field, SQLModel
 
-from online.store.database.values import index_only_where
+from online.store.database.values import index_only_where, insert_rows
 
 
 class FeedbackRow(SQLModel, table=True):
@@ -57,8 +57,22 @@ given_by: Any = func.coalesce(FEEDBACK.c.user, FEEDBACK.c.caller)  # who has the
 Index("feedback_by_holder", FEEDBACK.c.model, given_by, FEEDBACK.c.about, FEEDBACK.c.created_at)
 
 
+NEW: dict[str, Any] = dict.fromkeys(FEEDBACK.c.keys()) | {"status": "accepted"}
+
+
+class Opinion(NamedTuple):
+    """Feedback about a prediction that stands. holder: its user, or else its caller."""
+
+    prediction_id: str
+    holder: str
+    id: str
+    offset: int
+    content: str
+
+
 def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    connection.execute(insert(FEEDBACK), rows)
+    """rows: the columns that are not as in any new feedback."""
+    insert_rows(connection, FEEDBACK, [NEW | row for row in rows])
 
 
 def load_feedback(connection: Connection, model: str, ids: Sequence[str]) -> dict[str, FeedbackRow]:
@@ -79,12 +93,14 @@ def assign_slot(connection: Connection, model: str, id: str, key: str, turn: int
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(**values))
 
 
-def load_standing(connection: Connection, model: str, prediction_id: str, holder: str) -> list[FeedbackRow]:
-    """Return the feedback about a prediction that is not retracted, of one holder: its user, or else its caller."""
-    standing = (FEEDBACK.c.prediction_id == prediction_id, FEEDBACK.c.model == model)
-    of_holder = (given_by == holder, FEEDBACK.c.retracted_offset.is_(None))
-    found = connection.execute(select(FEEDBACK).where(*standing, *of_holder).order_by(FEEDBACK.c.offset))
-    return [FeedbackRow(**row) for row in found.mappings()]
+def list_opinions(connection: Connection, model: str, predictions: Sequence[str]) -> list[Opinion]:
+    """Return the feedback about predictions that is not retracted, the oldest first."""
+    if not predictions:
+        return []
+    standing = (FEEDBACK.c.prediction_id.in_(predictions), FEEDBACK.c.model == model)
+    columns = (FEEDBACK.c.prediction_id, given_by, FEEDBACK.c.id, FEEDBACK.c.offset, FEEDBACK.c.content)
+    query = select(*columns).where(*standing, FEEDBACK.c.retracted_offset.is_(None))
+    return [Opinion(*row) for row in connection.execute(query.order_by(FEEDBACK.c.offset))]
 
 
 def replace_content(connection: Connection, model: str, id: str, content: str) -> None:

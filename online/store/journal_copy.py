@@ -38,7 +38,7 @@ from online.store.database.meta import META, save_value
 from online.store.database.store import Store
 from online.store.deletion.retention import look_again_from
 from online.store.encoder_moves import encoder_of, hold_encoder
-from online.store.predictions import PREDICTIONS, add_predictions
+from online.store.predictions import PREDICTIONS, PredictionRow, add_predictions, load_predictions
 from online.telemetry import log_event
 
 log = logging.getLogger("online.journal")
@@ -280,6 +280,17 @@ def split(frames: Sequence[FrameRead]) -> list[FrameRead]:
         return list(frames)
     [read] = frames
     return [FrameRead(msgspec.structs.replace(read.frame, rows=[row]), read.position) for row in read.frame.rows]
+
+
+def load_predictions_with(
+    connection: Connection, journal: JournalCopy, model: str, ids: Sequence[str]
+) -> dict[str, PredictionRow]:
+    """Id -> prediction, in a transaction that writes: those that are not copied yet are copied within it."""
+    found = load_predictions(connection, model, ids)
+    if len(found) < len({*ids}):
+        journal.copy(connection, COPIED_AT_ONCE)  # not more: `Transactions.with_predictions` copies a longer journal
+        found = load_predictions(connection, model, ids)
+    return found
 
 
 def position_key(segment: str) -> str:

@@ -14,7 +14,7 @@ from online.learning.base_building import RetentionPeriod
 from online.learning.learner import Learner
 from online.schemas.events import Entry, Event
 from online.schemas.feedback import FeedbackItem
-from online.serving.feedback.feedback import build_row
+from online.serving.feedback.recording import build_row, prepare_item
 from online.serving.feedback.retraction import record_retraction
 from online.serving.jobs.event_retention import EventRetention, ExpiringModel, StreamCopy
 from online.settings import Drift
@@ -55,9 +55,9 @@ class ExpiryScene(Scene):
         def record(connection: Connection) -> None:
             add_predictions(connection, [{**asked, **answer, **more}])
             offset = append_events(connection, "m", [event])[0]
-            row = build_row("m", item, offset, "local", event.label)
-            row.created_at = at.isoformat()
-            add_feedback(connection, [row.model_dump()])
+            row = build_row("m", prepare_item(item), offset, "local", event.label)
+            row["created_at"] = at.isoformat()
+            add_feedback(connection, [row])
 
         self.workspace.store.submit(record).result()
 
@@ -67,9 +67,9 @@ class ExpiryScene(Scene):
         item = FeedbackItem(id=id, prediction_id=prediction_id, label="b", user="carl")
 
         def record(connection: Connection) -> None:
-            row = build_row("m", item, append_events(connection, "m", [event])[0], "local", "b")
-            row.created_at = at.isoformat()
-            add_feedback(connection, [row.model_dump()])
+            row = build_row("m", prepare_item(item), append_events(connection, "m", [event])[0], "local", "b")
+            row["created_at"] = at.isoformat()
+            add_feedback(connection, [row])
 
         self.workspace.store.submit(record).result()
 

@@ -319,3 +319,15 @@ def test_work_that_is_submitted_after_closing_fails_and_is_not_waited_for(tmp_pa
     store.close()
     with pytest.raises(Unavailable, match="the store is closed"):
         store.submit(add_prediction("late")).result(timeout=5)
+
+
+def test_a_store_opens_while_another_process_writes(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'online.db'}"
+    first = Store(url)
+    with first.separate_connection() as connection:
+        connection.exec_driver_sql("INSERT INTO meta VALUES ('a', 'b')")  # the write lock is held until the end
+        second = Store(url)
+        assert second.instance == first.instance
+        connection.rollback()
+    first.close()
+    second.close()

@@ -117,7 +117,7 @@ def create_runtime_tls(settings: Settings) -> ssl.SSLContext | None:
 
 def run(settings: Settings, listener: socket.socket, with_learner: bool, when_ready: Callable[[], None]) -> None:
     """Serve, and keep the other workers running."""
-    app = create_app(settings, with_learner, with_copier=True)
+    app = create_app(settings, with_learner, with_store_process=True)
     if settings.workers == 1:
         Server(app, app.state.runtime, app.state.direct, [listener], when_ready).run_all()
         return

@@ -20,9 +20,9 @@ from sqlalchemy import Connection
 from online.errors import Forbidden, QuotaExceeded
 from online.models import spec_of
 from online.schemas.access.callers import Caller
-from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.events import find_subject
 from online.serving.feedback.influence import Influence
+from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, count_undecided
 from online.store.callers.quotas import QuotaKind, use_quota
@@ -58,7 +58,7 @@ def owns_feedback(caller: Caller, row: FeedbackRow | HeldFeedbackRow) -> bool:
     return row.user == caller.user if row.user is not None else row.caller == caller.id
 
 
-def is_teaching(connection: Connection, model: ModelSettings, item: FeedbackItem) -> bool:
+def is_teaching(connection: Connection, model: ModelSettings, item: NewFeedback) -> bool:
     """Whether an item adds something that was not there: a new reply or class, or an example of its own."""
     if item.input is not None:
         return True
@@ -76,7 +76,7 @@ def admit(
     influence: Influence,
     caller: Caller,
     place: int,
-    item: FeedbackItem,
+    item: NewFeedback,
     prediction: PredictionRow | None,
 ) -> Admission:
     """Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
@@ -108,7 +108,7 @@ def check_room_for_held(connection: Connection, model: str, place: int, holder: 
 
 
 def charge(
-    connection: Connection, settings: Settings, caller: Caller, new: Sequence[tuple[FeedbackItem, Admission]]
+    connection: Connection, settings: Settings, caller: Caller, new: Sequence[tuple[NewFeedback, Admission]]
 ) -> None:
     """Count the new items of a request against the quotas of their holders. Raises QuotaExceeded."""
     if caller.is_trusted or not new:

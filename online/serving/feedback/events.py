@@ -5,14 +5,14 @@ correction, known reply  -> the event; before it the reply is restored if it was
 correction, new reply    -> the reply's event, then the correction's
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from online.errors import BadInput, NotFound
 from online.models import spec_of
 from online.schemas.events import Event
-from online.schemas.feedback import FeedbackItem
+from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings
 from online.store.events import derive_event_id
 from online.store.predictions import PredictionRow
@@ -21,23 +21,11 @@ from online.store.replies import count_replies, find_reply, find_reply_by_text, 
 MAX_ID_IN_REPLY_ID = 40  # characters of a feedback's id that go into the id of its reply
 
 
-@dataclass(frozen=True, slots=True)
-class ItemFeatures:
-    """Encoded texts that come with an item: its own input and its correction, where it has them."""
-
-    input: bytes | None = None
-    correction: bytes | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.input or self.correction)
-
-
 def build_events(
     connection: Connection,
     model: ModelSettings,
     place: int,
-    item: FeedbackItem,
-    features: ItemFeatures,
+    item: NewFeedback,
     prediction: PredictionRow | None,
     holder: int = 0,
 ) -> list[Event]:
@@ -45,19 +33,19 @@ def build_events(
 
     place: of the item in its request, for errors. holder: as in `Event`. Raises what `find_subject` does.
     """
-    question = prediction.features if prediction is not None else features.input or b""
+    question = prediction.features if prediction is not None else item.features
     choice = prediction.choice if prediction is not None else None
-    id, subject = item.id or "", find_subject(connection, model, place, item, prediction) or ""
+    id, subject = item.id, find_subject(connection, model, place, item, prediction) or ""
     if item.reward is not None:
         return [Event(id, "reward", question, subject, reward=item.reward, choice=choice, holder=holder)]
     if item.label is not None:
         return [Event(id, "label", question, subject, choice=choice, holder=holder)]
-    *others, own = build_correction(connection, model.name, item, question, features.correction or b"", choice)
+    *others, own = build_correction(connection, model.name, item, question, choice)
     return [*others, replace(own, holder=holder)]
 
 
 def find_subject(
-    connection: Connection, model: ModelSettings, place: int, item: FeedbackItem, prediction: PredictionRow | None
+    connection: Connection, model: ModelSettings, place: int, item: NewFeedback, prediction: PredictionRow | None
 ) -> str | None:
     """The reply, class or number that an item is about; None for a reply that it would bring along.
 
@@ -79,10 +67,10 @@ def find_subject(
 
 
 def build_correction(
-    connection: Connection, model: str, item: FeedbackItem, question: bytes, features: bytes, choice: str | None
+    connection: Connection, model: str, item: NewFeedback, question: bytes, choice: str | None
 ) -> list[Event]:
-    """question, features: of the question, and of the corrected reply's text."""
-    id, text = item.id or "", normalize_text(item.correction or "")
+    """question: its features."""
+    id, text = item.id, normalize_text(item.correction or "")
     reply = find_reply_by_text(connection, model, text)
     if reply is not None:
         restore_id = derive_event_id(id, "restore")
@@ -90,7 +78,7 @@ def build_correction(
         return [*restored, Event(id, "correction", question, reply.id, choice=choice)]
     new = f"r{count_replies(connection, model) + 1}-{id[:MAX_ID_IN_REPLY_ID]}"
     return [
-        Event(derive_event_id(id, "reply"), "reply", features, new, text),
+        Event(derive_event_id(id, "reply"), "reply", item.correction_features, new, text),
         Event(id, "correction", question, new, choice=choice),
     ]
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from online.models import spec_of
 from online.schemas.access.callers import Caller, network_of
-from online.schemas.feedback import FeedbackItem
+from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HoldReason
 from online.store.callers.quotas import use_quota, used_since
@@ -37,7 +37,7 @@ class Influence:
         return meet_holder(connection, self.model.name, holder, address, at.isoformat())
 
     def find_hold(
-        self, connection: Connection, standing: StandingRow, item: FeedbackItem, subject: str | None
+        self, connection: Connection, standing: StandingRow, item: NewFeedback, subject: str | None
     ) -> HoldReason | None:
         """Why an item is not learned yet; None if it is. subject: the reply or class that it is about."""
         if standing.is_set_apart:

@@ -12,9 +12,10 @@ from contextlib import suppress
 from online.errors import Unavailable
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.feedback.feedback import Feedback, describe_outcome
+from online.serving.processes.store_messages import MarkLearned
 from online.serving.versions import ServedVersion
 from online.store import now
-from online.store.feedback import load_feedback, mark_learned_spans
+from online.store.feedback import load_feedback
 from online.telemetry import Metrics, log_event
 
 log = logging.getLogger("online.serving")
@@ -48,6 +49,7 @@ class OutcomeMarker:
         self._learned_ids: list[str] = []  # feedback whose outcome is not sent yet
         self._is_due = asyncio.Event()
         self._writing = asyncio.Lock()
+        feedback.on_overtaken = self.record_overtaken
 
     def record_swap(self, before: ServedVersion, served: ServedVersion) -> None:
         """Called on the event loop at every swap: count it, send it, remember what it has learned."""
@@ -62,6 +64,11 @@ class OutcomeMarker:
             self._spans.append((self._marked_until, served.learned_until, served.version, now()))
             self._marked_until = served.learned_until
             self._is_due.set()
+
+    def record_overtaken(self, learned_until: int) -> None:
+        """Called for feedback that the live version had learned before it was acknowledged."""
+        self._measure_freshness(learned_until)
+        self._is_due.set()
 
     def _count(self, served: ServedVersion) -> None:
         self.metrics.swaps.labels(self.name).inc()
@@ -95,14 +102,13 @@ class OutcomeMarker:
         """Return once every outcome decided so far is written."""
         async with self._writing:
             due, self._spans = self._spans, []
-            if not due:
-                return
-            try:
-                await self.transactions.write(lambda connection: mark_learned_spans(connection, self.name, due))
-            except Unavailable as error:
-                self._spans = due + self._spans
-                log_event(log, "outcomes not written yet", logging.WARNING, model=self.name, reason=str(error))
-                return
+            if due:
+                try:
+                    await self.transactions.watch(self.feedback.store.perform(MarkLearned(self.name, due)))
+                except Unavailable as error:
+                    self._spans = due + self._spans
+                    log_event(log, "outcomes not written yet", logging.WARNING, model=self.name, reason=str(error))
+                    return
         await self._send()
 
     async def _send(self) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from online.errors import Conflict, NotFound
 from online.schemas.feedback import FeedbackItem, Receipt
-from online.serving.feedback.feedback import Feedback, encode_item, receipt_of
+from online.serving.feedback.feedback import Feedback, prepare_items
 from online.serving.feedback.held import held_receipt
 from online.serving.versions import EncoderConfig
 from online.store.callers.held_feedback import HeldFeedbackRow, decide, load_held
@@ -28,10 +28,11 @@ async def _accept(feedback: Feedback, id: str, by: str, config: EncoderConfig) -
         lambda connection: load_waiting(connection, feedback.name, id)
     )
     item = FeedbackItem.model_validate_json(row.content)
-    features = await encode_item(item, config.encoder)
+    prepared = (await prepare_items([item], [True], config.encoder))[0]
+    has_features = prepared.features or prepared.correction_features
 
     def record(connection: Connection) -> Receipt:
-        feedback.begin(connection, {config.encoder_name} if features else set())
+        feedback.recorder.begin(connection, {config.encoder_name} if has_features else set())
         load_waiting(connection, feedback.name, id)
         predictions = load_predictions(connection, feedback.name, [item.prediction_id] if item.prediction_id else [])
         prediction = predictions.get(item.prediction_id or "")
@@ -39,7 +40,7 @@ async def _accept(feedback: Feedback, id: str, by: str, config: EncoderConfig) -
             raise NotFound(f"{feedback.name} has no prediction {item.prediction_id!r} any more; reject the item")
         decide(connection, feedback.name, id, "accepted", by)
         holder = load_number(connection, feedback.name, row.user if row.user is not None else row.caller)
-        return receipt_of(feedback.record_item(connection, 0, item, features, prediction, row.caller, holder))
+        return feedback.recorder.record_item(connection, prepared, prediction, row.caller, holder)
 
     receipt: Receipt = await feedback.transactions.commit(record)
     return receipt

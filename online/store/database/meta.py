@@ -35,9 +35,15 @@ def save_kind(connection: Connection, model: str, kind: str) -> None:
     save_value(connection, f"kind/{model}", kind)
 
 
+def find_instance(connection: Connection) -> str | None:
+    """Return the name of this store; None if it has none yet."""
+    found: str | None = connection.scalar(select(META.c.value).where(META.c.key == "instance"))
+    return found
+
+
 def load_instance(connection: Connection) -> str:
     """Return the name of this store, which keeps two services apart on one Redis; created on first use."""
-    known = connection.scalar(select(META.c.value).where(META.c.key == "instance"))
+    known = find_instance(connection)
     if known is None:
         known = uuid.uuid4().hex[:12]
         connection.execute(insert(META).values(key="instance", value=known))

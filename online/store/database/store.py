@@ -32,7 +32,7 @@ from online.store.database.engine import (
     unavailable,
     without_password,
 )
-from online.store.database.meta import META, load_instance
+from online.store.database.meta import META, find_instance, load_instance
 from online.store.database.schema import prepare_schema
 from online.store.database.sqlite_checkpoints import Checkpointer
 
@@ -50,7 +50,10 @@ class Work:
 
 
 class Store:
-    """One database. Call `read` and `submit` from any thread."""
+    """One database. Call `read` and `submit` from any thread.
+
+    after_commit: called by the writer thread after each commit, before the futures of its work resolve. It raises nothing.
+    """
 
     def __init__(self, url: str) -> None:
         """url: as SQLAlchemy takes it. Raises SetupError for a database that cannot be used.
@@ -63,15 +66,24 @@ class Store:
             self.durable_writer = create_engine_for(url, "FULL", "IMMEDIATE") if is_sqlite(url) else self.writer
             self.reader = create_engine_for(url, "NORMAL", "DEFERRED").execution_options(**snapshot_isolation(url))
             prepare_schema(url, self.reader)
-            with self.durable_writer.begin() as connection:
-                self.instance = load_instance(connection)
+            self.instance = self._load_instance()
         except (SQLAlchemyError, ImportError, ValueError) as error:
             raise SetupError(f"the store {without_password(url)} cannot be opened: {first_line(error)}") from error
         self._queue: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self.after_commit: Callable[[], None] = lambda: None
         self._is_closed, self._closing = False, threading.Lock()  # nothing is queued behind the end
         self._checkpointer = Checkpointer(str(make_url(url).database)) if is_sqlite(url) else None
         self._thread = threading.Thread(target=self._write, name="store-writer", daemon=True)
         self._thread.start()
+
+    def _load_instance(self) -> str:
+        """A store that has its name is opened without a write, which beside a busy process might wait for long."""
+        with self.reader.connect() as connection:
+            known = find_instance(connection)
+        if known is None:
+            with self.durable_writer.begin() as connection:
+                known = load_instance(connection)
+        return known
 
     def make_room(self) -> None:
         """Let the WAL of SQLite grow to its full size before a request waits for it, and start it over.
@@ -181,6 +193,7 @@ class Store:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
             if self._checkpointer is not None:
                 self._checkpointer.after_commit()
+            self.after_commit()
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
             failure = error if not isinstance(error, DBAPIError) else unavailable(error)
             outcomes = [(work, None, failure) for work in group]

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 from online.errors import NotFound
 from online.schemas.feedback import FeedbackItem
 from online.serving.event_feed import FeedEvent, FeedQueue
-from online.serving.feedback.events import ItemFeatures
+from online.serving.feedback.recording import prepare_item
 from online.store import now
 from online.store.callers.standing import set_state
 from online.store.predictions import load_predictions
@@ -155,9 +155,8 @@ def test_a_quarantine_that_was_cut_short_is_completed_by_the_next_review(quarant
 
     def record(connection: Connection) -> None:
         """Feedback that is stored although its holder is set apart, as of a moment before."""
-        features = ItemFeatures()
         prediction = load_predictions(connection, "m", [late])[late]
-        quarantined.feedback.record_item(connection, 0, item, features, prediction, "liar", 1)
+        quarantined.feedback.recorder.record_item(connection, prepare_item(item), prediction, "liar", 1)
         set_state(connection, "m", "liar", "quarantined", "cut short", "review", now())
 
     quarantined.store.submit(record).result()

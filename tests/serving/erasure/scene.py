@@ -18,7 +18,7 @@ from online.schemas.feedback import FeedbackItem
 from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
-from online.serving.feedback.feedback import build_row
+from online.serving.feedback.recording import build_row, prepare_item
 from online.settings import ModelSettings, Settings
 from online.store import now
 from online.store.events import EVENTS, append_events, head_of
@@ -58,7 +58,7 @@ class ErasureScene:
         def record(connection: Connection) -> None:
             add_predictions(connection, [{**prediction, **answer, **more}])
             offset = append_events(connection, "m", [event])[0]
-            add_feedback(connection, [build_row("m", item, offset, "local", None).model_dump()])
+            add_feedback(connection, [build_row("m", prepare_item(item), offset, "local", None)])
 
         self.workspace.store.submit(record).result()
 
