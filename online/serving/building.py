@@ -175,7 +175,10 @@ class ModelBuilder:
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
         self.journal, self.journal_writer = workspace.journal_copy(), JournalWriter(workspace.journal)
-        self.work = create_work(workspace, self.journal)
+        try:
+            self.work = create_work(workspace, self.journal)
+        except ValueError as error:  # an unknown kind
+            raise SetupError(str(error)) from None
         self.store = StoreClient(
             self.work.submit, partial(start_store_process, settings) if has_store_process else None
         )

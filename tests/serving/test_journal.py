@@ -81,6 +81,9 @@ def test_feedback_does_not_wait_for_the_copier(start: Start) -> None:
         assert give(service, *ids).status_code == 202
         unknown = give(service, "0" * 32)
         assert unknown.status_code == 404 and "has no prediction" in unknown.json()["error"]
+        head = service.http.get("/v1/models/vec").json()["head"]
+    assert give(service, predict(service)).status_code == 202  # behind what the process was asked while it stood still
+    assert service.http.get("/v1/models/vec").json()["head"] == head + 1, "nothing is recorded a second time"
 
 
 def test_a_killed_service_finds_its_journal_again(start: Start) -> None:

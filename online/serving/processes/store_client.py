@@ -36,6 +36,9 @@ log = logging.getLogger("online.store")
 
 StartProcess = Callable[[int], Awaitable[Process]]
 MAX_UNSENT_BYTES = 1 << 26  # beyond it, work is done in this process
+PATIENCE_S = (
+    2.0  # work that is not answered for so long is done in this process, and so is later work until an answer comes
+)
 ANSWER_S = 30.0  # a process that has not answered for so long is killed; the database itself gives up after 10 s
 CHECK_EVERY_S = 1.0
 
@@ -75,16 +78,16 @@ class StoreClient:
 
 
 class Channel(asyncio.Protocol):
-    """The connection to one process. is_ready: whether the process can work."""
+    """The connection to one process. is_ready: whether the process can work. is_late: whether it leaves work unanswered."""
 
     def __init__(self, process: Process) -> None:
-        self.process, self.is_ready = process, False
+        self.process, self.is_ready, self.is_late = process, False, False
         self._frames, self._last = Frames(), READY
         self._waiting: dict[int, tuple[float, asyncio.Future[Outcome | None]]] = {}  # with the time of the request
 
     async def ask(self, work: Work) -> Outcome | None:
-        """What became of the work; None where it is not known, because the process has ended, or was not asked."""
-        if not self.is_ready or self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
+        """What became of the work; None where it is not known: the process has ended, is late, or was not asked."""
+        if not self.is_ready or self.is_late or self._transport.get_write_buffer_size() > MAX_UNSENT_BYTES:
             return None
         self._last += 1
         try:
@@ -118,16 +121,22 @@ class Channel(asyncio.Protocol):
         if outcome.number == READY:
             self.is_ready = True
             return
+        self.is_late = False
         _, answer = self._waiting.pop(outcome.number, (0.0, None))
         if answer is not None and not answer.done():  # the request may have been cancelled
             answer.set_result(outcome)
 
     def _check(self) -> None:
-        """Kill a process that does not answer any more."""
+        """Do not wait for a late process, and kill one that does not answer any more."""
         if self._transport.is_closing():
             return
-        oldest = next((sent_at for sent_at, _ in self._waiting.values()), self._loop.time())
-        if self._loop.time() - oldest > ANSWER_S:
+        now = self._loop.time()
+        oldest = next((sent_at for sent_at, _ in self._waiting.values()), now)
+        for sent_at, answer in self._waiting.values():
+            if now - sent_at > PATIENCE_S and not answer.done():
+                answer.set_result(None)
+        self.is_late = now - oldest > PATIENCE_S
+        if now - oldest > ANSWER_S:
             self._give_up(f"it has not answered for {ANSWER_S:g} s")
         else:
             self._loop.call_later(CHECK_EVERY_S, self._check)

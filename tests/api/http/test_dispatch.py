@@ -65,7 +65,7 @@ def test_rows_of_numbers_are_stored_as_they_were_written(start: Start) -> None:
         inputs = dict(store.execute("SELECT id, input FROM prediction").fetchall())
         features = dict(store.execute("SELECT id, features FROM prediction").fetchall())
     assert [inputs[id] for id in ids] == ["[2.50, 1e1]", "[-0, 4.0]"]
-    assert [np.frombuffer(features[id]).tolist() for id in ids] == [[2.5, 10], [0, 4]]
+    assert [features[id] for id in ids] == [b"", b""], "a row of numbers is its own features"
 
 
 @pytest.mark.parametrize(
