@@ -5,10 +5,11 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from online.errors import NotFound
+from online.errors import NotFound, Unavailable
 from online.schemas.models import LearnerState
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
@@ -23,6 +24,7 @@ from online.serving.processes.journal_copier import JournalCopier
 from online.serving.processes.supervisor import Supervisor
 from online.serving.processes.workers import Workers, report_versions
 from online.settings import Settings
+from online.store.journal_copy import copy_all
 from online.telemetry import Metrics
 from online.workspace import Workspace
 
@@ -155,6 +157,12 @@ class Runtime:
             await model.close()
         if self.store_process is not None:
             await self.store_process.stop()
+            await asyncio.to_thread(self._copy_rest)
         if self.journal_thread is not None:
             await asyncio.to_thread(self.journal_thread.stop)
         await asyncio.to_thread(self.workspace.store.close)
+
+    def _copy_rest(self) -> None:
+        """Copy what the store process has left in the journal: it may have ended before it could begin."""
+        with suppress(Unavailable, OSError):  # what stays there is copied at the next start
+            copy_all(self.workspace.store, self.workspace.journal_copy(), is_sealing=True)
