@@ -19,6 +19,7 @@ from pydantic_core import from_json
 from online.errors import BadInput, TooLarge
 from online.models.encoders.rows import ParsedNumbers
 from online.schemas.predict import PredictRequest
+from online.serving.predictor import NumberRows
 from online.settings import Settings
 from online.settings.messages import plain_message
 
@@ -28,14 +29,16 @@ MAX_ECHO_CHARS = 80  # of an unknown field's name, in an error
 
 
 class Rows(msgspec.Struct, forbid_unknown_fields=True):
-    """The most frequent body sent to a model of vectors: rows of numbers, and no other options."""
+    """The most frequent body sent to a model of vectors: rows of numbers, and no other options.
 
-    instances: list[msgspec.Raw]
+    Numbers beyond float64 are refused by the decoder, so every number is finite.
+    """
+
+    instances: list[list[float]]
     record: bool = True
 
 
 ROWS = msgspec.json.Decoder(Rows)
-NUMBERS = msgspec.json.Decoder(list[float])
 
 NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 STEPS = np.array([{"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(mark), 0) for mark in range(256)], np.int8)
@@ -80,14 +83,37 @@ def parse_rows(body: bytes, user: str | None) -> PredictRequest | None:
 
     user: on whose behalf it is made. It takes less than half the time of the general parser.
     """
+    if (decoded := decode_rows(body)) is None:
+        return None
+    texts = decoded.texts or [b""] * len(decoded.rows)  # only what is recorded needs its text
+    instances = [*map(ParsedNumbers, decoded.rows, texts)]
+    return PredictRequest.model_validate({"instances": instances, "record": decoded.record, "user": user})
+
+
+def decode_rows(body: bytes) -> NumberRows | None:
+    """The rows in a body of nothing but rows of numbers; None for any other body, valid or not."""
     try:
-        rows = ROWS.decode(body)
-        instances = [ParsedNumbers(NUMBERS.decode(row), bytes(row)) for row in rows.instances]
+        decoded = ROWS.decode(body)
     except msgspec.MsgspecError:
         return None
-    if not instances:
+    rows = decoded.instances
+    texts = split_rows(body, len(rows)) if decoded.record else []
+    if not rows or len(texts) < len(rows) * decoded.record:
         return None
-    return PredictRequest.model_validate({"instances": instances, "record": rows.record, "user": user})
+    return NumberRows(rows, texts, decoded.record)
+
+
+def split_rows(body: bytes, count: int) -> list[bytes]:
+    """The text of each row of a body that was decoded as rows of numbers; empty if it has further brackets.
+
+    Strings have none: the only ones are the names of the two fields. A field that is repeated has.
+    """
+    start, texts = body.index(b"[") + 1, list[bytes]()
+    for _ in range(count):
+        begin = body.find(b"[", start)
+        start = body.find(b"]", begin) + 1
+        texts.append(body[begin:start])
+    return texts if body.find(b"[", start) < 0 else []
 
 
 # depth

@@ -1,9 +1,8 @@
 """`online serve`: the service.
 
-With several workers it starts the hidden command `work` for each of the others.
+It starts the hidden command `store` for the store process and, with several workers, `work` for each of the others.
 """
 
-import gc
 import os
 import signal
 import socket
@@ -144,6 +143,7 @@ def run_store_process(
     """Commit feedback and copy predictions into the store, for the service that has started this process."""
     keep_files_private()
     settings = read_parent_settings()
+    from online.io.collector import collect_seldom
     from online.serving.feedback.work import create_work
     from online.serving.processes.journal_copier import JournalCopier
     from online.serving.processes.store_process import StoreProcess
@@ -160,12 +160,6 @@ def run_store_process(
     StoreProcess(socket.socket(fileno=channel), create_work(workspace, journal).submit, copier.stop).start()
     copier.run()
     workspace.store.close()
-
-
-def collect_seldom() -> None:
-    """Let the collector of cycles look at few objects, and seldom: rows are freed when they are written."""
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 1_000)
 
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:

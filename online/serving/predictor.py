@@ -102,7 +102,7 @@ class Predictor:
         check_size(request.instances, self.settings)
         if request.conversation is not None and (request.user is None or not request.record):
             raise BadInput("a conversation needs a user and recorded predictions")
-        lacks_room = request.record and self.transactions.disk.is_short
+        lacks_room = request.record and self.lacks_room
         if lacks_room:
             request = request.model_copy(update={"record": False})
         result = await self.transactions.retry_on_encoder_change(
@@ -155,6 +155,11 @@ class Predictor:
                 f"it will never learn offset {offset}; leave out the version"
             )
 
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the disk has too little free space to record anything."""
+        return self.transactions.disk.is_short
+
     # rows of numbers, without a coroutine
 
     @property
@@ -163,10 +168,6 @@ class Predictor:
         current, labels = self.live.current, self.live.labels
         is_same = current.encoder is self.live.encoder_config.encoder
         return is_same and isinstance(current.encoder, VectorEncoder) and CANARY not in labels and not self.lacks_room
-
-    @property
-    def lacks_room(self) -> bool:
-        return self.transactions.disk.is_short
 
     def pack(self, request: NumberRows) -> bool:
         """Encode the rows. Returns False for rows that are not as the settings and the model have them."""

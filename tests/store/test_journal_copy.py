@@ -1,4 +1,4 @@
-"""Copying the journal: every prediction is in the store exactly once, whoever copies, and whatever fails."""
+"""Copying the journal: every prediction is in the store exactly once, whichever process copies it, and whatever fails."""
 
 import threading
 from collections.abc import Iterator

@@ -7,7 +7,7 @@
     batcher --one model call, one write to the journal--> answer() --one write--> the connection
 
 Every other request, and everything that is not plain about such a request, goes through the application: `begin` returns False
-before it has changed anything. So errors are worded in one place, and the answers are the same bytes (a test compares them).
+before it has changed anything but the count of requests. So errors are worded in one place, and the answers are the same bytes (a test compares them).
 """
 
 import logging
@@ -16,19 +16,18 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import msgspec
 import orjson
 
 from online.api.auth.authentication import CallerMemory
 from online.api.auth.rates import RateLimits
 from online.api.auth.scopes import check_scope
+from online.api.bodies import decode_rows
 from online.errors import OnlineError
 from online.models import Answer
 from online.models.encoders.rows import VectorEncoder
 from online.serving.answers import render_answer
 from online.serving.batcher import PendingRequest
 from online.serving.model_runtime import ModelRuntime
-from online.serving.predictor import NumberRows
 from online.serving.runtime import Runtime
 from online.serving.versions import ServedVersion
 
@@ -40,19 +39,6 @@ log = logging.getLogger("online.api")
 Headers = Sequence[tuple[bytes, bytes]]
 CLOSE: Headers = ((b"connection", b"close"),)
 ORIGIN = b"origin"
-
-
-class Rows(msgspec.Struct, forbid_unknown_fields=True):
-    """The most frequent body sent to a model of vectors: rows of numbers, and no other options.
-
-    Numbers beyond float64 are refused by the decoder, so every number is finite.
-    """
-
-    instances: list[list[float]]
-    record: bool = True
-
-
-ROWS = msgspec.json.Decoder(Rows)
 
 
 class NoEvent:
@@ -111,7 +97,7 @@ class Endpoint:
         self._instances, self._seconds = 0, list[float]()  # of the requests that this round of the event loop answers
 
     def begin(self, request: DirectRequest, address: str, headers: Headers, body: bytes) -> bool:
-        """Queue a request. Returns False, and changes nothing, if it has to go through the application."""
+        """Queue a request. Returns False if it has to go through the application, which may count it a second time."""
         started = time.perf_counter()
         direct, predictor = self.direct, self.predictor
         caller = direct.memory.recall(address, headers)
@@ -119,7 +105,7 @@ class Endpoint:
             return False
         if direct.answers_other_origins and any(name == ORIGIN for name, _ in headers):
             return False
-        if not predictor.is_plain or (rows := parse_rows(body)) is None or not predictor.pack(rows):
+        if not predictor.is_plain or (rows := decode_rows(body)) is None or not predictor.pack(rows):
             return False
         try:
             check_scope(caller, "predict", self.name)
@@ -207,29 +193,3 @@ def describe_error(error: Exception) -> tuple[HTTPStatus, str]:
         return HTTPStatus(error.status), str(error)
     text = f"internal error: {type(error).__name__}; the log of the service has the details"
     return HTTPStatus.INTERNAL_SERVER_ERROR, text
-
-
-def parse_rows(body: bytes) -> NumberRows | None:
-    """The request in a body of nothing but rows of numbers; None for any other body, valid or not."""
-    try:
-        decoded = ROWS.decode(body)
-    except msgspec.MsgspecError:
-        return None
-    rows = decoded.instances
-    texts = split_rows(body, len(rows)) if decoded.record else []
-    if not rows or len(texts) < len(rows) * decoded.record:
-        return None
-    return NumberRows(rows, texts, decoded.record)
-
-
-def split_rows(body: bytes, count: int) -> list[bytes]:
-    """The text of each row of a body that was decoded as rows of numbers; empty if it has further brackets.
-
-    Strings have none: the only ones are the names of the two fields. A field that is repeated has.
-    """
-    start, texts = body.index(b"[") + 1, list[bytes]()
-    for _ in range(count):
-        begin = body.find(b"[", start)
-        start = body.find(b"]", begin) + 1
-        texts.append(body[begin:start])
-    return texts if body.find(b"[", start) < 0 else []

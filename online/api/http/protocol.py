@@ -122,7 +122,7 @@ class Connection(HttpToolsProtocol):
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Give the request that arrives to the application, with what there is of its body."""
+        """Give the request that arrives to the application, with the part of its body that has arrived."""
         self.arriving, self.cycle = None, None  # type: ignore[assignment]
         chunks, self.chunks = self.chunks, []
         self._begin_asgi()

@@ -4,7 +4,6 @@ source + candidate --> ModelSetup --> options of the model, encoder of the input
 sources + candidates --check_candidates--> BadInput that names every model that cannot be made
 """
 
-import gc
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,12 +12,11 @@ from online.errors import BadInput, OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.sources.replay_source import Source
 from online.io.cache import cache_folder
+from online.io.collector import collect_seldom
 from online.models import Encoder, create, input_options, spec_of
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import use_one_thread
 from online.settings import Drift
-
-COLLECTOR = 50_000, 20, 1_000  # objects, and collections of a generation, before the next one is collected
 
 
 class ModelSetup:
@@ -86,8 +84,7 @@ def prepare_process() -> None:
     A replay keeps many objects and makes no cycles: the collector of cycles took a tenth of its time.
     """
     use_one_thread()
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR)
+    collect_seldom()
 
 
 def check_candidates(sources: Sequence[Source], candidates: Sequence[CandidateSpec]) -> None:

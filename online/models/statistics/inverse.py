@@ -2,7 +2,7 @@
 
     A + a u u^T:   w = A^-1 u,  g = a / (1 + a u.w),   A^-1 - g w w^T,   X - g (X u) w^T      Sherman & Morrison 1950
 
-A term costs O(D^2), where a factorisation costs D^3 / 3. Rounding errors add up slowly, so that whoever owns a
+A term costs O(D^2), where a factorisation costs D^3 / 3. Rounding errors add up slowly, so that the owner of a
 solution measures its residual from time to time and solves again from the sums.
 
     ExplicitInverse    A^-1 as a matrix, by BLAS on the CPU: two passes over half of it for a term

@@ -15,8 +15,8 @@ from uvicorn.server import ServerState
 
 from online.api.app import create_app
 from online.api.auth.key_changes import create_key
+from online.api.bodies import split_rows
 from online.api.http.connections import Connections
-from online.api.http.direct import split_rows
 from online.errors import Unavailable
 from online.journal import list_segments, read_frames
 from online.serving.model_runtime import ModelRuntime
