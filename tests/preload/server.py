@@ -136,6 +136,7 @@ class Preloader:
             for key, _ in self.selector.select():
                 source = key.fileobj
                 if source is sys.stdin:
+                    signal.set_wakeup_fd(-1)  # children that end while this process exits wake nobody
                     return None
                 if source is self.woken:
                     self.woken.recv(4096)
