@@ -4,6 +4,7 @@ Nothing here imports torch, FastAPI, SQLAlchemy or river: a command imports what
 runs, so that the help and every refusal of a wrong option come at once.
 """
 
+import os
 from typing import Annotated
 
 import typer
@@ -75,6 +76,7 @@ def root(
 
 def main() -> None:
     """Run one command. An `OnlineError` is printed as one line on standard error and exit status 2."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for NumPy, whose products are small here
     try:
         app()
     except OnlineError as error:

@@ -156,7 +156,8 @@ def run_store_process(
     journal = workspace.journal_copy()
     copier = JournalCopier(workspace.store, journal)
     # in a thread: the handler may interrupt `run` while it holds the lock of what `stop` sets
-    signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=copier.stop).start())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=copier.stop).start())
     StoreProcess(socket.socket(fileno=channel), create_work(workspace, journal).submit, copier.stop).start()
     copier.run()
     workspace.store.close()

@@ -6,7 +6,7 @@ It happens in this order, so that it may be killed at any point:
 
 1. The events are closed: from then on none of them is retracted. Those that are retracted already are not learned.
 2. The base is built, while the learner learns the retractions that there are, and makes them durable.
-3. The base is published. Only now may the service remove the contents of the events.
+3. The base is published, and on the disk. Only now may the service remove the contents of the events.
 """
 
 import logging
@@ -266,6 +266,6 @@ class Bases:
             determinism_domain=determinism_domain(training.device),
             log_digest=training.log_digest,
         )
-        written = bases.publish(training.state(), manifest, replaces=True)
+        written = bases.publish(training.state(), manifest, replaces=True, waits=True)
         bases.remove_before(written.version)
         log_event(log, "base made", model=manifest.model, learned_until=manifest.learned_until)

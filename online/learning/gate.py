@@ -17,7 +17,7 @@ import numpy as np
 
 from online.errors import CorruptSnapshot, NotFound
 from online.learning.held_out import HeldOut
-from online.models import Answer, Model, Options, State, create, recipe, spec_of
+from online.models import Answer, Model, Options, State, choose, create, recipe, spec_of
 from online.snapshots import Snapshots
 from online.telemetry import log_event
 
@@ -109,10 +109,8 @@ class AssessedVersion:
     def assess(self, held_out: HeldOut, golden_questions: Sequence[GoldenQuestion]) -> None:
         """Answer what is new since the last assessment; forget what is no longer held out."""
         new = [item for item in held_out if item.offset not in self.is_right]
-        answers = self.model.predict([item.features for item in new]) if new else []
-        known = self.is_right | {
-            item.offset: answer.choice == item.label for item, answer in zip(new, answers, strict=True)
-        }
+        choices = choose(self.model, [item.features for item in new]) if new else []
+        known = self.is_right | {item.offset: choice == item.label for item, choice in zip(new, choices, strict=True)}
         self.is_right = {item.offset: known[item.offset] for item in held_out}
         features = [question.features for question in golden_questions]
         answers = self.model.predict(features) if features else []

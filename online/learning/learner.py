@@ -75,10 +75,12 @@ class Learner:
         golden_questions: Sequence[GoldenQuestion] = (),
         is_outdated: Callable[[], bool] = lambda: False,
         retention: RetentionPeriod | None = None,
+        waits_for_disk: bool = True,
     ) -> None:
         """is_outdated: whether the options have changed, so that another learner must take over.
 
         retention: how long the contents of events are kept; None: for ever.
+        waits_for_disk: whether learning goes on only when a durable version is on the disk.
         """
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.batch = kind, options, device, batch
@@ -94,6 +96,7 @@ class Learner:
             durable_every_s,
             clock,
             golden_questions,
+            waits_for_disk,
         )
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = None if guard == "off" else Guard(snapshots, store, self.recipe, guard)
@@ -199,8 +202,10 @@ class Learner:
 
     def save(self) -> None:
         """Make durable what was learned: at the end, and while the model is frozen."""
+        self.publisher.settle_disk_write()
         if self.training.learned_until > self.publisher.durable_until and not self.is_silent:
             self.publish(durable=True)
+            self.publisher.finish_disk_write()
 
     def _find_wait_ms(self) -> float:
         """The longest wait for the next entry: until a publication is due, if one is pending."""

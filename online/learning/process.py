@@ -1,5 +1,6 @@
 """The learner process: one thread for each model, until a signal stops it."""
 
+import gc
 import logging
 import os
 import signal
@@ -9,6 +10,7 @@ from typing import IO
 
 from online.errors import EncoderMoved, LogReplaced
 from online.io.cache import cache_folder
+from online.io.collector import collect_seldom
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
@@ -43,6 +45,7 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     Raises SetupError if the kind of a model has changed since its history was learned.
     """
     use_one_thread()  # the servers use the other cores
+    collect_seldom()  # looking at every object for cycles stops all learners for 0.2 s
     models = workspace.settings.models
     workspace.check_kinds()
     device = configure_device(workspace.settings)
@@ -67,12 +70,15 @@ def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: t
     because no model learns features of two encoders; so it does after a change of the log. A learner that does not fit into the memory of
     the accelerator starts again on the CPU.
     """
-    pause = FIRST_PAUSE_S
+    pause, is_first = FIRST_PAUSE_S, True
     while not stop.is_set():
+        if not is_first:
+            gc.collect()  # a learner is a cycle, which the collector would not look for soon, and may hold a GPU's memory
+        is_first = False
         try:
             options = workspace.options(model)
             with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream:
-                create_learner(workspace, model, options, stream, device).run(stop)
+                create_learner(workspace, model, options, stream, device, waits_for_disk=False).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:
@@ -91,7 +97,12 @@ def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: t
 
 
 def create_learner(
-    workspace: Workspace, model: ModelSettings, options: Options, stream: Stream, device: str
+    workspace: Workspace,
+    model: ModelSettings,
+    options: Options,
+    stream: Stream,
+    device: str,
+    waits_for_disk: bool = True,
 ) -> Learner:
     """Create a model's learner. options: they name the encoder whose features the stream gives."""
     settings = workspace.settings
@@ -110,6 +121,7 @@ def create_learner(
         golden_questions=load_golden_questions(workspace, model, options),
         retention=None if settings.event_retention_days is None else RetentionPeriod(settings.event_retention_days),
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
+        waits_for_disk=waits_for_disk,
     )
 
 

@@ -34,7 +34,7 @@ from online.models.options import resolve
 from online.models.statistics.calibration import Holdout
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.expiry import ExpiryBuckets
-from online.models.statistics.heads import Head, HeadDecision, SolvedHead
+from online.models.statistics.heads import Head, HeadDecision, Judgement, SolvedHead
 from online.models.statistics.projection import Projection
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
@@ -106,13 +106,26 @@ class Classifier:
         solution = self._solved() if self._knows_anything else None
         if solution is None or not solution.weights.active.any():
             return [Answer(None, ()) for _ in inputs]
-        judged = solution.judge(self._features(inputs))
-        active_C = solution.weights.active
-        last_BC = -judged.chances if active_C.all() else np.where(active_C, -judged.chances, 1.0)
-        order_BA = np.argsort(last_BC, axis=1, kind="stable")[:, : np.count_nonzero(active_C)]
+        judged, last_BC = self._judge(solution, inputs)
+        order_BA = np.argsort(last_BC, axis=1, kind="stable")[:, : np.count_nonzero(solution.weights.active)]
         chances_BA = judged.chances[np.arange(len(order_BA))[:, None], order_BA]
         ranked = zip(order_BA.tolist(), chances_BA.tolist(), judged.confidence.tolist(), strict=True)
         return [self._answer(*each) for each in ranked]
+
+    def choose(self, inputs: Sequence[bytes]) -> list[str | None]:
+        """The choices of `predict`."""
+        solution = self._solved() if self._knows_anything else None
+        if solution is None or not solution.weights.active.any():
+            return [None for _ in inputs]
+        judged, last_BC = self._judge(solution, inputs)
+        abstains_B, labels = judged.confidence < self.options["abstain_below"], self.statistics.classes
+        best = zip(last_BC.argmin(1).tolist(), abstains_B.tolist(), strict=True)
+        return [None if abstains else labels[place] for place, abstains in best]
+
+    def _judge(self, solution: SolvedHead, inputs: Sequence[bytes]) -> tuple[Judgement, NDArray[np.float64]]:
+        """The judgement, and sort keys [B, C]: the likelier an active class, the lower its key; others come last."""
+        judged, active_C = solution.judge(self._features(inputs)), solution.weights.active
+        return judged, -judged.chances if active_C.all() else np.where(active_C, -judged.chances, 1.0)
 
     def _answer(self, order: list[int], chances: list[float], confidence: float) -> Answer:
         """order: indices of the classes, the likeliest first; chances: in that order."""

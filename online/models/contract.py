@@ -10,7 +10,7 @@ learning resumes from all of them.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import count, repeat
@@ -112,6 +112,12 @@ class Part:
 
 State = Mapping[str, Part]
 new_revision = count(1).__next__  # unique within a process, across all model objects
+
+
+def choose(model: "Model", inputs: Sequence[bytes]) -> list[str | None]:
+    """The choices of `predict`, which some kinds find without listing candidates: several times as fast."""
+    own: Callable[[Sequence[bytes]], list[str | None]] | None = getattr(model, "choose", None)
+    return [answer.choice for answer in model.predict(inputs)] if own is None else own(inputs)
 
 
 class BadExample(ValueError):

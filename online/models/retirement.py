@@ -13,7 +13,18 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
-from online.models.contract import Answer, BadExample, Candidate, Example, Model, Part, State, pack_json, unpack_json
+from online.models.contract import (
+    Answer,
+    BadExample,
+    Candidate,
+    Example,
+    Model,
+    Part,
+    State,
+    choose,
+    pack_json,
+    unpack_json,
+)
 
 PART = "retired"  # part of a snapshot, once anything was retired or restored
 
@@ -46,6 +57,10 @@ class WithRetiredClasses:
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         answers = self.model.predict(inputs, keys)
         return [self._without_retired(answer) for answer in answers] if self.retired else answers
+
+    def choose(self, inputs: Sequence[bytes]) -> list[str | None]:
+        """The choices of `predict`."""
+        return [answer.choice for answer in self.predict(inputs)] if self.retired else choose(self.model, inputs)
 
     def _without_retired(self, answer: Answer) -> Answer:
         """The answer with the chances of retired classes shared among the others.

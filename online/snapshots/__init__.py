@@ -4,6 +4,7 @@
     snapshots/<model>/12/manifest.json  version, parent, learned_until, sha256 of every file, ...
     snapshots/<model>/12/signature      of the manifest, where a state holds pickles
     snapshots/<model>/12/*.safetensors  a part that did not change is a hard link to the parent's file
+    snapshots/<model>/12/on-disk        exists once the other files survive a loss of power
 
     snapshots/<model>/labels/stable -> 7            a version label; a labelled version is never pruned
     snapshots/<model>/labels/canary -> 9,percent=5  with the share of the traffic that it answers
@@ -11,8 +12,8 @@
     snapshots/<model>/base/                         what was learned from events whose contents are no longer kept
     snapshots/<model>/FROZEN                        while this file exists nothing is learned; events wait in the log
 
-Publishing is a rename; durability is an fsync. Volatile versions hold what serving needs. Durable
-versions hold the whole state, and learning resumes from the newest of them.
+Publishing is a rename; durability is an fsync, which may come later. Volatile versions hold what serving needs.
+Durable versions hold the whole state, and learning resumes from the newest of them that is undamaged.
 """
 
 from online.snapshots.prune import SnapshotPruner

@@ -21,7 +21,7 @@ from online.io.atomic import sync_folder
 from online.io.wakeup import Wakeup
 from online.snapshots.manifest import Manifest, Seal
 
-MANIFEST, SIGNATURE = "manifest.json", "signature"
+MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
 LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
 
 
@@ -95,6 +95,10 @@ class SnapshotFolder:
             return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
         except FileNotFoundError:
             return []
+
+    def is_on_disk(self, version: int) -> bool:
+        """Whether the files of a version survive a loss of power. False for versions of releases that did not note it."""
+        return (self.folder / str(version) / ON_DISK).exists()
 
     def manifest(self, version: int) -> Manifest:
         """Raises NotFound or CorruptSnapshot."""

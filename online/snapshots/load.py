@@ -21,6 +21,24 @@ class LoadedSnapshot:
 class SnapshotReader(SnapshotFolder):
     """Loads versions for serving and for resuming learning."""
 
+    _sound_version = 0  # the live version that was last found to be undamaged
+
+    def live_until(self, recipe: str) -> int:
+        """As in `SnapshotFolder`; also -1 if the live version is damaged, unless a roll back holds it."""
+        until = super().live_until(recipe)
+        if until < 0:
+            return until
+        try:
+            live = self.live()
+            if live is not None and live.version != self._sound_version:
+                self.load(live.version)
+                self._sound_version = live.version
+        except NotFound:
+            return -1
+        except CorruptSnapshot:
+            return live.held_until if live is not None and live.held_until else -1
+        return until
+
     def load(self, version: int, serving_only: bool = True, known: LoadedSnapshot | None = None) -> LoadedSnapshot:
         """Return the verified parts of a version.
 

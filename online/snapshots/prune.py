@@ -15,14 +15,16 @@ class SnapshotPruner(VersionLabels):
         """Remove old versions and return their numbers.
 
         Kept are the newest `retain` versions, the newest `retain` durable ones, the live version, the
-        one before it, and those with a label.
+        one before it, those with a label, and those that are published meanwhile; also the newest that is on the disk.
         """
         manifests = self.manifests()
-        durable = [manifest.version for manifest in manifests if manifest.durable][: self.retain]
-        keep = {manifest.version for manifest in manifests[: self.retain]} | set(durable)
+        newest = manifests[0].version if manifests else 0
+        durable = [manifest.version for manifest in manifests if manifest.durable]
+        keep = {manifest.version for manifest in manifests[: self.retain]} | {*durable[: self.retain]}
+        keep |= {next((version for version in durable if self.is_on_disk(version)), 0)}
         with self._locked():
             keep |= self._versions_in_use()
-            removed = [version for version in self.versions() if version not in keep]
+            removed = [version for version in self.versions() if version < newest and version not in keep]
             for version in removed:  # renamed first: readers see a whole version or none
                 (self.folder / str(version)).rename(self.folder / f".{version}.gone")
         for path in self.folder.glob(".*.gone"):  # including those that a killed process left

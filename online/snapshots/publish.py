@@ -1,6 +1,9 @@
-"""Publish a version: written aside, renamed into place, and made live.
+"""Publish a version: written aside, renamed into place, and made live; before or after that, put on the disk.
 
-.12.part/ --write parts, manifest (fsync)--> rename to 12/ --> LIVE -> 12 --> wake the servers
+.12.part/ --write parts, manifest--> rename to 12/ --> LIVE -> 12 --> wake the servers --> fsync, 12/on-disk
+
+Servers need not wait for the disk: a version that a loss of power has damaged does not match its digests and is not
+used. Where contents are deleted because a version has learned them, that version must be on the disk.
 """
 
 import hashlib
@@ -16,7 +19,7 @@ from online.errors import Unavailable
 from online.io.atomic import sync_file, sync_folder, write_file
 from online.io.wakeup import Wakeup
 from online.models import Part, State
-from online.snapshots.folder import MANIFEST, SIGNATURE, LiveVersion
+from online.snapshots.folder import MANIFEST, ON_DISK, SIGNATURE, LiveVersion
 from online.snapshots.manifest import Manifest, Seal, SnapshotFile, digest_files
 from online.snapshots.roll_back import RollBack
 
@@ -28,19 +31,26 @@ class SnapshotPublisher(RollBack):
         super().__init__(folder, model, wakeup, retain, seal)
         self._written: dict[str, tuple[int, int, SnapshotFile]] = {}  # part -> (revision, version, file) last written
 
-    def publish(self, state: State, manifest: Manifest, replaces: bool = False) -> Manifest:
+    def publish(self, state: State, manifest: Manifest, replaces: bool = False, waits: bool = False) -> Manifest:
         """Write a version, and make it live if it has learned more than the live one, or replaces it.
 
-        While the model is frozen the version is written but does not go live.
-        Raises Unavailable if the disk refuses a write; then nothing has changed.
+        While the model is frozen the version is written but does not go live. waits: it is on the disk before anybody
+        sees it; otherwise it survives the end of this process, and a loss of power only after `make_durable`. Raises
+        Unavailable if the disk refuses a write; then nothing has changed.
         """
         aside = self.folder / f".{manifest.version}.part"
         try:
             published = self._write_version(aside, state, manifest)
+            if waits:
+                put_on_disk(aside)
+            aside.rename(self.folder / str(manifest.version))
             with self._locked():
                 is_next = replaces or manifest.learned_until > self.live_until(manifest.recipe)
                 if is_next and self.frozen() is None:
-                    self._set_live(LiveVersion(manifest.version, previous=self._live_version()), manifest.durable)
+                    self._set_live(LiveVersion(manifest.version, previous=self._live_version()), durable=False)
+                    self._sound_version = manifest.version
+            if waits:
+                sync_folder(self.folder)
         except OSError as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise Unavailable(
@@ -52,36 +62,45 @@ class SnapshotPublisher(RollBack):
         self.wakeup.notify()
         return published
 
+    def make_durable(self, version: int) -> None:
+        """Put a version that this process has published on the disk. Raises Unavailable.
+
+        Safe in another thread. After an error the version must not be tried again, because the system tells an error
+        once and then takes the files for written: `forget_parts` and another version must follow.
+        """
+        try:
+            put_on_disk(self.folder / str(version))
+            sync_folder(self.folder)
+        except OSError as error:
+            raise Unavailable(f"version {version} of {self.model} is not on the disk: {error.strerror}") from error
+
+    def forget_parts(self) -> None:
+        """Let the next version have files of its own for every part: those of earlier ones may not have reached the disk."""
+        self._written.clear()
+
     def _write_version(self, aside: Path, state: State, manifest: Manifest) -> Manifest:
-        """Write the folder aside and rename it into place."""
+        """Write the folder aside."""
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         files = {name: self._write_part(aside, manifest, name, part) for name, part in state.items()}
         whole = replace(manifest, files=files, weights_sha256=digest_files(files))
         described = json.dumps(asdict(whole), indent=1).encode()
-        write_file(aside / MANIFEST, described, manifest.durable)
+        write_file(aside / MANIFEST, described, durable=False)
         if self.seal is not None:
             signature = self.seal.sign(self._sealed_message(manifest.version, described))
-            write_file(aside / SIGNATURE, signature.encode(), manifest.durable)
-        if manifest.durable:
-            sync_folder(aside)
-        aside.rename(self.folder / str(manifest.version))
-        if manifest.durable:
-            sync_folder(self.folder)
+            write_file(aside / SIGNATURE, signature.encode(), durable=False)
         return whole
 
     def _write_part(self, aside: Path, manifest: Manifest, name: str, part: Part) -> SnapshotFile:
         path = aside / f"{name}.safetensors"
         revision, version, file = self._written.get(name, (None, 0, None))
         if file is not None and revision == part.revision and self._link_part(version, name, path):
-            if manifest.durable:
-                sync_file(path)
             return file
         contiguous = {
             key: tensor if tensor.flags.c_contiguous else tensor.copy() for key, tensor in part.tensors.items()
         }
         data = save(contiguous)
-        write_file(path, data, manifest.durable)
+        write_file(path, data, durable=False)
         return SnapshotFile(hashlib.sha256(data).hexdigest(), len(data), part.serving)
 
     def _link_part(self, version: int, name: str, path: Path) -> bool:
@@ -91,3 +110,11 @@ class SnapshotPublisher(RollBack):
         except OSError:
             return False  # pruned in the meantime, or a file system without hard links
         return True
+
+
+def put_on_disk(folder: Path) -> None:
+    """Wait until the files of a version are on the disk, then note it in the folder."""
+    for path in folder.iterdir():
+        sync_file(path)
+    write_file(folder / ON_DISK, b"", durable=True)
+    sync_folder(folder)

@@ -7,7 +7,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, String, Table, insert, select, text, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    insert,
+    select,
+    text,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
 from online.errors import EncoderMoved
@@ -32,6 +45,7 @@ class EncoderRow(SQLModel, table=True):
 
 
 ENCODERS: Any = EncoderRow.__table__  # type: ignore[attr-defined]
+ENCODER_OF = select(ENCODERS.c.sha256).where(ENCODERS.c.model == bindparam("model"))
 
 # The features of the new encoder are computed before the move. Temporary tables belong to one connection, are gone with
 # it, and write nothing to the database.
@@ -54,7 +68,7 @@ MOVED_PREDICTIONS = Table(
 
 def encoder_of(connection: Connection, model: str) -> str:
     """sha256 of the tuned encoder that computed the features of this model's texts; "" for the frozen one."""
-    return connection.scalar(select(ENCODERS.c.sha256).where(ENCODERS.c.model == model)) or ""
+    return connection.scalar(ENCODER_OF, {"model": model}) or ""
 
 
 def encoder_since(connection: Connection, model: str) -> int:

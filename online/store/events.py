@@ -13,7 +13,20 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Index, String, UniqueConstraint, cast, func, literal, select, text, update
+from sqlalchemy import (
+    Connection,
+    Index,
+    Integer,
+    String,
+    UniqueConstraint,
+    bindparam,
+    cast,
+    func,
+    literal,
+    select,
+    text,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
 from online.errors import LogReplaced
@@ -55,6 +68,16 @@ class EventRow(SQLModel, table=True):
 
 
 EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
+
+# built once: to build a query takes several times as long as to run it
+OF_MODEL = EVENTS.c.model == bindparam("model")
+PAGE = (
+    select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, EVENTS.c.digest)
+    .where(OF_MODEL, EVENTS.c.offset >= bindparam("after"))
+    .order_by(EVENTS.c.offset)
+    .limit(bindparam("count", type_=Integer))
+)
+END = select(EVENTS.c.offset, EVENTS.c.digest).where(OF_MODEL).order_by(EVENTS.c.offset.desc()).limit(1)
 
 
 def append_events(
@@ -173,10 +196,7 @@ def read_events(connection: Connection, model: str, after: int, count: int, dige
 
     digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
     """
-    page = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, EVENTS.c.digest).where(
-        EVENTS.c.model == model, EVENTS.c.offset >= after
-    )
-    rows = connection.execute(page.order_by(EVENTS.c.offset).limit(count + 1)).all()
+    rows = connection.execute(PAGE, {"model": model, "after": after, "count": count + 1}).all()
     if rows and rows[0].offset == after:
         check_digest(model, after, digest, rows[0].digest)
     elif not rows:
@@ -196,8 +216,7 @@ def void_at(connection: Connection, model: str, offsets: Sequence[int]) -> None:
 
 def load_end(connection: Connection, model: str) -> tuple[int, str]:
     """Return the last offset and the digest there; for an empty log 0 and a digest that differs between stores."""
-    newest = select(EVENTS.c.offset, EVENTS.c.digest).where(EVENTS.c.model == model)
-    found = connection.execute(newest.order_by(EVENTS.c.offset.desc()).limit(1)).one_or_none()
+    found = connection.execute(END, {"model": model}).one_or_none()
     if found is not None:
         return found.offset, found.digest
     return 0, hashlib.sha256(f"{load_instance(connection)}/{model}".encode()).hexdigest()

@@ -9,7 +9,7 @@ accepted --learned by a version--> learned
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Index, func, select, update
+from sqlalchemy import Connection, Index, bindparam, func, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where, insert_rows
@@ -108,22 +108,27 @@ def replace_content(connection: Connection, model: str, id: str, content: str) -
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.model == model, FEEDBACK.c.id == id).values(content=content))
 
 
-def mark_learned(connection: Connection, model: str, after: int, until: int, version: int, at: str) -> None:
-    """Record that a version has learned the feedback, and un-learned the retractions, in (after, until]."""
-    for status, offset, new_status in (
-        ("accepted", FEEDBACK.c.offset, "learned"),
-        ("retracted", FEEDBACK.c.retracted_offset, "retracted"),
-    ):
-        due = (FEEDBACK.c.model == model, FEEDBACK.c.status == status, FEEDBACK.c.version.is_(None))
-        span = (offset > after, offset <= until)
-        values = {"status": new_status, "version": version, "learned_at": at}
-        connection.execute(update(FEEDBACK).where(*due, *span).values(**values))
+def update_learned(status: str, offset: Any, new_status: str) -> Any:
+    """Build the statement that marks the feedback of a status with offsets in (after, until]."""
+    due = (FEEDBACK.c.model == bindparam("of_model"), FEEDBACK.c.status == status, FEEDBACK.c.version.is_(None))
+    span = (offset > bindparam("after"), offset <= bindparam("until"))
+    values = {"status": new_status, "version": bindparam("by"), "learned_at": bindparam("at")}
+    return update(FEEDBACK).where(*due, *span).values(**values)
 
 
-def mark_learned_spans(connection: Connection, model: str, spans: Sequence[tuple[int, int, int, str]]) -> None:
-    """spans: (after, until, version, at) of several publications."""
-    for after, until, version, at in spans:
-        mark_learned(connection, model, after, until, version, at)
+LEARNED = update_learned("accepted", FEEDBACK.c.offset, "learned")
+UNLEARNED = update_learned("retracted", FEEDBACK.c.retracted_offset, "retracted")
+
+
+def mark_learned(connection: Connection, model: str, spans: Sequence[tuple[int, int, int, str]]) -> None:
+    """Record that versions have learned the feedback, and un-learned the retractions, in (after, until].
+
+    spans: (after, until, version, at) of each version.
+    """
+    rows = [dict(zip(("after", "until", "by", "at"), span, strict=True), of_model=model) for span in spans]
+    if rows:
+        connection.execute(LEARNED, rows)
+        connection.execute(UNLEARNED, rows)
 
 
 def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.numpy import load, save
 
-from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, create, unpack_json
+from online.models import KINDS, Answer, BadExample, Example, Model, Options, Part, State, choose, create, unpack_json
 from online.models.ensembles.challenger import served_member
 from online.models.river import NAMED
 from tests.models.synthetic import (
@@ -338,6 +338,13 @@ def test_answers_are_the_same_alone_and_in_a_batch(case: Case) -> None:
 
 
 @pytest.mark.every_case
+def test_the_choices_alone_are_those_of_the_answers(case: Case) -> None:
+    for model in (case.model(), case.train(case.examples(COUNT))):
+        for inputs in ([], unseen_inputs(case)):
+            assert choose(model, inputs) == [answer.choice for answer in model.predict(inputs)]
+
+
+@pytest.mark.every_case
 def test_nine_of_ten_unseen_inputs_are_answered_correctly(chooser: Case) -> None:
     model, later = chooser.train(chooser.examples(COUNT)), chooser.examples(COUNT, 1)
     labelled = [e for e in later if e.kind in ("label", "correction") and e.label in TOPICS]
@@ -465,6 +472,7 @@ def test_a_retired_class_is_neither_chosen_nor_listed(chooser: Case) -> None:
         assert {"melon", "nut"} <= chosen_or_listed(answers) and not {"mango", "olive"} & chosen_or_listed(answers)
         for answer in answers:
             assert answer.abstained or answer.choice == answer.candidates[0].id
+        assert choose(each, unseen_inputs(chooser)) == [answer.choice for answer in answers]
 
 
 def test_nothing_is_chosen_when_every_class_is_retired(chooser: Case) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from online.learning.gate import Gate
-from online.models import Example, Options, create
+from online.models import Example, Options, choose, create
 from tests.models.synthetic import TOPICS, text, texts
 
 UNSURE: Options = {"input": "text", "abstain_below": 0.5}
@@ -33,6 +33,19 @@ def test_a_model_that_may_abstain_does_not_guess_for_a_retired_class() -> None:
     assert guesses.predict(of_retired)[0].choice in TOPICS[1:]
     assert (abstains.predict(of_retired)[0].choice, abstains.predict(of_retired)[0].abstained) == (None, True)
     assert abstains.predict(of_other)[0].choice == TOPICS[1]
+
+
+@pytest.mark.parametrize("abstain_below", [0.0, 0.9, 0.99])
+def test_choices_alone_abstain_and_leave_out_retired_classes_as_answers_do(abstain_below: float) -> None:
+    model = create("classifier", {"input": "text", "abstain_below": abstain_below})
+    model.learn(texts(60))
+    questions = [text(place % len(TOPICS), 900 + place) for place in range(40)] + [bytes(384)]
+    for retired in ([], retire(TOPICS[0])):
+        if retired:
+            model.learn(retired)
+        answers = model.predict(questions)
+        assert choose(model, questions) == [answer.choice for answer in answers]
+        assert any(answer.abstained for answer in answers) == (abstain_below > 0)
 
 
 def test_a_model_whose_classes_are_all_retired_passes_the_gate() -> None:

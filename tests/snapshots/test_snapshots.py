@@ -144,6 +144,25 @@ def test_a_version_number_is_never_used_twice(snapshots: Snapshots) -> None:
     assert snapshots.next_version() == 8
 
 
+def test_a_version_that_waits_for_the_disk_is_seen_when_it_is_there_or_not_at_all(
+    snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(snapshots, 1)
+    assert not snapshots.is_on_disk(1)
+
+    def refuse(path: Path) -> None:
+        assert not (snapshots.folder / "2").exists()
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("online.snapshots.publish.sync_file", refuse)
+        with pytest.raises(Unavailable, match="version 2 of m could not be written: Input/output error"):
+            snapshots.publish(state(2.0), manifest(2, 20, True), waits=True)
+    assert (live_version(snapshots), snapshots.versions()) == (1, [1])
+    snapshots.publish(state(2.0), manifest(2, 20, True), waits=True)
+    assert live_version(snapshots) == 2 and snapshots.is_on_disk(2)
+
+
 def test_a_failed_publication_leaves_nothing(snapshots: Snapshots) -> None:
     publish(snapshots, 1)
     (snapshots.folder / "2").mkdir()

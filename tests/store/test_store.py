@@ -17,7 +17,7 @@ from online.errors import BadInput, SetupError, Unavailable
 from online.store import Store, now
 from online.store.database.engine import create_engine_for
 from online.store.database.store import MAX_GROUP, MAX_PASSED, WAL_ROOM_BYTES
-from online.store.feedback import FeedbackRow, add_feedback, load_feedback, mark_learned, mark_learned_spans
+from online.store.feedback import FeedbackRow, add_feedback, load_feedback, mark_learned
 from online.store.predictions import add_predictions, load_predictions
 from online.store.refusals import load_refusals, mark_refused
 from online.store.replies import add_reply, find_reply_by_text, fold_text, normalize_text
@@ -83,7 +83,9 @@ def test_marking_learned_feedback_uses_the_index_of_offsets(sqlite_store: Store,
         if statement.startswith("UPDATE"):
             updates.append((statement, values))
 
-    sqlite_store.submit(lambda connection: mark_learned(connection, "m", 100, 110, 5, "now"), durable=False).result()
+    sqlite_store.submit(
+        lambda connection: mark_learned(connection, "m", [(100, 110, 5, "now")]), durable=False
+    ).result()
     with sqlite3.connect(tmp_path / "online.db") as connection:
         plans = [
             connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall() for statement, values in updates
@@ -138,8 +140,8 @@ def test_failing_work_changes_nothing_and_does_not_affect_other_work(store: Stor
 
 def test_feedback_keeps_the_first_version_that_learned_it(store: Store) -> None:
     store.submit(lambda c: add_feedback(c, [feedback("a", 1), feedback("b", 2), feedback("c", 3)])).result()
-    store.submit(lambda c: mark_learned_spans(c, "m", [(0, 2, 5, "t5"), (2, 3, 6, "t6")])).result()
-    store.submit(lambda c: mark_learned_spans(c, "m", [(0, 3, 9, "t9")])).result()
+    store.submit(lambda c: mark_learned(c, "m", [(0, 2, 5, "t5"), (2, 3, 6, "t6")])).result()
+    store.submit(lambda c: mark_learned(c, "m", [(0, 3, 9, "t9")])).result()
     rows = store.read(lambda c: load_feedback(c, "m", ["a", "b", "c"]))
     assert {id: (row.status, row.version) for id, row in rows.items()} == {
         "a": ("learned", 5),
@@ -152,7 +154,7 @@ def test_refused_feedback_stays_refused(store: Store) -> None:
     store.submit(lambda c: add_feedback(c, [feedback("a", 1)])).result()
     store.submit(lambda c: mark_refused(c, "m", "recipe", 1, "too odd")).result()
     store.submit(lambda c: mark_refused(c, "m", "recipe", 1, "too odd")).result()
-    store.submit(lambda c: mark_learned_spans(c, "m", [(0, 2, 5, "t5")])).result()
+    store.submit(lambda c: mark_learned(c, "m", [(0, 2, 5, "t5")])).result()
     row = store.read(lambda c: load_feedback(c, "m", ["a"]))["a"]
     assert (row.status, row.refusal) == ("refused", "too odd")
     assert store.read(lambda c: load_refusals(c, "m", "recipe")) == {1: "too odd"}

@@ -1093,7 +1093,7 @@ export interface paths {
          * Get Readiness
          * @description 503 with the reasons before the first learning, and while a model cannot predict or record predictions.
          *
-         *     The learner and the store may be down, and the disk short of space: predictions go on, and it is shown here.
+         *     The learner, the store and its process may be down, and the disk short of space: predictions go on, and it is shown here.
          */
         get: operations["get_readiness_readyz_get"];
         put?: never;

@@ -28,7 +28,7 @@ async def get_liveness() -> Response:
 async def get_readiness(runtime: RuntimeDep) -> Response:
     """503 with the reasons before the first learning, and while a model cannot predict or record predictions.
 
-    The learner and the store may be down, and the disk short of space: predictions go on, and it is shown here.
+    The learner, the store and its process may be down, and the disk short of space: predictions go on, and it is shown here.
     """
     checks = await runtime.readiness()
     models = {name: describe_health(runtime.models[name], check) for name, check in checks.items()}
@@ -40,6 +40,8 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
     ready = not runtime.stopping and all(model["ready"] for model in models.values())
     learner = runtime.learner().model_dump(exclude_none=True)
     content: dict[str, object] = {"ready": ready, "learner": learner, "models": models, "damaged": damaged}
+    if runtime.store_process is not None:
+        content["store_process"] = runtime.store_process.state.model_dump(exclude_none=True)
     if runtime.disk.reason is not None:
         content["disk"] = f"{runtime.disk.reason}: predictions are not recorded, and feedback is refused"
     if runtime.workers.others:

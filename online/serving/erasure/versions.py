@@ -83,9 +83,10 @@ def remove_set_aside(erasure: ModelErasure) -> bool:
 
 
 def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:
-    """Return the first durable version of the present log that has learned an offset."""
+    """Return the first durable version of the present log that has learned an offset and is on the disk."""
     manifests = erasure.snapshots.manifests()
-    durable = [each for each in manifests if each.durable and each.learned_until >= offset]
+    is_on_disk = erasure.snapshots.is_on_disk
+    durable = [each for each in manifests if each.learned_until >= offset and each.durable and is_on_disk(each.version)]
     foreign = {each.version for each in list_foreign(erasure, manifests)} if durable else set()
     ours = (each for each in durable if each.version not in foreign)
     return min(ours, key=lambda each: each.version, default=None)

@@ -15,7 +15,7 @@ from online.schemas.feedback import Receipt
 from online.serving.feedback.recording import FeedbackRecorder
 from online.serving.processes.store_messages import MarkLearned, RetractFeedback, Work
 from online.store import Store
-from online.store.feedback import mark_learned_spans
+from online.store.feedback import mark_learned
 from online.store.journal_copy import JournalCopy
 from online.workspace import Workspace
 
@@ -41,7 +41,7 @@ class FeedbackWork:
 
     def _run(self, work: Work, connection: Connection) -> list[Receipt]:
         if isinstance(work, MarkLearned):
-            mark_learned_spans(connection, work.model, work.spans)
+            mark_learned(connection, work.model, work.spans)
             return []
         recorder = self.recorders[work.model]
         if isinstance(work, RetractFeedback):

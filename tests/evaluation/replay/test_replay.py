@@ -203,6 +203,30 @@ print(before, torch.get_num_threads())
 """
 
 
+REPLAY_AND_COUNT_NUMPYS_THREADS = """
+import sys
+
+from threadpoolctl import threadpool_info
+
+from online.cli.app import main
+
+sys.argv = ["online", "replay", sys.argv[1], "--model", "classifier", "--json"]
+try:
+    main()
+except SystemExit as done:
+    assert not done.code, done.code
+print(*{each["num_threads"] for each in threadpool_info() if each["internal_api"] == "openblas"}, file=sys.stderr)
+"""
+
+
+def test_the_command_computes_on_one_thread_of_numpy(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
+    unset = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", REPLAY_AND_COUNT_NUMPYS_THREADS, str(tmp_path / "log.jsonl")]
+    found = subprocess.run(command, env=unset, capture_output=True, text=True)
+    assert (found.returncode, found.stderr.strip().splitlines()[-1:]) == (0, ["1"]), found.stderr
+
+
 def test_a_replay_computes_on_one_thread(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
     command = [sys.executable, "-c", REPLAY_AND_COUNT_THREADS, str(tmp_path / "log.jsonl")]

@@ -11,7 +11,7 @@ import pytest
 from online.models import Options
 from online.schemas.events import Event
 from tests.learning.scene import text_features
-from tests.serving.erasure.scene import USER, ErasureScene, open_workspace, state_without_user, teach, vector
+from tests.serving.erasure.scene import ID, USER, ErasureScene, open_workspace, state_without_user, teach, vector
 from tests.serving.erasure.searching import find_in_folder
 
 EXACT: dict[str, Any] = {"input": "vector", "size": 3, "scale": 4.0}
@@ -65,6 +65,27 @@ def test_the_state_is_byte_for_byte_that_of_a_run_without_them(
     }
     assert statement["compared"]["is_same"] or not is_subtracted
     assert scene.snapshots.versions()[0] == version, "the older ones are deleted"
+    scene.workspace.store.close()
+
+
+def test_it_goes_on_only_from_versions_that_are_on_the_disk(tmp_path: Path) -> None:
+    """It deletes the older ones, and a loss of power may damage one that is not there yet."""
+    scene = ErasureScene(open_workspace(tmp_path, "classifier", EXACT))
+    teach(scene, 12, vector, side)
+    scene.learn()
+    scene.work.begin(ID, USER, ["m"])
+    while scene.work.advance(ID):
+        pass
+    scene.learn()
+    for note in scene.snapshots.folder.glob("[0-9]*/on-disk"):
+        note.unlink()
+    versions = scene.snapshots.versions()
+    assert not scene.work.advance(ID), "no version that it may rely on"
+    assert scene.snapshots.versions() == versions
+    scene.learn()
+    statement = scene.erase()["models"]["m"]
+    assert statement["after"]["version"] > versions[-1]
+    assert scene.snapshots.versions()[0] == statement["after"]["version"]
     scene.workspace.store.close()
 
 

@@ -43,7 +43,7 @@ from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.predictions import add_predictions
 from online.workspace import Workspace
-from tests.conftest import config
+from tests.conftest import Start, config
 from tests.serving.processes.test_workers import children
 from tests.support import Service
 from tests.support import until as until_true
@@ -348,6 +348,28 @@ def test_a_stream_of_feedback_survives_kills_of_the_store_process(tmp_path: Path
     assert sorted(acknowledged) == sorted(logged) == sorted(store.execute("SELECT id, offset FROM feedback"))
     assert [offset for _, offset in logged] == [*range(1, len(logged) + 1)]
     store.close()
+
+
+def test_readyz_shows_a_store_process_that_was_killed(start: Start) -> None:
+    service = start(CONFIG.replace("restart_max_s = 0.2", ""))
+
+    def look(state: str) -> dict[str, str] | None:
+        ready = service.http.get("/readyz")
+        assert ready.status_code == 200, ready.text
+        found: dict[str, str] = ready.json()["store_process"]
+        return found if found["state"] == state else None
+
+    found = None
+    while found is None:  # the pause before the next start doubles each time, so that it is seen in the end
+        assert until_true(lambda: look("running"), START_S) == {"state": "running"}
+        os.kill(until_true(lambda: children(service.process.pid, "store"), START_S)[0], signal.SIGKILL)
+        for _ in range(50):
+            found = found or look("restarting")
+            threading.Event().wait(0.01)
+    assert found["reason"].startswith("it ended with status -9; next start in ")
+    service.http.post(
+        "/v1/models/vec:feedback", json={"feedback": [{"input": [1, 2], "label": "a"}]}
+    ).raise_for_status()
 
 
 def working_processes(service: Service) -> list[int]:
