@@ -105,7 +105,7 @@ async def measure(service: Service, flags: Namespace) -> list[Window]:
 def set_priority(service: Service, nice: str) -> None:
     if nice == OWN:
         return
-    for pid in service.learners():
+    for pid in service.children("learn"):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), int(nice))
         with suppress(OSError):

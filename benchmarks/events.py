@@ -2,9 +2,9 @@
 
     python -m benchmarks.events [--only NAME ...] [--events 6000] [--json]
 
-Each model predicts an event, then learns it, in a process with one thread (set OMP_NUM_THREADS=1 for
-NumPy). The first quarter is not timed. right %: of all answers. The rows named river are river's own models on
-the same numbers, without us. learn: examples per second in batches of 1,024, without any answer.
+Each model predicts an event, then learns it, on one thread. The first quarter is not timed. right %: of all answers.
+The rows named river are river's own models on the same numbers, without us. learn: examples per second in batches of
+1,024, without any answer.
 """
 
 import base64
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.replay import ranker_lines
-from benchmarks.report import command, create_parser, print_json, table
+from benchmarks.report import command, create_parser, print_json, run_on_one_thread, table
 from online.models import Example, create
 from online.models.encoders.rows import TableEncoder, VectorEncoder
 from online.models.updates import answer_by_updates
@@ -133,6 +133,7 @@ CASES: dict[str, Callable[[int], tuple[float, float]]] = {
 
 def main() -> int:
     flags = parse_flags()
+    run_on_one_thread()
     rows = [(name, *CASES[name](flags.events)) for name in flags.only]
     if flags.json:
         print_json({"benchmark": "events", "rates": {name: [rate, right] for name, rate, right in rows}})

@@ -51,7 +51,9 @@ async def measure(service: Service, flags: Namespace) -> dict[str, float]:
         "failed": sum(not response.ok for response in responses),
         "p50_ms": percentile([response.elapsed_ms for response in responses], 50),
         "p99_ms": percentile([response.elapsed_ms for response in responses], 99),
-        **{f"{name}_us": 1e6 * (after[name] - before[name]) / max(stored, 1) for name in ("server", "learner")},
+        **{
+            f"{name}_us": 1e6 * (after[name] - before[name]) / max(stored, 1) for name in ("server", "store", "learner")
+        },
         **{f"{name}_cpu": (after[name] - before[name]) / elapsed for name in after},
     }
 

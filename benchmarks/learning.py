@@ -10,7 +10,7 @@
 
     python -m benchmarks.learning [--only SECTION ...] [--quick] [--seeds 5] [--features 1024 2048 4096]
 
-Everything runs on one thread (set OMP_NUM_THREADS=1 for numpy).
+Everything runs on one thread.
 """
 
 import time
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmarks.clinc150 import Split, batches, examples_of, shuffled, split, tasks_of
-from benchmarks.report import command, create_parser, print_json, progress, say, table, verdict
+from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table, verdict
 from online.models import Example
 from online.models.classifier import TEXT_NAMES, TEXT_OCTAVE, Classifier
 from online.models.encoders.text import TEXT_SCALE, TEXT_WIDTH
@@ -514,7 +514,7 @@ def parse_flags() -> Namespace:
 
 def main() -> int:
     flags = parse_flags()
-    torch.set_num_threads(1)
+    run_on_one_thread()
     sections = {name: SECTIONS[name](flags) for name in flags.only}
     if flags.json:
         print_json({"benchmark": "learning", **{name: section.content() for name, section in sections.items()}})

@@ -1,5 +1,6 @@
 """What the benchmarks share: flags, progress, percentiles, verdicts on targets, and tables or JSON."""
 
+import os
 import signal
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -48,6 +49,13 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 def print_json(content: Mapping[str, Any]) -> None:
     print(orjson.dumps(content).decode())
+
+
+def run_on_one_thread() -> None:
+    """Start this program again if the libraries it has imported compute on several threads: they were told too late."""
+    if os.environ.get("OMP_NUM_THREADS") != "1":
+        sys.stdout.flush()
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def say(text: str) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 READY = re.compile(r"is ready: http://([^:\s]+):(\d+)")
 START_S = 180  # the text encoder's graph may have to be built first
+CHILDREN = {"learner": "learn", "store": "store"}  # processes of a server, by their commands
 STOP_S = 30  # the service drains for 10 s and gives its learner another 10 s
 
 VEC = """
@@ -57,18 +58,22 @@ class Service:
         return [line for line in self.log.read_text().splitlines() if any(word in line for word in words)]
 
     def memory_mb(self) -> dict[str, float]:
-        """Return the anonymous resident memory of the server and of its learner."""
-        return {"server": anonymous_mb(self.pid), "learner": sum(map(anonymous_mb, self.learners()))}
+        """Return the anonymous resident memory of the server, its learner and its store process."""
+        children = {name: sum(map(anonymous_mb, self.children(command))) for name, command in CHILDREN.items()}
+        return {"server": anonymous_mb(self.pid), **children}
 
-    def learners(self) -> list[int]:
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+    def children(self, command: str) -> list[int]:
+        """Return the processes of the server that run this command of `online`."""
+        pids = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        words = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in pids}
+        return [pid for pid, line in words.items() if command.encode() in line]
 
     def cpu_s(self) -> dict[str, float]:
-        """Return processor seconds used so far by the server, its learner, this client, and everything else on the machine."""
+        """Return processor seconds used so far: server, learner, store process, this client, everything else on the machine."""
         used = os.times()
         ours = {
             "server": process_cpu_s(self.pid),
-            "learner": sum(map(process_cpu_s, self.learners())),
+            **{name: sum(map(process_cpu_s, self.children(command))) for name, command in CHILDREN.items()},
             "client": used.user + used.system,
         }
         return {**ours, "others": machine_cpu_s() - sum(ours.values())}

@@ -25,13 +25,14 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.report import command, create_parser, percentile, print_json, say, table, verdict
-from benchmarks.service import ROOT, BenchmarkError, running_service
+from benchmarks.service import ROOT, BenchmarkError, Service, process_cpu_s, running_service
 from benchmarks.wrk import Target, require_wrk, run_wrk
 from online.client import Client
 from online.io.cache import cache_folder
@@ -75,6 +76,16 @@ class Cell:
     p50_ms: float
     p99_ms: float
     failed: int
+    answering_us: float  # processor time of an answer in the processes that answer; NaN for the peers
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+    failed: int
+    answering_us: float
 
 
 def row_of(width: int) -> list[float]:
@@ -92,15 +103,18 @@ def free_port() -> int:
 
 
 @contextmanager
-def our_service(names: Sequence[str], workers: int) -> Iterator[dict[str, dict[int, Target]]]:
-    """Run our service. Yields the targets by name, with and without recording, and by width."""
+def our_service(names: Sequence[str], workers: int) -> Iterator[tuple[Service, dict[str, dict[int, Target]]]]:
+    """Run our service. Yields it, and the targets by name, with and without recording, and by width."""
     with running_service(f"workers = {workers}\n" + CONFIG) as service:
         url = f"http://{service.host}:{service.port}"
         teach(url)
-        yield {
-            name: {width: our_target(url, width, is_recording=name in (RECORDING, RECORDING_2)) for width in WIDTHS}
-            for name in names
-        }
+        yield (
+            service,
+            {
+                name: {width: our_target(url, width, is_recording=name in (RECORDING, RECORDING_2)) for width in WIDTHS}
+                for name in names
+            },
+        )
 
 
 def our_target(url: str, width: int, is_recording: bool) -> Target:
@@ -216,24 +230,39 @@ def wait_for(server: str, process: "subprocess.Popen[bytes]", target: Target) ->
 # the load
 
 
-def measure(targets: Mapping[str, Mapping[int, Target]], flags: Namespace) -> list[Cell]:
-    """Measure the targets of one service, alternately, so that other load affects all of them."""
+def measure(
+    targets: Mapping[str, Mapping[int, Target]], flags: Namespace, service: Service | None = None
+) -> list[Cell]:
+    """Measure the targets of one service, alternately, so that other load affects all of them. service: if it is ours."""
     cells = []
     for width in WIDTHS:
         for of_name in targets.values():
             run_wrk(of_name[width], 16, 1)  # warm-up
         for connections in CONNECTIONS:
-            runs: dict[str, list[tuple[float, float, float, int]]] = {name: [] for name in targets}
+            runs: dict[str, list[Run]] = {name: [] for name in targets}
             for _ in range(flags.repeats):
                 for name, of_name in targets.items():
-                    runs[name].append(run_wrk(of_name[width], connections, flags.seconds))
+                    runs[name].append(load(of_name[width], connections, flags.seconds, service))
             cells += [summarise(name, width, connections, of_name) for name, of_name in runs.items()]
     return cells
 
 
-def summarise(server: str, width: int, connections: int, runs: Sequence[tuple[float, float, float, int]]) -> Cell:
-    rate, p50, p99 = (percentile([each[place] for each in runs], 50) for place in range(3))
-    return Cell(server, width, connections, rate, p50, p99, sum(each[3] for each in runs))
+def load(target: Target, connections: int, seconds: float, service: Service | None) -> Run:
+    before = answering_cpu_s(service)
+    rate, p50_ms, p99_ms, failed = run_wrk(target, connections, seconds)
+    return Run(rate, p50_ms, p99_ms, failed, 1e6 * (answering_cpu_s(service) - before) / max(1, rate * seconds))
+
+
+def answering_cpu_s(service: Service | None) -> float:
+    """Return the processor seconds of the processes that answer so far."""
+    pids = [] if service is None else [service.pid, *service.children("work")]
+    return sum(map(process_cpu_s, pids)) if pids else float("nan")
+
+
+def summarise(server: str, width: int, connections: int, runs: Sequence[Run]) -> Cell:
+    of = {name: [getattr(each, name) for each in runs] for name in Run.__slots__}
+    failed = sum(of.pop("failed"))
+    return Cell(server, width, connections, failed=failed, **{name: percentile(each, 50) for name, each in of.items()})
 
 
 # results
@@ -271,6 +300,11 @@ def compare(what: str, cell: Cell | None, other: Cell | None, target: float) -> 
     return [[what, ratio, f">= {target}", verdict(ratio, target, at_least=True)]]
 
 
+def same(cell: Cell, other: Cell) -> bool:
+    """Whether only the number of connections differs."""
+    return (cell.server, cell.width) == (other.server, other.width)
+
+
 def print_tables(cells: Sequence[Cell]) -> None:
     for width in WIDTHS:
         of_width = [cell for cell in cells if cell.width == width]
@@ -281,6 +315,15 @@ def print_tables(cells: Sequence[Cell]) -> None:
             rows.append([server, *figures, sum(cell.failed for cell in by.values())])
         columns = ["", *(f"{number} connections" for number in CONNECTIONS), "failed"]
         table(f"{width} numbers: requests/s, p50 / p99 in ms", columns, rows)
+    ours = [cell for cell in cells if not isnan(cell.answering_us)]
+    if ours:
+        used = {
+            (cell.server, cell.width): [f"{each.answering_us:.1f}" for each in ours if same(each, cell)]
+            for cell in ours
+        }
+        columns = ["", *(f"{number} connections" for number in CONNECTIONS)]
+        shown = [[f"{server}, {width} numbers", *figures] for (server, width), figures in used.items()]
+        table("processor time of one answer, us, without the processes that copy and learn", columns, shown)
     if target_rows := compare_with_targets(cells):
         table("compared with the peers", ("figure", "value", "target", "verdict"), target_rows)
 
@@ -302,8 +345,8 @@ def main() -> int:
     for names, workers in OUR_WORKERS.items():
         if chosen := [name for name in names if name in wanted]:
             say(f"{' and '.join(chosen)} ...")
-            with our_service(chosen, workers) as targets:
-                cells += measure(targets, flags)
+            with our_service(chosen, workers) as (service, targets):
+                cells += measure(targets, flags, service)
     for server in wanted:
         if server in (CEILING, GRANIAN_CEILING, *PEERS):
             say(f"{server} ...")

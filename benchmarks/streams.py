@@ -27,11 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from benchmarks.clinc150 import split
-from benchmarks.report import command, create_parser, print_json, say, table, verdict
+from benchmarks.report import command, create_parser, print_json, run_on_one_thread, say, table, verdict
 from benchmarks.service import BenchmarkError
 from online.io.cache import cache_folder
 from online.models import Example, create
@@ -413,7 +412,7 @@ def parse_flags() -> Namespace:
 
 def main() -> int:
     flags = parse_flags()
-    torch.set_num_threads(1)
+    run_on_one_thread()
     wanted = [peer for peer in flags.peers.split(",") if peer]
     unknown = sorted({*flags.streams.split(","), *wanted} - STREAMS.keys() - PEERS.keys())
     if unknown:

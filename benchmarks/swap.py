@@ -9,7 +9,7 @@ the swap; a late answer does not delay the next request, so all are counted. In 
 but learning is frozen: the difference between the two is the cost of versions. Every window begins
 with a few uncounted seconds of its own load, and samples the hashes equally often.
 
-Publications are counted by version number. Memory is the anonymous memory of both processes at the
+Publications are counted by version number. Memory is the anonymous memory of each process at the
 end of each window; its slope is fitted over the publications of the second half, when caches are full.
 
 Checked for every counted answer: it exists; its 8 copies are bit-identical; and all answers of one
@@ -35,8 +35,8 @@ from benchmarks.wire import Connection, Pool, Response, fetch_json, get, label, 
 
 RATIO_TARGET = 1.2
 QUIET, FEEDBACK, PUBLISHING = KINDS = ("quiet", "feedback", "publishing")
-PROCESSES = ("server", "learner", "others")
-MEMORIES = ("server", "learner")
+PROCESSES = ("server", "learner", "store", "others")
+MEMORIES = ("server", "learner", "store")
 GAP_TARGET_MS = 100.0
 COPIES = 8
 CONNECTIONS = 4
