@@ -4,16 +4,20 @@
             --anything else-----------------------------> uvicorn: the application, by ASGI
 
 Requests of one connection are answered in their order: while one is being answered, later ones wait in uvicorn's pipeline.
+The application is started once a small body has arrived: a proxy that is still sending it when the answer comes may cut the
+answer off (Go's reverse proxy, in Caddy and Traefik, does).
 """
 
 import asyncio
 import json
 import socket
 import struct
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from online.api.http.direct import DirectRequest
@@ -33,7 +37,8 @@ class Connection(HttpToolsProtocol):
     reading_since: when the first byte of the present request came, or the connection was made; None between requests.
     unread_since: when the client stopped reading; None while it reads. idle_since: when the last answer was complete; None
     from the next byte on. answering: the request that is being answered, while `cycle` is the last one that has arrived.
-    arriving: the request that is arriving, if it may be answered directly; chunks: of its body.
+    arriving: the request that is arriving, if it may be answered directly; chunks: of its body. delayed: the request, and its
+    application, that is started when its body has arrived.
     """
 
     def __init__(self, limits: "Connections", is_inner: bool = False, **context: Any) -> None:
@@ -43,6 +48,7 @@ class Connection(HttpToolsProtocol):
         self.idle_since: float | None = None
         self.arriving: DirectRequest | None = None
         self.chunks: list[bytes] = []
+        self.delayed: tuple[RequestResponseCycle, ASGI3Application] | None = None
         self.address = ""
         self.reading_since: float | None = None
         self.unread_since: float | None = None
@@ -62,12 +68,15 @@ class Connection(HttpToolsProtocol):
             self.answering.disconnected = True
             self.answering.message_event.set()
         super().connection_lost(exc)
-        self.answering = self.cycle = None  # type: ignore[assignment]  # else the garbage collector has to find them
+        self.answering = self.cycle = self.delayed = None  # type: ignore[assignment]  # else the garbage collector has to find them
         self.pipeline.clear()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self.answering = cycle
-        super()._start_asgi_task(cycle, app)
+        if cycle.more_body and not cycle.waiting_for_100_continue and has_small_body(cycle.scope["headers"]):
+            self.delayed = cycle, app
+        else:
+            super()._start_asgi_task(cycle, app)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
@@ -163,6 +172,9 @@ class Connection(HttpToolsProtocol):
                 return
             self._hand_over()
         super().on_message_complete()
+        if self.delayed is not None:
+            (cycle, app), self.delayed = self.delayed, None
+            super()._start_asgi_task(cycle, app)
 
     def pause_writing(self) -> None:
         self.unread_since = self.loop.time()
@@ -211,6 +223,12 @@ class Connection(HttpToolsProtocol):
             self.transport.write(REFUSALS[status])
         self.limits.metrics.refused.labels(str(int(status))).inc(not is_unused)
         self.transport.close()
+
+
+def has_small_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the request has a body of a stated length that is buffered without pausing its sender."""
+    length = next((value for name, value in headers if name == b"content-length"), b"")
+    return length.isdigit() and 0 < int(length) <= HIGH_WATER_LIMIT
 
 
 def encode_refusal(status: HTTPStatus, text: str) -> bytes:

@@ -86,6 +86,30 @@ def test_a_body_that_trickles_in_is_cut_off_without_an_error_in_the_log(start: S
     assert "Traceback" not in service.output
 
 
+def head_of_refused(length: int) -> bytes:
+    """The headers of a request that is refused, whatever its body is."""
+    return b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % length
+
+
+def test_a_request_is_refused_once_its_small_body_has_arrived(start: Start) -> None:
+    """A proxy that is still sending the body may cut off an answer that comes before."""
+    service = start(request_read_timeout_s=0.5)
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with connect(service, head_of_refused(2)) as alone, connect(service, whole + head_of_refused(2)) as second:
+        assert read_to_end(alone).startswith(b"HTTP/1.1 408 Request Timeout\r\n"), "it was not answered before"
+        assert b"\r\n\r\n{" in (received := read_to_end(second)) and received.count(b"HTTP/1.1 408") == 1
+    with connect(service, head_of_refused(2)) as connection:
+        for _ in range(2):
+            connection.sendall(b"{}")
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+            connection.sendall(head_of_refused(2))
+
+
+def test_a_request_with_a_large_body_is_refused_before_it_is_sent(start: Start) -> None:
+    with connect(start(), head_of_refused(1_000_000)) as connection:
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+
+
 DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
