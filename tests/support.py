@@ -18,7 +18,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, text
 
-from online.client import Client
+from online.client import Client, ErasureResult
 from tests.preload import ForkedProcess, launcher
 
 READY = re.compile(r"is ready: (https?://\S+)")
@@ -90,6 +90,13 @@ class Service:
 
     def client(self, model: str, user: str | None = None) -> Client:
         return Client(self.url, model, user)
+
+    def erase(self, model: str, user: str) -> ErasureResult:
+        """Erase a user, and wait until nothing is left: an erasure goes on beside requests, and appends to the log."""
+        with self.client(model) as client:
+            erased = client.erase(user)
+            until(lambda: client.erasure(erased["id"])["state"] == "done", 60, "the end of the erasure")
+        return erased
 
     def learner_pid(self) -> int | None:
         """The learner's process id, from the last line that logs one."""

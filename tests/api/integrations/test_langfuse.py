@@ -204,7 +204,7 @@ def test_a_user_who_rated_can_be_erased(running: Service, librechat: httpx.Clien
     body = score(message, "thumbsUp", text="my words")
     body["metadata"]["userId"] = "erasmus"
     send(librechat, body)
-    assert running.client("chat").erase("erasmus")["feedback"] == 1
+    assert running.erase("chat", "erasmus")["feedback"] == 1
     assert send(librechat, body) == "retracted" and feedback_states(running, message) == ["retracted"]
 
 

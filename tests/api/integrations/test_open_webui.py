@@ -201,7 +201,7 @@ def test_an_erased_user_stays_erased(scene: Scene) -> None:
     feedback = scene.open_webui.rate(message, 1, comment="my words")
     scene.open_webui.ratings[feedback]["user_id"] = "erasmus"
     scene.hook(event("created", feedback, 1))
-    assert scene.service.client("chat").erase("erasmus")["feedback"] == 1
+    assert scene.service.erase("chat", "erasmus")["feedback"] == 1
     scene.hook(event("updated", feedback, 1))
     scene.open_webui.rate(message, -1, feedback)
     scene.hook(event("updated", feedback, -1))
