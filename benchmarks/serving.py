@@ -24,7 +24,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import isnan
 from pathlib import Path
 from typing import Any
@@ -68,24 +68,23 @@ options = { input = "vector", size = 30, scale = 4.0 }
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    server: str
-    width: int
-    connections: int
-    requests_per_s: float
-    p50_ms: float
-    p99_ms: float
-    failed: int
-    answering_us: float  # processor time of an answer in the processes that answer; NaN for the peers
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
+    """One run of the load. answering_us: processor time of an answer in the processes that answer; NaN for the peers."""
+
     requests_per_s: float
     p50_ms: float
     p99_ms: float
     failed: int
     answering_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Run):
+    """The medians of several runs, and all their failures."""
+
+    server: str
+    width: int
+    connections: int
 
 
 def row_of(width: int) -> list[float]:
@@ -260,9 +259,10 @@ def answering_cpu_s(service: Service | None) -> float:
 
 
 def summarise(server: str, width: int, connections: int, runs: Sequence[Run]) -> Cell:
-    of = {name: [getattr(each, name) for each in runs] for name in Run.__slots__}
+    of = {each.name: [getattr(run, each.name) for run in runs] for each in fields(Run)}
     failed = sum(of.pop("failed"))
-    return Cell(server, width, connections, failed=failed, **{name: percentile(each, 50) for name, each in of.items()})
+    medians = {name: percentile(values, 50) for name, values in of.items()}
+    return Cell(server=server, width=width, connections=connections, failed=failed, **medians)
 
 
 # results

@@ -54,6 +54,13 @@ def start_process(arguments: list[str], preloaded: bool) -> subprocess.Popen[str
     return subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+def erase(client: Client, user: str) -> ErasureResult:
+    """Erase a user, and wait until nothing is left: an erasure goes on beside requests, and appends to the log."""
+    erased = client.erase(user)
+    until(lambda: client.erasure(erased["id"])["state"] == "done", 120, "the end of the erasure")
+    return erased
+
+
 class Service:
     """`online serve` as a child process. Its output is kept in `output`.
 
@@ -90,13 +97,6 @@ class Service:
 
     def client(self, model: str, user: str | None = None) -> Client:
         return Client(self.url, model, user)
-
-    def erase(self, model: str, user: str) -> ErasureResult:
-        """Erase a user, and wait until nothing is left: an erasure goes on beside requests, and appends to the log."""
-        with self.client(model) as client:
-            erased = client.erase(user)
-            until(lambda: client.erasure(erased["id"])["state"] == "done", 60, "the end of the erasure")
-        return erased
 
     def learner_pid(self) -> int | None:
         """The learner's process id, from the last line that logs one."""

@@ -136,7 +136,8 @@ class Publisher:
         if not self._passes_gate(training, state, compares=not replaces):
             return None
         waits = durable and (replaces or self.waits_for_disk)
-        written = self._write(training, state, metrics, durable, replaces, waits)
+        written = self.snapshots.publish(state, self._describe(training, metrics, durable), replaces, waits)
+        self._note_published(written)
         self.comparison.mark_published(written.version)
         self.rejected_since = None
         if waits:
@@ -188,16 +189,8 @@ class Publisher:
         self.published_at = self.clock() + REJECTED_REST_S - self.publish_every_s
         return False
 
-    def _write(
-        self,
-        training: TrainingState,
-        state: State,
-        metrics: Mapping[str, float],
-        durable: bool,
-        replaces: bool,
-        waits: bool,
-    ) -> Manifest:
-        manifest = Manifest(
+    def _describe(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest:
+        return Manifest(
             model=self.snapshots.model,
             version=self.snapshots.next_version(),
             parent=self.parent,
@@ -212,7 +205,8 @@ class Publisher:
             determinism_domain=determinism_domain(self.device),
             log_digest=training.log_digest,
         )
-        written = self.snapshots.publish(state, manifest, replaces, waits)
+
+    def _note_published(self, written: Manifest) -> None:
         self._log_published(written)
         self.parent, self.published_at = written.version, self.clock()
         self.publications += 1
@@ -220,7 +214,6 @@ class Publisher:
             pruning = self.disk_writer.submit(self._prune)
             if self.waits_for_disk:
                 pruning.result()
-        return written
 
     def _prune(self) -> None:
         try:

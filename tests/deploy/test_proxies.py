@@ -1,5 +1,6 @@
 """The proxies of deploy/, as real processes in front of a real service: everything works through them, nobody is local."""
 
+import http.client
 import json
 import re
 import shutil
@@ -80,10 +81,11 @@ class Proxy:
         self.process = subprocess.Popen(
             command(folder, upstream, self.http, self.https, certificate), stderr=log, stdout=log, cwd=folder
         )
+        self.tls = ssl.create_default_context(cafile=str(certificate[0]))
         self.client = httpx.Client(
             base_url=f"https://127.0.0.1:{self.https}",
             headers={"Host": NAME},
-            verify=ssl.create_default_context(cafile=str(certificate[0])),
+            verify=self.tls,
             timeout=30,
         )
         self.client.event_hooks["request"] = [lambda request: request.extensions.update(sni_hostname=NAME)]
@@ -172,6 +174,17 @@ def test_a_body_is_limited_before_it_reaches_the_service_and_a_log_may_be_larger
     large = b"x" * 5_000_000
     assert proxy.client.post("/v1/models/chat:predict", content=large).status_code == 413
     assert proxy.client.post("/v1/replays", content=large).status_code != 413
+
+
+def test_a_body_is_refused_by_its_length_without_asking_the_service(proxy: Proxy) -> None:
+    """The service would refuse it too, but a proxy that is sending a body when the answer comes may lose the answer."""
+    head = f"POST /v1/models/chat:predict HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 5000000\r\n\r\n"
+    address = ("127.0.0.1", proxy.https)
+    with socket.create_connection(address, 30) as plain, proxy.tls.wrap_socket(plain, server_hostname=NAME) as secure:
+        secure.sendall(head.encode())
+        response = http.client.HTTPResponse(secure)
+        response.begin()
+        assert response.status == 413 and b"max_body_bytes" not in response.read()
 
 
 def test_http_leads_to_https_and_another_name_nowhere(proxy: Proxy) -> None:

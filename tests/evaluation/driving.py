@@ -5,7 +5,7 @@ from typing import Any
 
 from online.client import Client, PredictResponse
 from tests.conftest import REPERTOIRE
-from tests.support import until
+from tests.support import erase
 
 MODELS = """
 [[models]]
@@ -46,9 +46,8 @@ class Drive:
     def erase(self) -> None:
         """Erase two of the users, and wait until nothing is left of them."""
         for user in ("user 1", "user 2"):
-            erased = self.client.erase(user)
+            erased = erase(self.client, user)
             assert erased["feedback"] > 0 and erased["predictions"] > 0
-            until(lambda: self.client.erasure(erased["id"])["state"] == "done", 120, "the end of the erasure")  # noqa: B023
         self.head = self.client.status()["head"]
 
     def turn(self, turn: int) -> None:

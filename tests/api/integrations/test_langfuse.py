@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import Start, config
-from tests.support import Service
+from tests.support import Service, erase
 
 CHAT = '\n[[models]]\nname = "chat"\nkind = "ranker"\n'
 AUTH = ("pk-lf-online", "sk-lf-secret")
@@ -204,7 +204,7 @@ def test_a_user_who_rated_can_be_erased(running: Service, librechat: httpx.Clien
     body = score(message, "thumbsUp", text="my words")
     body["metadata"]["userId"] = "erasmus"
     send(librechat, body)
-    assert running.erase("chat", "erasmus")["feedback"] == 1
+    assert erase(running.client("chat"), "erasmus")["feedback"] == 1
     assert send(librechat, body) == "retracted" and feedback_states(running, message) == ["retracted"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.integrations.open_webui import KEY, OpenWebui, event
 from tests.conftest import Start, config
-from tests.support import Service, until
+from tests.support import Service, erase, until
 
 OPEN = "When do you open?"
 NONSENSE = "qwertz zxcvb 12345 asdfgh"
@@ -201,7 +201,7 @@ def test_an_erased_user_stays_erased(scene: Scene) -> None:
     feedback = scene.open_webui.rate(message, 1, comment="my words")
     scene.open_webui.ratings[feedback]["user_id"] = "erasmus"
     scene.hook(event("created", feedback, 1))
-    assert scene.service.erase("chat", "erasmus")["feedback"] == 1
+    assert erase(scene.service.client("chat"), "erasmus")["feedback"] == 1
     scene.hook(event("updated", feedback, 1))
     scene.open_webui.rate(message, -1, feedback)
     scene.hook(event("updated", feedback, -1))

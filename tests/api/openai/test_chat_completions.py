@@ -14,7 +14,7 @@ from online.settings import Settings
 from online.store import external_messages
 from online.workspace import Workspace
 from tests.conftest import Start
-from tests.support import Service, until
+from tests.support import Service, erase, until
 
 OPEN, PRINT = "When do you open?", "Can I print here?"
 NONSENSE = "qwertz zxcvb 12345 asdfgh"
@@ -191,7 +191,7 @@ def test_erasing_a_user_deletes_the_message_ids(service: Service, more: Any, hea
     body = {"model": "chat", "messages": user_message(OPEN), **more}
     assert post(service, body, **{"X-Message-Id": message_id, **headers}).status_code == 200
     assert find_message(service, message_id) is not None
-    assert service.erase("chat", "anna")["predictions"] == 1
+    assert erase(service.client("chat"), "anna")["predictions"] == 1
     assert find_message(service, message_id) is None
 
 
@@ -200,7 +200,7 @@ def test_message_ids_are_stored_on_postgres(start: Start, postgres_url: str) -> 
     service.wait_learned("chat", 1)
     body = {"model": "chat", "messages": user_message(OPEN), "user": "anna"}
     assert post(service, body, **{"X-Message-Id": "m-1"}).status_code == 200
-    assert service.erase("chat", "anna")["predictions"] == 1
+    assert erase(service.client("chat"), "anna")["predictions"] == 1
 
 
 # refusals
