@@ -34,7 +34,7 @@ from online.models import Answer, Example, ExampleKind, Model, create
 from online.models.encoders.text import TextEncoder
 from online.models.ranker.exemplars import normalise_rows
 
-NEVER_ABSTAIN = {"abstain_below": -1.0, "abstain_margin": 0.0}
+NEVER_ABSTAIN = {"abstain_below": -1.0, "abstain_margin": 0.0, "min_chance": 0.0}
 LEARN_EVERY = 10  # events; with fast users, about as many arrive while the learner publishes
 CURVE = (500, 1_000, 2_000, 5_000, 10_000, 15_000)
 LAST = 500  # turns

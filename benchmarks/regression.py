@@ -1,39 +1,65 @@
-"""Measures the error of predicted numbers: river's small regression streams, prequentially.
+"""Measures the error of predicted numbers, prequentially: a number is predicted, judged, and then learned.
 
     row -> TableEncoder -> regressor                            ours, with default options
+    the same with follow = false                                ours, all examples count equally, as in earlier releases
     row -> StandardScaler | LinearRegression(intercept_lr=0.1)  river's, with the rate of its documentation
     row -> StandardScaler | HoeffdingTreeRegressor              river's
+    row -> AMRules, row -> ARFRegressor                         river's, which follow a moving world
     the last number; the mean of all numbers so far             baselines without a model
 
-The table also shows how often our 90 % interval contained the number. The interval is valid only if
-the relation does not change; in a drifting stream it contains fewer numbers.
+The streams: river's two small ones, one whose relation never changes, and Friedman's with drift (`--rows`,
+for each of `--seeds`): local and expanding abrupt drift (lea), global recurring abrupt drift (gra), global slow
+gradual drift (gsg); its changes lie at a quarter, at a half and, for lea, at three quarters of the rows. The table also shows
+how often the 90 % intervals contained the number, and how many rows a second ours predicts and learns.
 """
 
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from benchmarks.report import command, create_parser, print_json, table
+from benchmarks.report import command, create_parser, print_json, say, table
 from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.scoring.score import JudgedOutcomes, PendingOutcome
 from online.evaluation.sources.datasets import open_dataset
 from online.models import Answer, Example, Model, create
 from online.models.encoders.rows import TableEncoder
+from online.models.updates import answer_by_updates
 from online.schemas.events import Event
 
-STREAMS = ("TrumpApproval", "ChickWeights")
+SMALL = ("TrumpApproval", "ChickWeights")
+DRIFTS = ("lea", "gra", "gsg")
 STATIONARY_ROWS = 2_000  # of the synthetic stream, whose relation never changes
+LONGEST_TRANSITION = 2_000  # rows of a gradual drift; at most a fifth of a quarter of the stream
 
 Pair = tuple[dict[str, Any], float]
+Pairs = Callable[[], Iterator[Pair]]
 
 
-def pairs(name: str) -> Iterator[Pair]:
-    if name == "stationary":
-        yield from stationary()
-        return
+def create_streams(rows: int, seeds: list[int]) -> dict[str, Pairs]:
+    streams: dict[str, Pairs] = {name: partial(small, name) for name in SMALL}
+    streams["stationary"] = stationary
+    streams |= {f"Friedman {drift} {seed}": partial(friedman, drift, seed, rows) for drift in DRIFTS for seed in seeds}
+    return streams
+
+
+def small(name: str) -> Iterator[Pair]:
     for instance, number in open_dataset(f"river:{name}"):
         yield instance, float(number)
+
+
+def friedman(drift: str, seed: int, rows: int) -> Iterator[Pair]:
+    from river.datasets import synth
+
+    quarter = rows // 4
+    changes = (quarter, 2 * quarter, 3 * quarter) if drift == "lea" else (quarter, 2 * quarter)
+    gradual = {} if drift == "lea" else {"transition_window": min(max(10, quarter // 5), LONGEST_TRANSITION)}
+    stream: Any = synth.FriedmanDrift(drift_type=drift, position=changes, seed=seed, **gradual)
+    for x, number in islice(stream, rows):
+        yield {str(name): value for name, value in x.items()}, float(number)
 
 
 def stationary() -> Iterator[Pair]:
@@ -44,12 +70,18 @@ def stationary() -> Iterator[Pair]:
         yield {f"x{place}": float(value) for place, value in enumerate(x)}, float(x @ weights + draw.normal())
 
 
-def our_score(name: str) -> NumberScore:
-    model, encoder, score = create("regressor", {"input": "table"}), TableEncoder(), NumberScore()
-    for offset, (row, number) in enumerate(pairs(name), 1):
+def our_score(pairs: Pairs, follow: bool) -> tuple[NumberScore, float]:
+    """The score, and the rows that are predicted and learned in a second of one core."""
+    model, encoder, score = create("regressor", {"input": "table", "follow": follow}), TableEncoder(), NumberScore()
+    answer_by_updates(model)
+    spent, offset = 0.0, 0
+    for offset, (row, number) in enumerate(pairs(), 1):
+        start = time.process_time()
         features = encoder.encode([row])[0]
-        add_score(score, predict_then_learn(model, Example(offset, "label", features, repr(number))), number)
-    return score
+        answer = predict_then_learn(model, Example(offset, "label", features, repr(number)))
+        spent += time.process_time() - start
+        add_score(score, answer, number)
+    return score, offset / spent
 
 
 def add_score(score: NumberScore, answer: Answer, number: float) -> None:
@@ -66,37 +98,51 @@ def predict_then_learn(model: Model, example: Example) -> Answer:
     return answer
 
 
-def river_score(name: str, model: Any) -> NumberScore:
+def river_score(pairs: Pairs, model: Any) -> NumberScore:
     score = NumberScore()
-    for place, (row, number) in enumerate(pairs(name)):
+    for place, (row, number) in enumerate(pairs()):
         add_score(score, Answer(repr(float(model.predict_one(row))) if place else None, ()), number)
         model.learn_one(row, number)
     return score
 
 
 def peers() -> dict[str, Callable[[], Any]]:
-    from river import linear_model, preprocessing, tree
+    from river import forest, linear_model, preprocessing, rules, tree
 
     return {
-        "river linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1),
-        "river tree": lambda: preprocessing.StandardScaler() | tree.HoeffdingTreeRegressor(),
+        "linear": lambda: preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1),
+        "tree": lambda: preprocessing.StandardScaler() | tree.HoeffdingTreeRegressor(),
+        "AMRules": rules.AMRules,
+        "ARF": lambda: forest.ARFRegressor(seed=1),
     }
 
 
-def measure(name: str) -> dict[str, Any]:
-    figures = our_score(name).figures()
-    row = {"stream": name, "numbers": figures["judged"], "ours": figures["mae"]}
-    row |= {peer: river_score(name, make()).figures()["mae"] for peer, make in peers().items()}
+def measure(name: str, pairs: Pairs, chosen: list[str]) -> dict[str, Any]:
+    say(f"{name} ...")
+    (score, speed), (equal, equal_speed) = our_score(pairs, follow=True), our_score(pairs, follow=False)
+    figures, before = score.figures(), equal.figures()
+    row = {"stream": name, "numbers": figures["judged"], "ours": figures["mae"], "all equal": before["mae"]}
+    row |= {peer: river_score(pairs, make()).figures()["mae"] for peer, make in peers().items() if peer in chosen}
     return row | {
         "no change": figures["no_change_mae"],
         "mean": figures["mean_mae"],
         "covered %": 100 * (figures["covered"] or 0),
+        "all equal: %": 100 * (before["covered"] or 0),
+        "rows/s": round(speed),
+        "all equal: rows/s": round(equal_speed),
     }
 
 
 def run() -> int:
-    flags = create_parser(__doc__ or "").parse_args()
-    rows = [measure(name) for name in (*STREAMS, "stationary")]
+    parser = create_parser(__doc__ or "")
+    parser.add_argument("--rows", type=int, default=6_000, help="rows of each of Friedman's streams (default: 6000)")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[1, 2, 3], help="of Friedman's streams (default: 1 2 3)"
+    )
+    parser.add_argument("--peers", nargs="*", default=list(peers()), help="models of river to run (default: all four)")
+    flags = parser.parse_args()
+    streams = create_streams(flags.rows, flags.seeds)
+    rows = [measure(name, pairs, flags.peers) for name, pairs in streams.items()]
     if flags.json:
         print_json({"mean_absolute_errors": rows})
     else:

@@ -29,7 +29,7 @@ from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
 from online.io.wakeup import Wakeup
-from online.models import KINDS, Encoder, challenger_of, input_options, recipe, state_is_signed
+from online.models import KINDS, Encoder, admit_all, challenger_of, encoder_options, recipe, state_is_signed
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings, Settings
@@ -61,9 +61,17 @@ class Workspace:
             raise SetupError(
                 f"the state folder {settings.state} is not writable: {error.strerror}; choose another with --state"
             ) from None
+        self._admit_own_kinds()
         self.store = Store(settings.store_url)
         self._load_encoder = lru_cache(maxsize=8)(self._create_encoder)
         self.audit = AuditLog(self.store, self.state, self.keys)
+
+    def _admit_own_kinds(self) -> None:
+        """Import the kinds of models that the operator brings."""
+        try:
+            admit_all((model.kind, model.options) for model in self.settings.models)
+        except ValueError as error:
+            raise SetupError(f"a model of the settings cannot be used: {error}") from None
 
     def _check_is_writable(self) -> None:
         probe = self.state / f".probe.{os.getpid()}"
@@ -144,7 +152,7 @@ class Workspace:
     def _create_encoder(self, model: str, encoder: str) -> Encoder:
         spec = self.settings.model(model)
         assert spec is not None, "only configured models have encoders"
-        options = input_options(spec.kind, with_encoder(spec.options, encoder))
+        options = encoder_options(spec.kind, with_encoder(spec.options, encoder))
         threads, max_chars = self.settings.encoder_threads, self.settings.max_text_chars
         created: Encoder = create_encoder(options, cache_folder(), threads, max_chars, self.tuned(encoder))
         return created

@@ -1,6 +1,7 @@
 """The documentation is tested: what it names exists, its commands run, its requests are answered."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from online.client import Client
 from online.models import create
 from online.settings import Settings
-from tests.support import Service
+from tests.support import Service, run_online
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -129,6 +130,27 @@ def test_the_tutorial_runs(service: Service, capsys: pytest.CaptureFixture[str])
         code = block.replace("http://127.0.0.1:8000", service.url).replace('"tickets"', '"txt"')
         exec(compile(code, "tutorial.md", "exec"), names)
     assert "billing from version" in capsys.readouterr().out
+
+
+def test_the_page_about_ones_own_models_runs(tmp_path: Path) -> None:
+    """Its modules, its replays and its configuration, in a folder of their own."""
+    page = (DOCS / "how-to" / "write-a-model.md").read_text()
+    for block in blocks("python", page):
+        (tmp_path / block.partition("\n")[0].removeprefix("# ")).write_text(block)
+    assert {path.name for path in tmp_path.iterdir()} == {"shop_models.py", "nearest_mean.py"}
+    mails = "".join(f"{n % 9},{'yes' if n % 2 else 'no'},{'spam' if n % 9 > 4 else 'ham'}\n" for n in range(200))
+    (tmp_path / "mails.csv").write_text(f"links,known,spam\n{mails}")
+    sales = "".join(f"{n % 7},{10 + 5 * (n % 7) + n % 3}\n" for n in range(200))
+    (tmp_path / "sales.csv").write_text(f"weekday,sold\n{sales}")
+    commands = [line for block in blocks("sh", page) for line in block.splitlines() if line.startswith("online replay")]
+    assert len(commands) == 5
+    for command in commands:
+        done = run_online(
+            *shlex.split(command)[1:], "--json", cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        for result in json.loads(done.stdout)["results"]:
+            assert result["examples"] >= 200, command
 
 
 def test_the_tensorflow_request_is_answered(service: Service) -> None:

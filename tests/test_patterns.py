@@ -16,8 +16,8 @@ import online
 
 ROOT = Path(online.__file__).parent
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "split", "findall", "finditer"}
-CHARS = 40_000
-MAX_S = 0.5  # a linear search of so many characters takes about a millisecond, a quadratic one seconds
+CHARS = 20_000
+MAX_S = 0.25  # a linear search of so many characters takes about a millisecond, a quadratic one most of a second
 PARTS = (*" \n\ta1-./:{[\"'\\@e+", "user:", "{ ", "a ", "1 ", "\n\n", "/a", "://", "<metadata>")
 ENDS = ("", "\x00", " x y z")
 

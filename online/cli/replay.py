@@ -33,7 +33,11 @@ def replay(
         ),
     ],
     model: Annotated[
-        list[str] | None, typer.Option("--model", help="KIND or KIND:NAME=VALUE,...; repeat to compare several.")
+        list[str] | None,
+        typer.Option(
+            "--model",
+            help="KIND or KIND:NAME=VALUE,...; or package.module:Class of your own. Repeat to compare several.",
+        ),
     ] = None,
     candidates: Annotated[
         Path | None, typer.Option("--candidates", help="TOML file of [[candidate]] tables: kind, options, grid.")
@@ -47,6 +51,14 @@ def replay(
     format: Annotated[
         str, typer.Option("--format", help="jsonl, csv, parquet, vw or dsjson. Default: by name and content.")
     ] = "",
+    drop: Annotated[
+        list[str] | None,
+        typer.Option("--drop", help="Column of a table that is no feature, or a pattern such as 'vic*'. Repeatable."),
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option("--feature", help="Column, or pattern, that is a feature: all others are none. Repeatable."),
+    ] = None,
     costs: CostsOption = "",
     delay: Annotated[
         str,
@@ -66,6 +78,12 @@ def replay(
     drift: Annotated[
         Drift | None, typer.Option("--drift", help="Default: as in the service that wrote the log, else watch.")
     ] = None,
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline/--no-baseline", help="Let a logistic model learn beside each one, and say if that is far ahead."
+        ),
+    ] = True,
     csv: Annotated[Path | None, typer.Option("--csv", help="File to write the learning curves to.")] = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="HTML file to write all results to, with plots.")
@@ -92,11 +110,17 @@ def replay(
     logs at the same paths. Finished results are kept in --results: run the same command again to
     resume.
 
+    --drop and --feature choose the features of tables: CSV, Parquet, JSONL of objects, river's data,
+    Vowpal Wabbit's, and logs of feedback on objects. All models see the same ones. A column that is
+    left out can still be --at or --task.
+
     \b
     Examples:
       online replay river:Phishing --model classifier
       online replay log.jsonl.zst --model ranker --json
       online replay elec.csv --label class --delay 48 --model logistic --model river:estimator=arf
+      online replay elec.csv --label class --drop period --drop 'vic*' --model classifier
+      online replay elec.csv --label class --feature nswprice --feature nswdemand --model classifier
       online replay logs/*.jsonl.zst --candidates grid.toml --engine ray --results ./replays
     """
     from rich.console import Console
@@ -108,6 +132,7 @@ def replay(
     from online.evaluation.reports.replay_files import results_as_json
     from online.evaluation.reports.replay_table import find_exit_status, print_results
     from online.evaluation.sources.arrival import Delay
+    from online.evaluation.sources.column_choice import ColumnChoice
     from online.evaluation.sources.opening import open_sources
     from online.evaluation.sources.replay_source import ReadOptions
     from online.evaluation.sources.vw_survey import parse_cost_range
@@ -125,8 +150,11 @@ def replay(
         parse_cost_range(costs),
         limits=limits,
         keeps_features=keep_texts,
+        columns=ColumnChoice(tuple(drop or ()), tuple(feature or ())),
     )
-    template = CandidateSpec("", device=choose_device(device), drift=drift, every=every)
+    template = CandidateSpec(
+        "", device=choose_device(device), drift=drift, every=every, from_operator=True, baseline=baseline
+    )
     models = collect_candidates(model or [], parse_options(option or []), candidates, template)
     sources = open_sources(logs, reads)
     check_candidates(sources, models)

@@ -1,14 +1,19 @@
 """The JSON objects that a service returns, and the details that feedback may carry."""
 
-from typing import Any, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Json = dict[str, Any]
 
 
 class FeedbackDetails(TypedDict):
-    """Optional parts of feedback. id: an idempotency key; the client makes one if it is missing."""
+    """Optional parts of feedback. id: an idempotency key; the client makes one if it is missing.
+
+    scope: of a correction. reply: it supersedes the reply that was given, for questions like this one. question: it
+    changes near-duplicates of this question only.
+    """
 
     id: NotRequired[str]
+    scope: NotRequired[Literal["reply", "question"]]
     user: NotRequired[str]
     reason: NotRequired[str]
     comment: NotRequired[str]

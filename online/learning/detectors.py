@@ -1,6 +1,7 @@
-"""Detectors of change in a sequence: of a loss (ADWIN), and of rows of numbers (KSWIN).
+"""Detectors of change in a sequence: of a loss (CUSUM and ADWIN), and of rows of numbers (KSWIN).
 
-    losses of 0 and 1 --> Adwin --> Change: the loss rose
+    losses of 0 and 1 --> Cusum --> Change: most answers are wrong, after a handful of them
+                      --> Adwin --> Change: the loss rose, by however little
     rows of features  --> Kswin --> Change: the distribution along a fixed direction shifted
 
 Values are added in any number at a time, with the same result. All state is numbers.
@@ -154,6 +155,61 @@ class Adwin:
             self.levels[level].append((ones, offset))
         self.width = sum(2**level for level, _, _ in buckets)
         self.ones = sum(ones for _, ones, _ in buckets)
+
+
+class Cusum:
+    """CUSUM (Page 1954) of the likelihood ratio of losses of 0 and 1: detects soon that most answers are wrong.
+
+    The probability of an error before the change is that of the class, which leans on that of all classes while few
+    of its losses are known; after it, JUMP of the way from there to 1. The sum is in thousandths of a natural
+    logarithm, an integer, so that a replay gives the same bytes. It exceeds LIMIT by chance once in exp(LIMIT /
+    1,000) losses at most. Losses of a class with fewer than KNOWN of them are not added: those of a new class are
+    wrong because it is new.
+    """
+
+    LIMIT, JUMP, LEAST, KNOWN = 16_000, 0.6, 60, 5
+    LEANING, LONGEST = 8, 256  # losses that the probability for all is worth; losses of a class that count
+
+    def __init__(self) -> None:
+        self.sum = self.since = self.wrong_since = self.count_since = 0
+        self.seen: dict[str, list[int]] = {}  # of each class: losses, and how many of them are 1
+        self.count = self.ones = 0
+
+    def add(self, loss: int, label: str, offset: int) -> Change | None:
+        """Add a loss; return the rise that it reveals, if any. After a rise all that came before is forgotten."""
+        seen = self.seen.setdefault(label, [0, 0])
+        change = self._add(loss, seen, offset) if self.count >= self.LEAST and seen[0] >= self.KNOWN else None
+        if change is not None:
+            self.restore([0, 0, 0, 0, 0, 0, []])
+            return change
+        seen[0] += 1
+        seen[1] += loss
+        self.count, self.ones = self.count + 1, self.ones + loss
+        if seen[0] >= self.LONGEST:
+            seen[:] = seen[0] // 2, seen[1] // 2
+        return None
+
+    def _add(self, loss: int, seen: list[int], offset: int) -> Change | None:
+        overall = (self.ones + 1) / (self.count + 2)
+        usual = max(0.02, (seen[1] + self.LEANING * overall) / (seen[0] + self.LEANING))
+        risen = usual + self.JUMP * (1 - usual)
+        ratio = risen / usual if loss else (1 - risen) / (1 - usual)
+        if self.sum == 0:
+            self.since, self.wrong_since, self.count_since = offset, 0, 0
+        self.sum = max(0, self.sum + round(1_000 * math.log(ratio)))
+        self.wrong_since, self.count_since = self.wrong_since + loss, self.count_since + 1
+        if self.sum < self.LIMIT:
+            return None
+        before = (self.ones - self.wrong_since) / max(self.count - self.count_since, 1)
+        return Change(self.since, max(0.0, before), self.wrong_since / self.count_since, self.count_since)
+
+    def numbers(self) -> list[Any]:
+        excursion = [self.sum, self.since, self.wrong_since, self.count_since]
+        return [*excursion, self.count, self.ones, sorted([label, *seen] for label, seen in self.seen.items())]
+
+    def restore(self, numbers: list[Any]) -> None:
+        self.sum, self.since, self.wrong_since, self.count_since, self.count, self.ones, seen = numbers
+        self.seen = {label: [count, ones] for label, count, ones in seen}
 
 
 Shift = tuple[int, float, Change]  # direction, distance, change

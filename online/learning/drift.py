@@ -1,11 +1,17 @@
 """Drift detectors: report when the answers became worse or the inputs changed.
 
-    entry --> recorded answer against feedback  --> Adwin of the model, Adwin of the class  "loss", "class"
-          \\-> features on fixed directions      --> Kswin                                   "features"
+    entry --> recorded answer against feedback  --> Cusum, Adwin of the model, Adwin of the class  "loss", "class"
+          \\-> features on fixed directions      --> Kswin                                          "features"
 
-Only a rise of the loss is drift; an improvement is not. Losses are those of the recorded answers, in
+    all that they raise --> the model, which may act on it
+                        \\-> the first of each change --> what is reported: log, store, metrics, pages
+
+Only a rise of the loss is drift; an improvement is not. A predicted number is a loss if its error is
+above a threshold that follows the errors slowly (`number_losses`). Losses are those of the recorded answers, in
 the order of the stream, whichever version gave them. A detector never resets weights: it reports
-what changed, where and by how much, and a model that acts on it shortens the window of its means.
+what changed, where and by how much, and a model that acts on it compares what it has learned with its recent examples.
+One change raises many alarms, of several detectors and classes: those that follow one another within QUIET events
+are of one change.
 All state is numbers and depends on the entries alone. Feedback that is retracted later still counts,
 because the answer was given.
 """
@@ -16,16 +22,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from online.learning.detectors import Adwin, Change, Kswin, Shift
+from online.learning.detectors import Adwin, Change, Cusum, Kswin, Shift
+from online.learning.number_losses import NumberLosses
 from online.models import Options, Part, input_options, pack_json, spec_of, unpack_json
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.events import Entry, Event, is_positive
 
 AlarmKind = Literal["loss", "class", "features"]
 DELTA = 0.002  # for the model's losses, checked at every 32nd: river's default
-CLASS_DELTA = 0.01  # for the losses of one class, checked at every wrong answer, because these are few
+CLASS_DELTA = 0.002  # for the losses of one class, checked at every wrong answer
 MAX_CLASSES = 4_096  # classes with a detector of their own
 ALARMS_KEPT = 1_000
+QUIET = 500  # events without an alarm after which the next one is of another change
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +60,19 @@ class Alarm:
 class DriftMonitor:
     """All detectors of one model, which observe its entries in order.
 
-    alarms: the newest ones, oldest first. alarm_count: the number of all alarms so far.
+    alarms: the newest first alarms of a change, oldest first. alarm_count: the number of changes so far. raised: the
+    newest of all alarms.
     """
 
     def __init__(self, kind: str, options: Options) -> None:
-        self.rates_answers = not spec_of(kind).predicts_numbers  # a number is near or far, never right or wrong
+        self.numbers = NumberLosses() if spec_of(kind).predicts_numbers else None  # these are near or far
+        self.soon = Cusum()
         self.losses = Adwin(DELTA, clock=32)
         self.classes: dict[str, Adwin] = {}
         self.dtype, width = find_input_format(kind, options)
         self.features = Kswin(width) if width else None
         self.alarms: list[Alarm] = []
+        self.raised: list[Alarm] = []
         self.alarm_count = 0
 
     def observe(self, entry: Entry) -> list[Alarm]:
@@ -73,23 +84,54 @@ class DriftMonitor:
         found: dict[int, list[Alarm]] = {}
         for index, alarm in (*self._observe_losses(entries), *self._observe_features(entries)):
             found.setdefault(index, []).append(alarm)
-        alarms = [alarm for index in sorted(found) for alarm in found[index]]
-        self.alarms = [*self.alarms, *alarms][-ALARMS_KEPT:] if alarms else self.alarms
-        self.alarm_count += len(alarms)
+        for index in sorted(found):
+            for alarm in found[index]:
+                self._note(alarm)
         return sorted(found.items())
 
+    def _note(self, alarm: Alarm) -> None:
+        if not self.raised or alarm.offset - self.raised[-1].offset >= QUIET:
+            self.alarms = [*self.alarms, alarm][-ALARMS_KEPT:]
+            self.alarm_count += 1
+        self.raised = [*self.raised, alarm][-ALARMS_KEPT:]
+
+    def begins_change(self, alarm: Alarm) -> bool:
+        """Whether an alarm that was just raised is the first of its change."""
+        return alarm in self.alarms
+
     def _observe_losses(self, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
-        losses = [compute_loss(entry.event) for entry in entries] if self.rates_answers else []
+        if self.numbers is not None:
+            yield from self._observe_numbers(self.numbers, entries)
+            return
+        losses = [compute_loss(entry.event) for entry in entries]
         places = [index for index, loss in enumerate(losses) if loss is not None]
         of_class: dict[str, list[int]] = {}
         for index in places:
             of_class.setdefault(entries[index].event.label, []).append(index)
+        yield from self._add_soon(entries, losses, places)
         yield from self._add_losses(self.losses, entries, losses, places, None)
         for label, indices in of_class.items():
             if label not in self.classes and len(self.classes) < MAX_CLASSES:
                 self.classes[label] = Adwin(CLASS_DELTA, clock=0)
             if label in self.classes:
                 yield from self._add_losses(self.classes[label], entries, losses, indices, label)
+
+    def _observe_numbers(self, numbers: NumberLosses, entries: Sequence[Entry]) -> Iterator[tuple[int, Alarm]]:
+        losses = numbers.add_all([entry.event for entry in entries])
+        places = [index for index, loss in enumerate(losses) if loss is not None]
+        offsets = [entries[index].offset for index in places]
+        for at, change in self.losses.add_all([losses[index] or 0 for index in places], offsets):
+            if numbers.is_drift(change, offsets[at]):
+                yield places[at], self._describe_rise(offsets[at], "loss", None, change)
+
+    def _add_soon(
+        self, entries: Sequence[Entry], losses: Sequence[int | None], places: list[int]
+    ) -> Iterator[tuple[int, Alarm]]:
+        for index in places:
+            entry = entries[index]
+            change = self.soon.add(losses[index] or 0, entry.event.label, entry.offset)
+            if change is not None:
+                yield index, self._describe_rise(entry.offset, "loss", None, change)
 
     def _add_losses(
         self, adwin: Adwin, entries: Sequence[Entry], losses: Sequence[int | None], places: list[int], label: str | None
@@ -131,18 +173,27 @@ class DriftMonitor:
             "losses": self.losses.numbers(),
             "classes": [[label, adwin.numbers()] for label, adwin in sorted(self.classes.items())],
             "alarms": [asdict(alarm) for alarm in self.alarms],
+            "raised": [asdict(alarm) for alarm in self.raised],
+            "soon": self.soon.numbers(),
             "told": self.alarm_count,
         }
+        if self.numbers is not None:
+            meta["numbers"] = self.numbers.numbers()
         tensors = self.features.tensors() if self.features is not None else {}
         return Part({"meta": pack_json(meta), **tensors}, serving=False)
 
     def restore(self, part: Part) -> None:
         meta = unpack_json(part.tensors["meta"])
         self.losses.restore(meta["losses"])
+        if self.numbers is not None and "numbers" in meta:  # not in a snapshot of an earlier release
+            self.numbers.restore(meta["numbers"])
         for label, numbers in meta["classes"]:
             self.classes[label] = Adwin(CLASS_DELTA, clock=0)
             self.classes[label].restore(numbers)
         self.alarms, self.alarm_count = [Alarm(**alarm) for alarm in meta["alarms"]], meta["told"]
+        self.raised = [Alarm(**alarm) for alarm in meta.get("raised", meta["alarms"])]
+        if "soon" in meta:  # not in a snapshot of an earlier release
+            self.soon.restore(meta["soon"])
         if self.features is not None:
             self.features.restore(part.tensors)
 

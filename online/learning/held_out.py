@@ -5,7 +5,8 @@
 Whether an entry is selected is decided before anything is learned from it. It is learned all the
 same, because a user expects each rating to have an effect. A proposed snapshot that has just learned
 it has an advantage over the live version, so the comparison finds what a proposed snapshot broke, not what
-it gained. Retracted feedback, and feedback of a retired class, is dropped. Feedback of one caller that is not
+it gained. Retracted feedback, and feedback of a retired class, is dropped, and so is what precedes a change that
+the model adapts to, or the version that has adapted would look worse. Feedback of one caller that is not
 trusted is at most MAX_OF_HOLDER of the examples, so that nobody decides alone what is published.
 """
 
@@ -63,6 +64,10 @@ class HeldOut:
 
     def drop(self, offset: int) -> None:
         self._filter(lambda item: item.offset != offset)
+
+    def drop_before(self, offset: int) -> None:
+        """Drop what was held out before an offset, from which on other answers are right."""
+        self._filter(lambda item: item.offset >= offset)
 
     def _add(self, item: HeldOutExample) -> None:
         self._insert(item)

@@ -384,16 +384,17 @@ class Learner:
         ).result()
 
     def _record_drift(self, alarms: Sequence[Alarm]) -> None:
-        """Log and store alarms.
+        """Log and store the first alarm of each change; the guard receives every rise of the loss.
 
+        Not for numbers: that they become harder to predict does not say that the feedback is wrong.
         After a crash the same alarms are raised again; the stored ones stay as they are.
         """
-        for alarm in alarms:
-            log_event(log, "drift detected", logging.WARNING, model=self.snapshots.model, **asdict(alarm))
-        rows = [asdict(alarm) for alarm in alarms]
+        rows = [asdict(alarm) for alarm in alarms if self.training.monitor.begins_change(alarm)]
+        for row in rows:
+            log_event(log, "drift detected", logging.WARNING, model=self.snapshots.model, **row)
         self.store.submit(lambda connection: add_drift_alarms(connection, self.snapshots.model, rows)).result()
         risen = next((alarm for alarm in alarms if alarm.what == "loss"), None)
-        if self.guard is not None and risen is not None:
+        if self.guard is not None and risen is not None and self.training.monitor.numbers is None:
             self.guard.act(risen.offset, risen.since, describe_loss(risen))
 
 

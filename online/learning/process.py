@@ -14,7 +14,7 @@ from online.io.collector import collect_seldom
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
-from online.models import Options, input_options
+from online.models import Options, encoder_options
 from online.models.devices import choose_device
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
@@ -130,5 +130,7 @@ def load_golden_questions(workspace: Workspace, model: ModelSettings, options: O
     if not model.golden_questions:
         return []
     settings, tuned = workspace.settings, workspace.tuned(str(options.get("encoder", "")))
-    text_encoder = create_encoder(input_options(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned)
+    text_encoder = create_encoder(
+        encoder_options(model.kind, options), cache_folder(), 1, settings.max_text_chars, tuned
+    )
     return encode_golden_questions([(each.input, each.answer) for each in model.golden_questions], text_encoder.encode)

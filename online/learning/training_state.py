@@ -15,7 +15,7 @@ from itertools import groupby
 
 from online.learning.drift import Alarm, DriftMonitor
 from online.learning.held_out import HeldOut
-from online.models import BadExample, Example, Model, Options, State, create
+from online.models import BadExample, Example, Model, Options, State, can_adapt, create
 from online.schemas.events import Entry
 from online.settings import Drift
 
@@ -27,7 +27,16 @@ def build_example(entry: Entry) -> Example:
     event = entry.event
     if event.kind == "retraction" or event.kind == "void" or event.kind == "relearn":
         raise BadExample(f"a {event.kind} of a retraction cannot be learned")
-    return Example(entry.offset, event.kind, event.features, event.label, event.text, event.reward)
+    return Example(
+        entry.offset,
+        event.kind,
+        event.features,
+        event.label,
+        event.text,
+        event.reward,
+        event.scope,
+        event.superseded if event.kind == "correction" else "",
+    )
 
 
 @dataclass(slots=True)
@@ -119,10 +128,15 @@ class TrainingState:
         self.on_refused(offset, reason)
 
     def _act_on(self, alarms: Iterable[Alarm]) -> None:
-        """Pass alarms to the model, except those of features: what was learned about other inputs still holds."""
+        """Pass alarms to the model, except those of features: what was learned about other inputs still holds.
+
+        What was held out before a change that it adapts to is dropped: the gate would refuse what is right now.
+        """
         for alarm in alarms if self.drift == "act" else ():
             if alarm.what != "features":
                 self.model.drifted(alarm.label, alarm.since)
+                if can_adapt(self.kind, self.options):
+                    self.held_out.drop_before(alarm.since)
 
     def _learn(self, entries: Sequence[Entry]) -> None:
         if not entries:
@@ -156,7 +170,7 @@ class TrainingState:
         }
         self.model = create(self.kind, self.options, self.device)
         after = self.restart(self)
-        alarms = deque(alarm for alarm in self.monitor.alarms if alarm.offset > after)
+        alarms = deque(alarm for alarm in self.monitor.raised if alarm.offset > after)
         for entry in self.history(until):
             if entry.event.kind == "retraction" or entry.event.teaches_nothing or entry.offset <= after:
                 continue

@@ -24,13 +24,18 @@ from online.models.kinds import (
     KINDS,
     KindSpec,
     Task,
+    can_adapt,
     can_tune_encoder,
     challenger_of,
+    encoder_options,
+    find_kind,
     input_options,
     spec_of,
     state_is_signed,
 )
+from online.models.libraries.operator_code import is_import_path
 from online.models.options import Option
+from online.models.own_kinds import admit, admit_all, find_entry_points, find_named_code
 from online.models.registry import check_untrusted_options, create, describe_options, recipe
 
 __all__ = [
@@ -50,14 +55,22 @@ __all__ = [
     "State",
     "Task",
     "Tensors",
+    "admit",
+    "admit_all",
     "build_candidates",
+    "can_adapt",
     "can_tune_encoder",
     "challenger_of",
     "check_untrusted_options",
     "choose",
     "create",
     "describe_options",
+    "encoder_options",
+    "find_entry_points",
+    "find_kind",
+    "find_named_code",
     "input_options",
+    "is_import_path",
     "new_revision",
     "pack_json",
     "parse_number",

@@ -31,11 +31,13 @@ from online.models.contract import (
 )
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.options import resolve
+from online.models.statistics.adaptation import LEAST_ROOM, Adaptation
 from online.models.statistics.calibration import Holdout
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.expiry import ExpiryBuckets
 from online.models.statistics.heads import Head, HeadDecision, Judgement, SolvedHead
 from online.models.statistics.projection import Projection
+from online.models.statistics.slda import MeanSums
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
 
@@ -56,6 +58,7 @@ class Classifier:
         self.inputs = inputs.Inputs(self.options)
         self.head = self._new_head()
         self.windows = Windows(self.options["window"], self.options["drift_window"])
+        self.adaptation = Adaptation(self.options["recent"])
         self.expiry = ExpiryBuckets(self.options["max_age"])
         self.held_out, self.outside = Holdout(), Holdout(OUTSIDE_KEPT)
         self.outside_digest = 0  # multiset hash of all outside examples: the sum of their hashes modulo 2^256
@@ -74,7 +77,11 @@ class Classifier:
 
     @property
     def statistics(self) -> ExactStatistics:
+        """All sums, whichever are served."""
         return self.head.statistics
+
+    def _mean_sums(self) -> MeanSums | None:
+        return self.windows.compute_mean_sums(self.statistics)
 
     def feature_epoch(self) -> str:
         return self.inputs.epoch()
@@ -124,7 +131,8 @@ class Classifier:
 
     def _judge(self, solution: SolvedHead, inputs: Sequence[bytes]) -> tuple[Judgement, NDArray[np.float64]]:
         """The judgement, and sort keys [B, C]: the likelier an active class, the lower its key; others come last."""
-        judged, active_C = solution.judge(self._features(inputs)), solution.weights.active
+        abstains, active_C = self.options["abstain_below"] > 0, solution.weights.active
+        judged = solution.judge(self._features(inputs), with_confidence=abstains)
         return judged, -judged.chances if active_C.all() else np.where(active_C, -judged.chances, 1.0)
 
     def _answer(self, order: list[int], chances: list[float], confidence: float) -> Answer:
@@ -145,14 +153,18 @@ class Classifier:
             return self._solution or self._solved_from_sums()
         if self._solution is None:
             self._refit_warm_up()
-            self._solution = self.head.solve(self.windows.compute_mean_sums(self.statistics))
+            recent = self.adaptation.recent
+            self._solution = self.head.solve(self._mean_sums()) if recent is None else recent.solve()
         return self._solution
 
     def _solved_from_sums(self) -> SolvedHead:
         """What is published. It answers from now on, too, so that this process answers like a server."""
         if self._published is None:
             self._refit_warm_up()
-            self._published = self.head.solve_from_sums(self.windows.compute_mean_sums(self.statistics))
+            recent = self.adaptation.recent
+            self._published = (
+                self.head.solve_from_sums(self._mean_sums()) if recent is None else recent.solve_from_sums()
+            )
             self._solution = self._published
         return self._published
 
@@ -173,8 +185,9 @@ class Classifier:
             examples_now, waiting = self._split_at_decision(waiting)
             gone = self.expiry.add(examples_now)
             self._learn(examples_now, gone)
-            if self.inputs.warm is None and self.head.count >= self.head.decides_at:
+            if self.inputs.warm is None:
                 self._decide()
+                self.adaptation.judge(self.head, self._mean_sums())
 
     def _split_at_decision(self, examples: list[Example]) -> tuple[list[Example], list[Example]]:
         """Split where the warm-up ends, a decision is due or examples expire, whichever comes first.
@@ -186,7 +199,7 @@ class Classifier:
         missing = inputs.WARM_UP - len(self.inputs.warm or ())
         if self.inputs.warm is None:
             inside = [place for place in inside if is_positive(examples[place].reward)]
-            missing = max(1, self.head.decides_at - self.head.count)
+            missing = min(max(1, self.head.decides_at - self.head.count), self.adaptation.count_missing())
         cut = len(examples) if len(inside) < missing else inside[missing - 1] + 1
         return examples[:cut], [*examples[cut:], *later]
 
@@ -217,13 +230,19 @@ class Classifier:
         self.held_out.add(example for example in inside if is_positive(example.reward))
 
     def _decide(self) -> None:
-        """Let held-out examples decide the head's temperature, strength and confidence."""
-        held_out, strange = self.held_out.lowest(self.head.held_out_count), self.outside.examples()
-        self.head.decide(
-            self._features([example.features for example in held_out]),
-            np.array([self.statistics.add_class(example.label) for example in held_out]),
-            self._features([example.features for example in strange]),
-        )
+        """Let held-out examples decide the head's temperature, strength and confidence, if that is due."""
+        due = self.head.count >= self.head.decides_at
+        if not due and not self.adaptation.decides:
+            return
+        strange_NM = self._features([example.features for example in self.outside.examples()])
+        self.adaptation.decide(self.head, strange_NM)
+        if due:
+            held_out = self.held_out.lowest(self.head.held_out_count)
+            self.head.decide(
+                self._features([example.features for example in held_out]),
+                np.array([self.statistics.add_class(example.label) for example in held_out]),
+                strange_NM,
+            )
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._forget_solution()
@@ -254,6 +273,7 @@ class Classifier:
 
     def _recount(self, examples: Sequence[Example]) -> None:
         self.head, self.windows = self._new_head(), self.windows.without_examples()
+        self.adaptation = Adaptation(self.options["recent"])
         self._count(examples, times=1)
         self._count(self.expiry.select_expired(examples), times=-1)
 
@@ -267,10 +287,13 @@ class Classifier:
             chosen = [example for example in examples if is_positive(example.reward) != negative]
             if chosen:
                 classes = [self.statistics.add_class(example.label) for example in chosen]
-                features = self._features([example.features for example in chosen])
+                labels, offsets = [e.label for e in chosen], [e.offset for e in chosen]
+                x_BD = self.inputs.features([example.features for example in chosen])
+                features = self.head.features(x_BD)
                 self.head.add(features, classes, negative, times)
+                self.adaptation.add(x_BD, features, labels, offsets, self.head, negative, times)
                 if not negative:
-                    self.windows.add(features, [e.label for e in chosen], [e.offset for e in chosen], times)
+                    self.windows.add(features, labels, offsets, times)
 
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -298,15 +321,19 @@ class Classifier:
         return self.statistics.digest(None if columns is None else [*before, *columns])
 
     def drifted(self, label: str | None, since: int) -> None:
-        """Let the means use only later examples: see `Windows.cut`."""
+        """Compare all sums with recent ones from now on (`adaptation`); let the means of slda use only later examples."""
         self._refit_warm_up()
         self.windows.cut(label, since, self.statistics)
+        if self.inputs.warm is None:
+            self.adaptation.begin(since, label is None, self.head, self._mean_sums())
         self.head.forget_solutions()
         self._forget_solution()
 
     def facts(self) -> Mapping[str, float]:
         decided = self.head.decided
         facts = {"temperature": decided.temperature, "held_out": len(self.held_out), "held_out_loss": decided.loss}
+        if self.adaptation.since:
+            facts["recent_since"] = self.adaptation.since
         return {**facts, "shortened_labels": self.windows.count_cuts()} if self.options["drift_window"] else facts
 
     def probes(self) -> list[tuple[bytes, str | None]]:
@@ -334,7 +361,7 @@ class Classifier:
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": memory}, serving=False)
             if self.windows.room:
                 parts["windows"] = Part(self.windows.tensors(self.statistics.width), serving=False)
-            parts |= self.expiry.parts()
+            parts |= self.expiry.parts() | self.adaptation.parts(self.head)
             parts["held_out"], parts["outside"] = self.held_out.part(), self.outside.part()
         return parts
 
@@ -356,11 +383,14 @@ class Classifier:
             self.expiry.restore(state, memory.get("forgot", False))
             self.held_out.restore(state["held_out"])
             self.outside.restore(state["outside"])
+            self.adaptation.restore(state, self.head)
             if "windows" in state:
                 self.windows.restore(state["windows"].tensors)
 
 
 def check_windows(options: Options) -> None:
-    """Raise ValueError for a window with a head that has no means."""
+    """Raise ValueError for a window with a head that has no means, and for too few recent examples."""
     if options["head"] != "slda" and (options["window"] or options["drift_window"]):
         raise ValueError(f"options 'window' and 'drift_window' need head 'slda', not {options['head']!r}")
+    if 0 < options["recent"] < LEAST_ROOM:
+        raise ValueError(f"option 'recent' must be 0 or at least {LEAST_ROOM}, not {options['recent']}")

@@ -69,10 +69,19 @@ OPTIONS = (
         high=1e15,
     ),
     Option(
+        "recent",
+        1_024,
+        "Newest examples that are kept so that the model can rely on them alone after an alarm, where they answer "
+        "better than all examples; 0 (never), or at least 80.",
+        unit="examples",
+        low=0,
+        high=65_536,
+    ),
+    Option(
         "drift_window",
         0,
         "Newest examples of a class that are kept so that an alarm of drift can discard older ones; 0: it cannot. "
-        "Set it together with drift = act.",
+        "It needs drift = act, the default.",
         unit="examples",
         low=0,
     ),

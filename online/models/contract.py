@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 Tensors = Mapping[str, NDArray[Any]]
 Options = Mapping[str, Any]
 ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore"]
+Scope = Literal["", "reply", "question"]
 
 LARGEST_NUMBER = 1e300  # largest number a model may be taught, so that interval bounds stay finite
 
@@ -34,7 +35,10 @@ class Example:
     features: the encoded input. label: the right class (classification), the right reply's id
     (ranking) or the right number as text (regression); for a reward, what was answered; for a
     reply, the reply's own id; for retire and restore, the reply or class to change. text: the text
-    of a new reply or of an example question. reward: in [0, 1].
+    of a new reply or of an example question. reward: in [0, 1]. scope: of a correction, how far it
+    reaches: "reply" supersedes a reply wherever that was given to such questions, "question" changes
+    near-duplicates of the question only, "" is learned as any example is; of a reply, the scope of the
+    correction that brought it. superseded: the id of the reply that a correction of scope "reply" supersedes.
     """
 
     offset: int
@@ -43,6 +47,8 @@ class Example:
     label: str
     text: str = ""
     reward: float = 1.0
+    scope: Scope = ""
+    superseded: str = ""
 
 
 class Candidate(NamedTuple):
@@ -63,7 +69,8 @@ class Answer:
     """A model's answer to one input. `choice` is None before the first lesson and on abstention.
 
     propensity: the probability with which the policy chose it. interval: (low, high) around a
-    predicted number; the number itself is the choice.
+    predicted number; the number itself is the choice. acceptable: the ids of the candidates that are
+    good enough to be given in place of the choice; None: all.
     """
 
     choice: str | None
@@ -72,14 +79,17 @@ class Answer:
     propensity: float = 1.0
     abstained: bool = False
     interval: tuple[float, float] | None = None
+    acceptable: frozenset[str] | None = None
 
     def without(self, exclude: Collection[str]) -> "Answer":
-        """The answer with the ids in `exclude` ruled out: the next best candidate, if there is one."""
+        """The answer with the ids in `exclude` ruled out: the next best candidate, or an abstention if that is
+        not good enough.
+        """
         left = tuple(candidate for candidate in self.candidates if candidate.id not in exclude)
         if self.choice not in exclude:
             return replace(self, candidates=left)
-        if not left:
-            return Answer(None, (), abstained=True)
+        if not left or (self.acceptable is not None and left[0].id not in self.acceptable):
+            return Answer(None, left, abstained=True)
         return Answer(left[0].id, left, left[0].score)
 
     def top(self, count: int) -> "Answer":

@@ -85,6 +85,10 @@ class Inputs:
     def width(self) -> int:
         return TEXT_WIDTH if self.kind == "text" else self.columns.width
 
+    def number_places(self) -> list[int]:
+        """The features that are values of numbers; none of a text."""
+        return [] if self.kind == "text" else self.columns.number_places
+
     def epoch(self) -> str:
         """The name of the mapping from bytes to features."""
         if self.kind == "text":

@@ -4,6 +4,9 @@
 
 Callers ask a `KindSpec` instead of comparing names, so that a new kind is one entry of this table
 and one module. A kind's module is imported by `registry.create`, when a model of it is created.
+
+KINDS holds what this package provides: what is sent may name these alone. ADMITTED holds the kinds of the operator,
+which `own_kinds.admit` adds for a name on the command line or in online.toml, and nothing else.
 """
 
 from collections.abc import Mapping
@@ -14,6 +17,7 @@ from online.models.contract import Options
 
 Task = Literal["classification", "regression", "ranking"]
 Input = Literal["text", "vector", "table"]
+CHAT_LANGUAGE, ANY_LANGUAGE = "en", "any"  # of the option `language`
 ALL_INPUTS: tuple[Input, ...] = ("text", "vector", "table")
 
 
@@ -27,7 +31,8 @@ class KindSpec:
     options allow: see `Model.subtracts`). can_re_encode_texts: it learns from text features that a
     tuned encoder can replace, and has an option `encoder`. state_is_signed: reading its state could
     run code, so the state carries a signature made with the option `key`. is_ensemble: it contains
-    other models. options_can_load_code: an option names code to import or objects to build.
+    other models. options_can_load_code: an option names code to import or objects to build. adapts: after an alarm of
+    drift it may answer otherwise than from all examples alike.
     """
 
     name: str
@@ -39,6 +44,7 @@ class KindSpec:
     state_is_signed: bool = False
     is_ensemble: bool = False
     options_can_load_code: bool = False
+    adapts: bool = False
 
     @property
     def predicts_numbers(self) -> bool:
@@ -95,34 +101,68 @@ KINDS: dict[str, KindSpec] = {
             is_exact=True,
             can_re_encode_texts=True,
         ),
-        _classifier("classifier", "online.models.classifier:Classifier", is_exact=True, can_re_encode_texts=True),
+        _classifier(
+            "classifier", "online.models.classifier:Classifier", is_exact=True, can_re_encode_texts=True, adapts=True
+        ),
         _classifier(
             "best_of",
             "online.models.ensembles.best_of:BestOf",
             state_is_signed=True,  # a member may be a river model
             is_ensemble=True,
             options_can_load_code=True,
+            adapts=True,
         ),
-        _classifier("knn", "online.models.neighbours.knn:Knn", is_exact=True),
-        _classifier("logistic", "online.models.logistic:Logistic", inputs=("vector", "table")),
+        _classifier("knn", "online.models.neighbours.knn:Knn", is_exact=True, adapts=True),
+        _classifier("majority", "online.models.statistics.majority:Majority", is_exact=True),
+        _classifier("logistic", "online.models.logistic:Logistic", inputs=("vector", "table"), adapts=True),
         KindSpec("regressor", "online.models.regressor:Regressor", "regression", is_exact=True),
         _classifier(
             "river",
-            "online.models.river:River",
+            "online.models.libraries.river:River",
             inputs=("table",),
             state_is_signed=True,
             options_can_load_code=True,
         ),
-        _classifier("tower", "online.models.tower.tower:Tower", options_can_load_code=True),
+        KindSpec(
+            "river_regressor",
+            "online.models.libraries.river_regressor:RiverRegressor",
+            "regression",
+            inputs=("table",),
+            state_is_signed=True,
+            options_can_load_code=True,
+        ),
+        _classifier(
+            "sklearn",
+            "online.models.libraries.sklearn_classifier:SklearnClassifier",
+            state_is_signed=True,
+            options_can_load_code=True,
+        ),
+        KindSpec(
+            "sklearn_regressor",
+            "online.models.libraries.sklearn_regressor:SklearnRegressor",
+            "regression",
+            state_is_signed=True,
+            options_can_load_code=True,
+        ),
+        _classifier("tower", "online.models.tower.tower:Tower", options_can_load_code=True, adapts=True),
     )
 }
 
 
+ADMITTED: dict[str, KindSpec] = {}
+
+
+def find_kind(kind: str) -> KindSpec | None:
+    """The entry of a built-in or an admitted kind; None for any other name."""
+    return KINDS.get(kind) or ADMITTED.get(kind)
+
+
 def spec_of(kind: str) -> KindSpec:
     """Return the entry of a kind. Raises ValueError, which lists the kinds, for an unknown name."""
-    if kind not in KINDS:
-        raise ValueError(f"unknown model kind {kind!r}; use one of {', '.join(KINDS)}")
-    return KINDS[kind]
+    spec = find_kind(kind)
+    if spec is None:
+        raise ValueError(f"unknown model kind {kind!r}; use one of {', '.join([*KINDS, *ADMITTED])}")
+    return spec
 
 
 def challenger_of(kind: str, options: Options) -> str:
@@ -133,19 +173,28 @@ def challenger_of(kind: str, options: Options) -> str:
 
 def kinds_of(kind: str, options: Options) -> list[KindSpec]:
     """The entries of a model and of its challenger, without those of unknown names."""
-    return [KINDS[name] for name in (kind, challenger_of(kind, options)) if name in KINDS]
+    return [spec for name in (kind, challenger_of(kind, options)) if (spec := find_kind(name)) is not None]
 
 
 def state_is_signed(kind: str) -> bool:
     """Whether a state of this kind is signed; False for an unknown kind, which `create` refuses."""
-    return kind in KINDS and KINDS[kind].state_is_signed
+    spec = find_kind(kind)
+    return spec is not None and spec.state_is_signed
 
 
 def input_options(kind: str, options: Options) -> dict[str, Any]:
     """What a model reads: `input` (text, vector or table) and `size`, the length of a vector."""
-    if kind in KINDS and not KINDS[kind].has_input_option:
-        return {"input": KINDS[kind].inputs[0], "size": 0}
+    spec = find_kind(kind)
+    if spec is not None and not spec.has_input_option:
+        return {"input": spec.inputs[0], "size": 0}
     return {"input": options.get("input", "text"), "size": int(options.get("size", 0))}
+
+
+def encoder_options(kind: str, options: Options) -> dict[str, Any]:
+    """What its encoder depends on: what it reads, and the language that people type in; "" for texts read as they come."""
+    chats = kind in KINDS and KINDS[kind].has_repertoire
+    language = str(options.get("language", CHAT_LANGUAGE)) if chats else ANY_LANGUAGE
+    return {**input_options(kind, options), "language": "" if language == ANY_LANGUAGE else language}
 
 
 def can_tune_encoder(kind: str, options: Options) -> bool:
@@ -154,3 +203,9 @@ def can_tune_encoder(kind: str, options: Options) -> bool:
     expected = 2 if challenger_of(kind, options) else 1
     reads_texts = options.get("input", "text") == "text"
     return reads_texts and len(specs) == expected and all(spec.can_re_encode_texts for spec in specs)
+
+
+def can_adapt(kind: str, options: Options) -> bool:
+    """Whether a model, or its challenger, may answer otherwise after an alarm of drift than from all examples alike."""
+    keeps_recent = bool(options.get("recent", True) or options.get("drift_window"))
+    return keeps_recent and any(spec.adapts for spec in kinds_of(kind, options))

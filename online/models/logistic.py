@@ -17,6 +17,7 @@ Shapes: C classes, D numbers in x, N columns, K waves.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from online.models.encoders.columns import Column, Columns
 from online.models.encoders.values import parse_row
 from online.models.example_checks import check
 from online.models.options import SIZE, Option, require_size, resolve
+from online.models.statistics.adaptation import find_translation
 from online.schemas.events import is_positive
 
 WARM_UP = 256  # examples to which the scales are fitted; a power of two
@@ -45,6 +47,11 @@ PROBES = 8
 UNIT = 64  # quanta of an int8 column per unit: most numbers then lie within -1 and 1
 LEAST_DOUBT = 1e-4  # lower bound of p (1 - p), so that a certain but wrong answer still moves the weights
 AMPLITUDE = 4.0  # of all waves together
+LEAD, LEAD_KEPT = (
+    4.0,
+    0.98,
+)  # right answers more than before with which translated weights win; share that an example keeps
+LONGEST_PER_CLASS = 20  # examples after which a translation that does not win is given up
 RELAXED = 0.5  # share of the way to the prior that the variances go on drift
 
 OPTIONS = (
@@ -79,6 +86,32 @@ OPTIONS = (
 Floats = NDArray[np.float64]
 
 
+@dataclass(slots=True)
+class Translation:
+    """Tests, after an alarm of drift, whether classes only changed their names: then the weights are given to others.
+
+    mean: the weights [C, D] when the alarm came. rows: [label of the class that they took an example for, its label]
+    of each example since. lead: right answers of `mean` under the names that most examples have, more than those given.
+    won: whether it led by enough. given: [class, the class that got its weights].
+    """
+
+    mean: Floats
+    rows: list[list[str]] = field(default_factory=list)
+    lead: float = 0.0
+    won: bool = False
+    given: list[list[int]] = field(default_factory=list)
+
+    def memory(self) -> dict[str, Any]:
+        """All but the weights, as JSON."""
+        return {"rows": self.rows, "lead": self.lead, "won": self.won, "given": self.given}
+
+    def find(self, labels: Sequence[str]) -> NDArray[np.intp]:
+        """[C] the index of the class that each class is now."""
+        place = {label: index for index, label in enumerate(labels)}
+        taken, given = (np.array([place[row[side]] for row in self.rows], np.intp) for side in (0, 1))
+        return find_translation(taken, given, len(labels))
+
+
 class Logistic:
     """A logistic regression with drifting weights. Implements `contract.Model`."""
 
@@ -91,6 +124,7 @@ class Logistic:
         self.warm: list[Example] | None = []
         self.recent: list[bytes] = []
         self.count = 0
+        self.translation: Translation | None = None
         self._reset()
 
     def _reset(self) -> None:
@@ -197,6 +231,8 @@ class Logistic:
         x_D, at = self._features(example.features), self.labels.index(example.label)
         self._drift()
         chances_C = self._chances(x_D)
+        if self.translation is not None and is_positive(example.reward):
+            chances_C = self._test_translation(self.translation, x_D, at, chances_C)
         if is_positive(example.reward):
             target_C = np.zeros(len(chances_C))
             target_C[at] = 1.0
@@ -204,6 +240,29 @@ class Logistic:
         else:  # a wrong class: its chance goes to the others
             others_C = np.where(np.arange(len(chances_C)) == at, 0, chances_C)
             self._step(x_D, chances_C, others_C / max(others_C.sum(), LEAST_DOUBT))
+
+    def _test_translation(self, translation: Translation, x_D: Floats, at: int, chances_C: Floats) -> Floats:
+        """Score the translated weights on an example; return the chances, which are theirs from then on if they lead."""
+        mean = translation.mean
+        taken = int((mean @ x_D[: mean.shape[1]]).argmax())
+        gain = int(translation.find(self.labels)[taken] == at) - int(chances_C.argmax() == at)
+        translation.lead = LEAD_KEPT * translation.lead + gain
+        translation.rows.append([self.labels[taken], self.labels[at]])
+        if translation.won or translation.lead >= LEAD:
+            translation.won = True
+            self._give_weights(translation)
+            chances_C = self._chances(x_D)
+        if len(translation.rows) >= LONGEST_PER_CLASS * len(self.labels):
+            self.translation = None
+        return chances_C
+
+    def _give_weights(self, translation: Translation) -> None:
+        """Give the weights of each class that has another name now to that, once."""
+        for old, new in enumerate(translation.find(self.labels)[: len(translation.mean)].tolist()):
+            if old != new and [old, new] not in translation.given:
+                self.mean[new] = 0.0
+                self.mean[new, : translation.mean.shape[1]] = translation.mean[old]
+                translation.given.append([old, new])
 
     def _drift(self) -> None:
         kept = 1 - self.options["drift"]
@@ -238,11 +297,16 @@ class Logistic:
         raise NotImplementedError("a logistic model cannot subtract; replay the log instead (subtracts is False)")
 
     def drifted(self, label: str | None, since: int) -> None:
-        """Widen the belief, so that later examples count for more. The answers do not change."""
+        """Widen the belief, so that later examples count for more. The answers do not change.
+
+        From now on examples decide whether classes only changed their names (`Translation`).
+        """
         at = [place for place, name in enumerate(self.labels) if label in (None, name)]
         relaxed = self.covariance[at]
         self._toward_prior(relaxed, 1 - RELAXED)
         self.covariance[at] = relaxed
+        if self.warm is None and self.labels and self.translation is None:
+            self.translation = Translation(self.mean.copy())
 
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -271,13 +335,15 @@ class Logistic:
         meta = {"labels": self.labels, "columns": self._describe_columns()}
         parts = {"weights": Part({"mean": self.mean.copy(), "told": pack_json(meta)}, serving=True)}
         if not serving_only:
-            tensors: Tensors = {"covariance": self.covariance.copy(), "memory": pack_json(self._memory())}
+            kept = {} if self.translation is None else {"untranslated": self.translation.mean.copy()}
+            tensors: Tensors = {"covariance": self.covariance.copy(), "memory": pack_json(self._memory()), **kept}
             parts["belief"] = Part(tensors, serving=False)
         return parts
 
     def _memory(self) -> dict[str, Any]:
         warm = [[e.offset, e.kind, e.features.hex(), e.label, e.reward] for e in self.warm or ()]
-        return {"count": self.count, "warm": warm, "recent": [features.hex() for features in self.recent]}
+        memory = {"count": self.count, "warm": warm, "recent": [features.hex() for features in self.recent]}
+        return memory if self.translation is None else memory | {"translation": self.translation.memory()}
 
     def restore(self, state: State) -> None:
         weights = state["weights"].tensors
@@ -292,6 +358,8 @@ class Logistic:
             self.recent = [bytes.fromhex(features) for features in memory["recent"]]
             warm = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["warm"]]
             self.warm = warm if self.count < WARM_UP else None
+            if "untranslated" in tensors:
+                self.translation = Translation(tensors["untranslated"].copy(), **memory["translation"])
 
 
 def draw_normal(name: str, count: int) -> Floats:

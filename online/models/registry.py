@@ -12,12 +12,21 @@ from typing import Any, cast
 
 from online.models.contract import Model, Options
 from online.models.ensembles.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
-from online.models.kinds import KINDS, KindSpec, can_tune_encoder, challenger_of, input_options, spec_of
+from online.models.kinds import (
+    KINDS,
+    KindSpec,
+    can_tune_encoder,
+    challenger_of,
+    find_kind,
+    input_options,
+    spec_of,
+)
 from online.models.options import Option, resolve
+from online.models.own_kinds import create_own
 from online.models.retirement import WithRetiredClasses
 
 # what a challenger shares with its champion, which alone declares it
-SHARED_OPTIONS = frozenset({"input", "size", "encoder", "key", "challenger"})
+SHARED_OPTIONS = frozenset({"input", "size", "encoder", "language", "key", "challenger"})
 
 CHALLENGER_OPTION = Option(
     "challenger",
@@ -36,7 +45,7 @@ def create(kind: str, options: Options, device: str = "cpu") -> Model:
     spec = spec_of(kind)
     if "challenger" in options:
         return _with_challenger(spec, options, device)
-    model = load_class(spec)(options, device)
+    model = load_class(spec)(options, device) if kind in KINDS else create_own(spec, options, device)
     if spec.has_retirable_classes:
         return WithRetiredClasses(model, options.get("abstain_below", 0.0))
     return model
@@ -82,11 +91,11 @@ def challenger_options(champion: KindSpec, options: Options, kind: str, own: Opt
 
     Raises ValueError if the kind cannot be the challenger, or sets an option of its champion.
     """
-    if kind not in KINDS or not KINDS[kind].can_challenge(champion):
+    spec = find_kind(kind)
+    if spec is None or not spec.can_challenge(champion):
         raise ValueError(
             f"{kind!r} cannot be the challenger of a {champion.name}: it must learn {champion.answers} too"
         )
-    spec = KINDS[kind]
     taken = sorted(SHARED_OPTIONS & set(own))
     if taken:
         raise ValueError(f"option {taken[0]!r} cannot be set for a challenger, which uses its champion's; remove it")
@@ -97,6 +106,8 @@ def challenger_options(champion: KindSpec, options: Options, kind: str, own: Opt
             f"a {kind} model reads {able}s, so it cannot be the challenger of a model with input = {seen['input']!r}"
         )
     shared = seen if spec.has_input_option else {}
+    if spec.has_repertoire and "language" in options:
+        shared["language"] = options["language"]
     if options.get("encoder"):
         if not can_tune_encoder(kind, shared):
             raise ValueError(f"a {kind} cannot be the challenger of a model with a tuned encoder")
@@ -111,7 +122,7 @@ def describe_options(kind: str) -> tuple[Option, ...]:
 
     Imports the module of the kind. Raises ValueError for an unknown kind.
     """
-    own: tuple[Option, ...] = load_module(spec_of(kind)).OPTIONS
+    own: tuple[Option, ...] = getattr(load_module(spec_of(kind)), "OPTIONS", ())
     return (*own, CHALLENGER_OPTION)
 
 
@@ -121,14 +132,17 @@ def describe_challenger_options() -> tuple[Option, ...]:
 
 
 def check_untrusted_options(kind: Any, options: Options) -> None:
-    """Raise ValueError for an option with which its sender could choose code to run.
+    """Raise ValueError for a kind or an option with which its sender could choose code to run.
 
-    For options that come with an uploaded file. `create` checks everything else about them.
+    For options that come with an uploaded file. Of kinds, only the built-in ones may be named. `create` checks
+    everything else about the options.
     """
+    if kind not in [*KINDS]:
+        raise ValueError(f"the kind of a model must be one of {', '.join(KINDS)}, not {str(kind)[:40]!r}")
     if "challenger" in options:
         challenger = options["challenger"]
         if not isinstance(challenger, Mapping) or not isinstance(challenger.get("options", {}), Mapping):
             raise ValueError("option 'challenger' must be a table, and so must its options")
         check_untrusted_options(challenger_of(kind, options), challenger.get("options", {}))
-    if kind in [*KINDS] and KINDS[kind].options_can_load_code:
+    if KINDS[kind].options_can_load_code:
         load_module(KINDS[kind]).check_untrusted(options)

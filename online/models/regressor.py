@@ -7,9 +7,13 @@ scale is declared (`target_scale`) or fitted to the first 200 examples: 95 % of 
 within 2^12..2^13 of their median, so a quantum is at most 1/4096 of that spread, and targets 128
 times as far away still fit.
 
-The whole memory is one integer matrix, the moments M = sum z z^T over z = (1, q, x_1 .. x_D), in
+What is learned is one integer matrix, the moments M = sum z z^T over z = (1, q, x_1 .. x_D), in
 int64. It contains the count, the sums, sum q^2, sum x q and the Gram matrix; it does not depend on
 order or batches, and examples are subtracted from it.
+
+With `follow`, the newest rows are stored as well, and correct the answers where the world moves
+(`online.models.tracking`). The correction is a function of the moments and of these rows. The digest
+is that of the moments, whose examples determine both.
 
 Shapes: B examples, D features, E = D + 1, R candidate ridges.
 """
@@ -20,7 +24,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -43,6 +46,9 @@ from online.models.encoders.columns import Column, make_number_column
 from online.models.example_checks import check_features
 from online.models.options import Option, resolve
 from online.models.statistics.evidence import AT_ONCE, Ridge, Row, UpdatedRidge, solve
+from online.models.tracking.reach import student_t
+from online.models.tracking.recent_world import RecentWorld
+from online.models.tracking.tracker import Correction
 
 FINER_BITS = 7  # by which a target is quantised more finely than a feature
 TARGET_LIMIT = 2**20  # quanta; squares reach 2^40, so int64 holds 8 million examples at the limit
@@ -66,6 +72,12 @@ OPTIONS = (
         above=0.0,
         below=1.0,
     ),
+    Option(
+        "follow",
+        True,
+        "Follow a moving world: the newest examples correct the answers and the intervals as far as that has predicted "
+        "better. false: all examples count equally, however old, which is about twice as fast.",
+    ),
 )
 
 
@@ -78,6 +90,7 @@ class Regressor:
         self.inputs = inputs.Inputs(self.options, warms_up=not self.options["target_scale"])
         self.target = self._fit_target([])
         self._moments: NDArray[np.int64] | None = None  # created at the first access
+        self._recent = RecentWorld(self.options["level"]) if self.options["follow"] else None
         self.answers_by_updates = False  # see `updates`
         self._ridge: Ridge | UpdatedRidge | None = None  # what answers; None after the moments have changed
         self._published: Ridge | None = None  # the same, solved from the moments alone
@@ -87,7 +100,8 @@ class Regressor:
     @property
     def subtracts(self) -> bool:
         fitted = self.inputs.warm is None and not self.options["target_scale"]
-        return self.inputs.subtracts and not fitted
+        exhausted = self._recent is not None and self._recent.is_exhausted(int(self.moments[0, 0]))
+        return self.inputs.subtracts and not fitted and not (exhausted and self.inputs.warm is None)
 
     def feature_epoch(self) -> str:
         return self.inputs.epoch()
@@ -99,14 +113,26 @@ class Regressor:
         ridge = None if is_empty else self._solved()
         if ridge is None or not ridge.count:
             return [Answer(None, ()) for _ in inputs]
-        mean_B, deviation_B = ridge.predict(self.inputs.features(inputs))
+        x_BD = self.inputs.features(inputs)
+        mean_B, deviation_B = ridge.predict(x_BD)
+        correction = self._correction()
+        if correction is not None:
+            mean_B, deviation_B = correction.apply(mean_B, x_BD), correction.reach * deviation_B
         return [self._answer(ridge, mean, deviation) for mean, deviation in zip(mean_B, deviation_B, strict=True)]
 
     def _answer(self, ridge: Ridge | UpdatedRidge, mean: float, deviation: float) -> Answer:
         if ridge.count < 2:  # one target says nothing about the spread
             return Answer(repr(self._number(mean)), ())
-        reach = student_t(self.options["level"], ridge.count - 1) * deviation
+        reach = max(student_t(self.options["level"], ridge.count - 1) * deviation, 1.0)  # a quantum: never empty
         return Answer(repr(self._number(mean)), (), interval=(self._number(mean - reach), self._number(mean + reach)))
+
+    def _correction(self) -> Correction | None:
+        """What the newest examples change about the solution on all of them. Valid after `_solved`."""
+        if self._recent is None:
+            return None
+        if not self._recent.is_current:
+            self._recent.update(self.moments, self.inputs.number_places(), self.inputs.warm is not None)
+        return self._recent.correction
 
     def _quanta(self, label: str) -> int:
         scaled = np.rint(np.ldexp(parse_number(label), self.target.exponent)) - float(self.target.centre)
@@ -177,6 +203,8 @@ class Regressor:
     def _recount(self, examples: Sequence[Example]) -> None:
         self.target = self._fit_target(examples[: inputs.WARM_UP])
         self._moments, self._updated, self._rows = None, None, []
+        if self._recent is not None:
+            self._recent.clear()
         self._count(examples, times=1)
 
     def _fit_target(self, examples: Sequence[Example]) -> Column:
@@ -203,6 +231,9 @@ class Regressor:
             z_BE[:, 2:] = self.inputs.features([example.features for example in chunk])
             self._moments = self.moments + times * (z_BE.T @ z_BE).astype(np.int64)
             self._note_rows(z_BE, times)
+            if self._recent is not None:
+                offsets = [example.offset for example in chunk]
+                self._recent.count(offsets, z_BE[:, 2:].astype(np.int8), z_BE[:, 1].astype(np.int64), times)
 
     def _note_rows(self, z_BE: NDArray[np.float64], times: int) -> None:
         """Let few examples be added to the last solution, and anything else be solved from the moments."""
@@ -241,13 +272,18 @@ class Regressor:
 
     def state(self, serving_only: bool = False) -> State:
         ridge = self._solved_from_moments()
+        self._correction()
         meta = pack_json({"target": [self.target.exponent, self.target.centre], **self.inputs.mapping()})
         solved: dict[str, NDArray[Any]] = {field.name: getattr(ridge, field.name) for field in fields(Ridge)}
         solved["meta"] = meta
+        if self._recent is not None:
+            solved |= self._recent.serving_tensors()
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
             sums: dict[str, NDArray[Any]] = {"moments": self.moments.copy(), "memory": pack_json(self.inputs.memory())}
             parts["statistics"] = Part(sums, serving=False)
+            if self._recent is not None:
+                parts["recent"] = Part(self._recent.rows.tensors(self.inputs.width), serving=False)
         return parts
 
     def restore(self, state: State) -> None:
@@ -260,19 +296,5 @@ class Regressor:
             self._updated, self._rows = None, []
             self._moments = tensors["moments"].copy()
         self.inputs.restore(meta, None if tensors is None else unpack_json(tensors["memory"]))
-
-
-def student_t(level: float, freedom: int) -> float:
-    """The t with P(|T| < t) = level: exact for one and two degrees of freedom, then Fisher's expansion.
-
-    Abramowitz & Stegun 26.7.5; at a level of 0.9 within 0.3 % from three degrees on.
-    """
-    if freedom == 1:
-        return math.tan(math.pi * level / 2)
-    if freedom == 2:
-        return level * math.sqrt(2 / (1 - level**2))
-    z, v = NormalDist().inv_cdf((1 + level) / 2), float(freedom)
-    first = (z**3 + z) / 4
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
-    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + first / v + second / v**2 + third / v**3
+        if self._recent is not None:
+            self._recent.restore(solved, state["recent"].tensors if "recent" in state else None)

@@ -34,7 +34,10 @@ class ChatUser(Wire):
 
 
 class ChatRequest(Wire):
-    """A request for a completion. The last message of the user is the question; earlier messages are ignored."""
+    """A request for a completion. The last message of the user is the question.
+
+    A short follow-up ("And in colour?") is read with the user's messages before it; all other messages are ignored.
+    """
 
     model: str = Field(description="The name of a ranker.")
     messages: list[ChatMessage] = Field(min_length=1)

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from online.schemas.feedback import FeedbackStatus
+from online.schemas.feedback import CorrectionScope, FeedbackStatus
 from online.schemas.fields import Wire
 from online.schemas.predict import RankedReply, ReplyRef
 
@@ -28,6 +28,7 @@ class TurnFeedback(Wire):
     reward: float | None = None
     label: str | None = None
     correction: str | None = None
+    scope: CorrectionScope | None = None
     reason: str | None = None
     comment: str | None = None
 

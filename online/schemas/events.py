@@ -8,6 +8,7 @@ from typing import Literal
 TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
+Scope = Literal["", "reply", "question"]
 EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction", "void", "relearn"]
 
 
@@ -24,7 +25,8 @@ class Event:
     answered; of `retire` and `restore`, the class or reply that is meant. text: of a new reply, or
     of an example question. choice: what the prediction had chosen, for prequential scores. target:
     of a retraction, the whole event that it retracts. holder: a number for the caller or user whose feedback
-    it is; 0 for a trusted one.
+    it is; 0 for a trusted one. scope: of a correction, how far it reaches (online/models/ranker/corrections.py), and of
+    the reply that it brought; "" where its giver did not say.
 
     Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
     relearn: events before it were made void, so what was learned from them is learned again.
@@ -39,6 +41,12 @@ class Event:
     choice: str | None = None
     target: "Target | None" = None
     holder: int = 0
+    scope: Scope = ""
+
+    @property
+    def superseded(self) -> str:
+        """The reply that a correction supersedes: what had been answered; "" for none."""
+        return self.choice if self.scope == "reply" and self.choice and self.choice != self.label else ""
 
     @property
     def is_feedback(self) -> bool:
@@ -58,6 +66,8 @@ class Event:
         fields = {name: getattr(self, name) for name in BODY}
         if self.holder:  # left out otherwise, as before there were holders
             fields["holder"] = self.holder
+        if self.scope:  # likewise
+            fields["scope"] = self.scope
         if self.target is not None:
             fields["target"] = {"offset": self.target.offset, "event": self.target.event.body()}
         return TO_JSON(fields)
@@ -96,5 +106,6 @@ def chain_digest(previous: str, offset: int, event: Event) -> str:
     user is erased, and features change with the encoder. A digest is computed once, when the event is appended.
     """
     target = None if event.target is None else event.target.offset
-    fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target]
+    scope = [event.scope] if event.scope else []  # left out otherwise, as before there were scopes
+    fields = [previous, offset, event.id, event.kind, event.label, event.reward, event.choice, target, *scope]
     return hashlib.sha256(TO_JSON(fields).encode()).hexdigest()

@@ -9,7 +9,7 @@ from online.schemas.predict import ReplyRef
 
 
 class ReplyScore(Wire):
-    """The score of a reply for one question, as the sum of three terms."""
+    """The score of a reply for one question, as the sum of its terms."""
 
     id: str
     text: str
@@ -17,6 +17,9 @@ class ReplyScore(Wire):
     sums: float = Field(description="Of the features that the questions it was right for have in common.")
     evidence: float = Field(description="Of the rated questions nearby.")
     standing: float = Field(description="Of all its ratings, independent of the question.")
+    moved: float = Field(
+        description="By corrections of scope reply: to the new reply from the one that it supersedes, or away from that."
+    )
 
 
 class RatedQuestion(Wire):

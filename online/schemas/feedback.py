@@ -6,6 +6,7 @@ from pydantic import Field
 
 from online.schemas.fields import Id, Label, Name, NativeRequest, Text, Wire
 
+CorrectionScope = Literal["reply", "question"]
 FeedbackStatus = Literal["accepted", "learned", "refused", "retracted", "quarantined", "held", "rejected"]
 
 
@@ -22,6 +23,12 @@ class FeedbackItem(NativeRequest):
     correction: Text | None = Field(
         None, description="The text of the reply it should have given. A new text becomes a new reply."
     )
+    scope: CorrectionScope | None = Field(
+        None,
+        description="Of a correction, how far it reaches. reply: it also supersedes the reply that was given, for "
+        "questions like this one. question: it changes near-duplicates of this question only. Without it, the "
+        "correction is learned as an example of the right reply.",
+    )
     user: Name | None = None
     reason: str | None = Field(None, max_length=200)
     comment: str | None = Field(None, max_length=2_000)
@@ -37,6 +44,7 @@ class LinkedFeedback(NativeRequest):
     reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     label: Label | None = None
     correction: Text | None = None
+    scope: CorrectionScope | None = None
     reason: str | None = Field(None, max_length=200)
     comment: str | None = Field(None, max_length=2_000)
 

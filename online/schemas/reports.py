@@ -23,7 +23,11 @@ class ReportState(Wire):
 
 
 class ReplayRequest(Wire):
-    """An uploaded log, and the models to replay it on. file: its name in the folder of the replay."""
+    """An uploaded log, and the models to replay it on. file: its name in the folder of the replay.
+
+    drop, features: columns of a table that are no features, or the only ones that are. baseline: whether a simple model
+    runs beside each.
+    """
 
     name: str
     file: str
@@ -33,6 +37,9 @@ class ReplayRequest(Wire):
     max_bad_ratio: float
     size_bytes: int
     created_at: str
+    drop: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    baseline: bool = True
 
 
 class ReplayStatus(Wire):

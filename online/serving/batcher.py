@@ -31,7 +31,8 @@ class Recording:
     """What is recorded of a request, beside its answers; each list has one item per instance.
 
     inputs: JSON. features: by the encoder of this name; None where they are the numbers of the input. user: on whose behalf
-    the request is made. exclude: answers that are ruled out.
+    the request is made. exclude: answers that are ruled out. are_other_languages: whether an instance is in another language
+    than the model's (`ranker.other_languages`); empty where none is.
     """
 
     ids: Sequence[str]
@@ -40,6 +41,7 @@ class Recording:
     encoder: str
     user: str | None
     exclude: Sequence[str]
+    are_other_languages: Sequence[bool] = ()
 
 
 class PendingRequest:

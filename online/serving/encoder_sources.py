@@ -11,7 +11,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from online.io.cache import cache_folder
-from online.models import Encoder, Options, can_tune_encoder, input_options
+from online.models import Encoder, Options, can_tune_encoder, encoder_options
 from online.models.encoders.factory import create_encoder
 from online.models.encoders.text import with_encoder
 from online.settings import ModelSettings
@@ -28,7 +28,7 @@ class EncoderCache:
 
     def encoder(self, kind: str, options: Options) -> Encoder:
         """Return the encoder of these options. Raises ValueError or FileNotFoundError if there is none."""
-        read = input_options(kind, options)
+        read = encoder_options(kind, options)
         tuned = str(options.get("encoder", ""))
         key = json.dumps([tuned, read])
         with self._loading:

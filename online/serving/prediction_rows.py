@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from online.journal import JournalFrame, JournalRow, JournalWriter
 from online.models import Answer
 from online.models.encoders.rows import ParsedNumbers
+from online.models.ranker.other_languages import withhold_untaught
 from online.schemas.predict import PredictRequest
 from online.serving.batcher import Answered, Recording
 from online.serving.transactions import Transactions
@@ -37,7 +38,12 @@ class PredictionRecorder:
         self.transactions, self.journal, self.max_candidates = transactions, journal, max_candidates
 
     def prepare(
-        self, request: PredictRequest, features: Sequence[bytes], ids: Sequence[str], encoder: str
+        self,
+        request: PredictRequest,
+        features: Sequence[bytes],
+        ids: Sequence[str],
+        encoder: str,
+        are_other_languages: Sequence[bool],
     ) -> Recording:
         """What is recorded beside the answers. features, ids: one per instance. encoder: the name of the store's."""
         inputs = [instance_json(*each) for each in zip(request.instances, features, strict=True)]
@@ -45,7 +51,7 @@ class PredictionRecorder:
             None if type(instance) is ParsedNumbers else encoded
             for instance, encoded in zip(request.instances, features, strict=True)
         ]
-        return Recording(ids, inputs, kept, encoder, request.user, request.exclude)
+        return Recording(ids, inputs, kept, encoder, request.user, request.exclude, are_other_languages)
 
     def record(self, served: ServedVersion, answered: Answered) -> None:
         """Write a micro-batch to the journal. Raises Unavailable."""
@@ -57,8 +63,7 @@ class PredictionRecorder:
 
     def build_rows(self, recording: Recording, answers: Sequence[Answer]) -> list[JournalRow]:
         most, user, exclude = self.max_candidates, recording.user, recording.exclude
-        if exclude:
-            answers = [answer.without(exclude) for answer in answers]
+        answers = apply_rules(answers, exclude, recording.are_other_languages)
         rows = list[JournalRow]()
         for id, input, features, answer in zip(
             recording.ids, recording.inputs, recording.features, answers, strict=True
@@ -100,9 +105,13 @@ class PredictionRecorder:
         await self.transactions.write(record)
 
 
-def apply_exclusions(answers: Sequence[Answer], request: PredictRequest) -> list[Answer]:
-    """The answers without the replies that the request excludes."""
-    return [answer.without(request.exclude) for answer in answers] if request.exclude else list(answers)
+def apply_rules(
+    answers: Sequence[Answer], exclude: Sequence[str], are_other_languages: Sequence[bool]
+) -> Sequence[Answer]:
+    """The answers that are given and recorded: without what the request excludes, or the language of a question rules out."""
+    if are_other_languages:
+        answers = withhold_untaught(answers, are_other_languages)
+    return [answer.without(exclude) for answer in answers] if exclude else answers
 
 
 def instance_json(instance: Any, features: bytes) -> bytes:

@@ -10,8 +10,10 @@ from typing import Any
 
 from online.errors import BadInput, NotLearnedYet, TooLarge
 from online.journal import JournalWriter
-from online.models import Answer, Encoder, spec_of
+from online.models import Answer, Encoder, encoder_options, spec_of
+from online.models.encoders.follow_ups import LATEST, add_previous, needs_previous
 from online.models.encoders.rows import VectorEncoder
+from online.models.ranker.other_languages import find_other_languages
 from online.models.ranker.policies import draw_key
 from online.schemas.predict import PredictRequest
 from online.serving.batcher import (
@@ -25,12 +27,13 @@ from online.serving.batcher import (
 )
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import AnsweredRequest, Shadow
-from online.serving.prediction_rows import PredictionRecorder, apply_exclusions
+from online.serving.prediction_rows import PredictionRecorder, apply_rules
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig, ServedVersion, VersionSelector
 from online.settings import Settings
 from online.snapshots.labels import CANARY
 from online.store import external_messages
+from online.store.conversations import load_questions
 from online.telemetry import Metrics
 
 ANY_VERSION = VersionSelector()
@@ -81,6 +84,7 @@ class Predictor:
         self.spec, self.name, self.live = transactions.spec, transactions.name, transactions.live
         self.shadow, self.monitor = shadow, monitor
         self.explores = spec_of(self.spec.kind).explores
+        self.reads_follow_ups = bool(encoder_options(self.spec.kind, self.spec.options)["language"])
         self.load = InteractiveLoad()
         self.recorder = PredictionRecorder(transactions, journal, settings.max_candidates)
         self._answered, self.seconds = (
@@ -102,6 +106,8 @@ class Predictor:
         check_size(request.instances, self.settings)
         if request.conversation is not None and (request.user is None or not request.record):
             raise BadInput("a conversation needs a user and recorded predictions")
+        if self.reads_follow_ups:
+            request = await self._add_previous(request)
         lacks_room = request.record and self.lacks_room
         if lacks_room:
             request = request.model_copy(update={"record": False})
@@ -110,6 +116,17 @@ class Predictor:
         )
         self._answered.inc(len(result.answers))
         return replace(result, lacks_room=True) if lacks_room else result
+
+    async def _add_previous(self, request: PredictRequest) -> PredictRequest:
+        """The request with each follow-up beside the question before it, which is stored with it and read with it."""
+        earlier = list[str]()
+        if request.conversation is not None and any(map(needs_previous, request.instances)):
+            model, user, conversation = self.name, request.user, request.conversation
+            earlier = await self.transactions.read(
+                lambda connection: load_questions(connection, model, str(user), str(conversation), LATEST)
+            )
+        instances = [add_previous(each, earlier) for each in request.instances]
+        return request.model_copy(update={"instances": instances})
 
     async def _predict(
         self, request: PredictRequest, config: EncoderConfig, prefix: str, selector: VersionSelector
@@ -124,8 +141,12 @@ class Predictor:
         if request.min_offset is not None:
             await self._wait_until_learned(request.min_offset, request.timeout_ms / 1000, pinned)
         ids = [prefix + self.transactions.new_id() for _ in inputs] if request.record else []
-        keys: list[int | None] = [*map(draw_key, ids)] if self.explores and ids else [None] * len(inputs)
-        recording = self.recorder.prepare(request, features, ids, config.encoder_name) if request.record else None
+        # where replies are ruled out, the next best one is certain: nothing is drawn
+        is_drawn = self.explores and bool(ids) and not request.exclude
+        keys: list[int | None] = [*map(draw_key, ids)] if is_drawn else [None] * len(inputs)
+        are_other = await self._find_other_languages(request.instances)
+        name = config.encoder_name
+        recording = self.recorder.prepare(request, features, ids, name, are_other) if request.record else None
         in_conversation = request.conversation is not None
         pending = AwaitedRequest(inputs, encoder, keys, None if in_conversation else recording, pinned)
         self.batcher.submit(pending)
@@ -133,7 +154,13 @@ class Predictor:
         if in_conversation and recording is not None:
             await self.recorder.record_turns(request, recording, features, served, answers)
         self.observe(inputs, encoder, keys, ids)
-        return PredictionResult(apply_exclusions(answers, request), ids, served)
+        return PredictionResult(list(apply_rules(answers, request.exclude, are_other)), ids, served)
+
+    async def _find_other_languages(self, instances: Sequence[Any]) -> list[bool]:
+        """Whether each instance is in another language than the model's; off the event loop, as it looks words up."""
+        if not self.reads_follow_ups:
+            return []
+        return await asyncio.to_thread(find_other_languages, self.spec.kind, self.spec.options, instances)
 
     def observe(
         self, inputs: Sequence[bytes], encoder: Encoder, keys: Sequence[int | None], ids: Sequence[str]

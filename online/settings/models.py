@@ -30,16 +30,21 @@ class ModelSettings(FrozenModel):
     """One `[[models]]` table of online.toml."""
 
     name: str = Field(description="Name of the model in every URL.")
-    kind: str = Field(description="Kind of model: ranker, classifier, regressor, river, ...")
+    kind: str = Field(
+        description="Kind of model: ranker, classifier, regressor, river, ...; or package.module:Class of your own."
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the kind.")
     drift: Drift = Field(
-        "watch", description="off; watch: report drift; act: report it and let the model rely on recent examples."
+        "act",
+        description=(
+            "off; watch: report drift; act: report it and let the model rely on recent examples where these answer better."
+        ),
     )
     guard: Annotated[GuardMode, BeforeValidator(read_guard)] = Field(
         "callers",
         description=(
             "When the live version turns bad: roll back, stop learning and quarantine recent feedback. callers: where "
-            "callers that are not curators gave a tenth of it or more; all: whoever gave it; off: never."
+            "callers that are not curators gave a tenth of it or more; all: no matter who gave it; off: never."
         ),
     )
     golden_questions: tuple[GoldenQuestionSettings, ...] = Field(

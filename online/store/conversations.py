@@ -70,8 +70,14 @@ class Turn:
 
 def make_title(question: Any) -> str:
     """Return a question on one line, shortened to TITLE_CHARS."""
-    words = " ".join(question.split()) if isinstance(question, str) else json.dumps(question)
+    text = extract_question(question)
+    words = " ".join(text.split()) if isinstance(text, str) else json.dumps(text)
     return words if len(words) <= TITLE_CHARS else f"{words[:TITLE_CHARS].rstrip()}…"
+
+
+def extract_question(instance: Any) -> Any:
+    """What a user typed: a follow-up is stored as an object, with the question before it."""
+    return instance["text"] if isinstance(instance, dict) and isinstance(instance.get("text"), str) else instance
 
 
 def add_turns(connection: Connection, model: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -134,6 +140,16 @@ def load_conversation(connection: Connection, model: str, user: str, id: str) ->
     if row is None:
         raise NotFound(f"{model} has no conversation {id!r} of this user")
     return dict(row)
+
+
+def load_questions(connection: Connection, model: str, user: str, id: str, count: int) -> list[str]:
+    """Return the last questions of a user's conversation, in order; those whose text was erased are left out."""
+    joined = TURNS.join(PREDICTIONS, PREDICTIONS.c.id == TURNS.c.prediction_id)
+    own = (TURNS.c.model == model, TURNS.c.conversation == id, PREDICTIONS.c.user == user)
+    query = select(PREDICTIONS.c.input).select_from(joined).where(*own, PREDICTIONS.c.input != NO_TEXT)
+    newest = query.order_by(PREDICTIONS.c.created_at.desc(), PREDICTIONS.c.id.desc()).limit(count)
+    questions = [extract_question(json.loads(each)) for each in connection.scalars(newest)]
+    return [each for each in reversed(questions) if isinstance(each, str)]
 
 
 def load_turns(connection: Connection, model: str, id: str) -> list[dict[str, Any]]:

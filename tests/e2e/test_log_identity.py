@@ -64,6 +64,11 @@ def test_a_failover_to_a_stale_replica_is_noticed_said_and_learned(
     assert ["were set aside" in process.stdout for process in shown] == [True, False]
 
 
+def wait_repairs(service: Service, count: int) -> None:
+    line = f'online_stream_repairs_total{{model="vec"}} {count}.0\n'
+    until(lambda: line in service.http.get("/metrics").text, what=f"repair {count} of the copy in Redis")
+
+
 def test_a_service_learns_what_is_in_its_log_whatever_others_write_to_redis(start: Start, redis_url: str) -> None:
     redis: Any = Redis.from_url(redis_url)
     others = set(redis.scan_iter("online:*:stream:vec"))
@@ -71,14 +76,15 @@ def test_a_service_learns_what_is_in_its_log_whatever_others_write_to_redis(star
     service.wait_learned("vec", give(service, feedback[:20]))
     key = next(key for key in redis.scan_iter("online:*:stream:vec") if key not in others)
     ours = redis.xrevrange(key, count=1)[0][1]
-    redis.xadd(key, {"body": ours[b"body"], "features": ours[b"features"]})
-    redis.xadd(key, {"mac": "?"})
+    both = redis.pipeline(transaction=True)  # one repair: the copy is looked at every second, also between two commands
+    both.xadd(key, {"body": ours[b"body"], "features": ours[b"features"]}).xadd(key, {"mac": "?"}).execute()
     service.wait_learned("vec", give(service, feedback[20:40]))
+    wait_repairs(service, 1)  # before the next damage, which one repair would otherwise mend with this one
     redis.set(key, "not a stream")
     last = give(service, feedback[40:])
     service.wait_learned("vec", last)
     check_state(service, feedback, last)
-    until(lambda: 'online_stream_repairs_total{model="vec"} 2' in service.http.get("/metrics").text, what="the metric")
+    wait_repairs(service, 2)
     assert "the copy in Redis is written again" in service.output
     assert service.stop() == 0
     redis.delete(key)

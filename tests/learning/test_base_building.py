@@ -70,10 +70,10 @@ def reply(n: int) -> str:
 
 CASES: list[Any] = [
     pytest.param("classifier", VECTOR, vector, side, id="classifier"),
-    pytest.param("classifier", FITTED, vector, side, id="a classifier whose scale is fitted"),
+    pytest.param("classifier", FITTED, vector, side, id="a classifier whose scale is fitted", marks=pytest.mark.long),
     pytest.param("regressor", {**FITTED, "target_scale": 8.0}, vector, number, id="regressor"),
-    pytest.param("knn", FITTED | {"window": 25}, vector, side, id="knn that forgets"),
-    pytest.param("river", {}, table, side, id="river"),
+    pytest.param("knn", FITTED | {"window": 25}, vector, side, id="knn that forgets", marks=pytest.mark.long),
+    pytest.param("river", {}, table, side, id="river", marks=pytest.mark.long),
     pytest.param("tower", FITTED | {"hidden": [8], "batch": 4}, vector, side, id="tower"),
     pytest.param("ranker", {"max_exemplars": 20}, text_features, reply, id="ranker that forgets"),
 ]

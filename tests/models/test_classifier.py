@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from online.models import BadExample, Example, ExampleKind
+from online.models import BadExample, Example, ExampleKind, Options
 from online.models.classifier import Classifier
 from online.models.encoders.columns import OVERFLOW_COLUMNS, Column, Columns
 from online.models.inputs import WARM_UP
@@ -265,3 +265,11 @@ def test_an_invalid_option_is_refused(options: dict[str, object], message: str) 
 
 def test_an_integer_is_accepted_for_a_float_option() -> None:
     assert Classifier({"input": "vector", "size": 2, "scale": 4}).inputs.columns.width == 8
+
+
+def test_too_few_recent_examples_for_a_comparison_are_refused() -> None:
+    options: Options = {"input": "vector", "size": 3, "scale": 4.0}
+    with pytest.raises(ValueError, match="'recent' must be 0 or at least 80"):
+        Classifier({**options, "recent": 79})
+    for count in (0, 80):
+        assert Classifier({**options, "recent": count}).adaptation.rows.room == count

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from safetensors.numpy import save
 
 from online.models import BadExample, Example
 from online.models.logistic import Logistic
+from tests.models.relabelled import CHANGED_AT, WIDTH, count_right, learn_and_tell, relabelled
 from tests.models.synthetic import row
 
 Points = NDArray[np.float64]
@@ -121,3 +123,33 @@ def test_more_classes_than_declared_are_refused() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="option"):
         Logistic({"input": "vector", "size": 2, **options})
+
+
+def test_weights_are_given_to_the_classes_that_only_changed_their_names() -> None:
+    examples = relabelled(CHANGED_AT + 40)
+    model, watched = logistic(size=WIDTH), logistic(size=WIDTH)
+    learn_and_tell(model, examples)
+    watched.learn(examples)
+    asked = relabelled(CHANGED_AT + 140)[CHANGED_AT + 40 :]
+    assert count_right(model, asked) >= 90 > 60 > count_right(watched, asked)
+
+
+@pytest.mark.parametrize("cut", [10, 25, 60])
+def test_the_search_for_changed_names_survives_a_restart(cut: int) -> None:
+    examples = relabelled(CHANGED_AT + 80)
+    expected, resumed = logistic(size=WIDTH), logistic(size=WIDTH)
+    learn_and_tell(expected, examples)
+    first = learn_and_tell(logistic(size=WIDTH), examples[: CHANGED_AT + cut], batch=9)
+    resumed.restore(first.state())
+    resumed.learn(examples[CHANGED_AT + cut :])
+    assert resumed.fingerprint() == expected.fingerprint()
+    assert save(dict(resumed.state()["belief"].tensors)) == save(dict(expected.state()["belief"].tensors))
+
+
+def test_a_false_alarm_gives_no_weights_away() -> None:
+    still = relabelled(CHANGED_AT - 1)
+    model = logistic(size=WIDTH)
+    model.learn(still[:290])
+    model.drifted(None, 285)
+    model.learn(still[290:440])
+    assert model.translation is not None and not model.translation.won and not model.translation.given

@@ -8,8 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from online.models import BadExample, Example
-from online.models.regressor import EXACT_ROWS, TARGET_LIMIT, Regressor, student_t
+from online.models.regressor import EXACT_ROWS, TARGET_LIMIT, Regressor
 from online.models.statistics.evidence import AT_ONCE, ROUNDING, TERMS, solve
+from online.models.tracking.tracker import ROOM, SCAN_STEP
 from tests.models.synthetic import row
 
 Floats = NDArray[np.float64]
@@ -246,19 +247,6 @@ def test_noise_is_at_least_that_of_rounding() -> None:
     assert solve(moments_of(x, x @ np.array([3.0, -2.0, 7.0]))).scalars[2] >= ROUNDING
 
 
-@pytest.mark.parametrize(
-    ("level", "table"),  # two-sided, from the tables of the t distribution
-    [
-        (0.9, {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 10: 1.812, 30: 1.697, 1_000: 1.646}),
-        (0.5, {1: 1.000, 2: 0.816, 3: 0.765, 5: 0.727, 30: 0.683}),
-        (0.95, {1: 12.706, 2: 4.303, 4: 2.776, 10: 2.228}),
-    ],
-)
-def test_student_t_equals_the_published_tables(level: float, table: dict[int, float]) -> None:
-    for freedom, expected in table.items():
-        assert student_t(level, freedom) == pytest.approx(expected, rel=0.006)
-
-
 @pytest.mark.parametrize("make", [lambda: vector_model(4), lambda: vector_model(4, scale=4.0, target_scale=32.0)])
 def test_the_state_does_not_depend_on_the_order_of_examples(make: Callable[[], Regressor]) -> None:
     examples = make_examples(*line(150, 5))
@@ -272,3 +260,123 @@ def test_the_state_does_not_depend_on_the_order_of_examples(make: Callable[[], R
 def test_a_scale_out_of_range_is_refused_by_name(scale: float) -> None:
     with pytest.raises(ValueError, match="option 'target_scale' must lie in"):
         Regressor({"target_scale": scale})
+
+
+# a moving world
+
+
+def scaled_model(**options: float) -> Regressor:
+    return vector_model(4, scale=8.0, target_scale=100.0, **options)
+
+
+def moving(count: int, seed: int = 0, turns: int = 3) -> list[Example]:
+    """A linear rule that turns into another one a few times."""
+    draw = np.random.default_rng(seed)
+    rules = np.repeat(draw.normal(0, 3, (turns, 4)), -(-count // turns), axis=0)[:count]
+    x = draw.normal(size=(count, 4))
+    return make_examples(x, 20 + (x * rules).sum(1) + draw.normal(0, 0.5, count))
+
+
+def judge(model: Regressor, examples: list[Example]) -> tuple[Floats, Floats]:
+    """Errors, and whether the interval contained the number, of each example before it is learned."""
+    errors, inside = [], []
+    for example in examples:
+        (answer,), number = model.predict([example.features]), float(example.label)
+        errors.append(abs(float(answer.choice or "nan") - number))
+        inside.append(answer.interval is not None and answer.interval[0] <= number <= answer.interval[1])
+        model.learn([example])
+    return np.array(errors), np.array(inside)
+
+
+def test_after_a_change_it_answers_by_the_new_rule() -> None:
+    errors = {follow: judge(scaled_model(follow=follow), moving(1_500))[0][1_150:] for follow in (True, False)}
+    assert errors[True].mean() < 0.8  # the noise alone makes 0.4
+    assert errors[True].mean() < 0.4 * errors[False].mean()
+
+
+@pytest.mark.parametrize(("level", "turns"), [(0.5, 1), (0.5, 3), (0.9, 1), (0.9, 3), (0.99, 1)])
+def test_an_interval_keeps_its_level_in_a_moving_world(level: float, turns: int) -> None:
+    inside = judge(scaled_model(level=level), moving(1_500, 1, turns))[1]
+    assert inside[20:].mean() == pytest.approx(level, abs=0.04)
+
+
+def test_a_world_that_stands_still_costs_little() -> None:
+    examples = make_examples(*line(1_200, 3))
+    errors = {follow: judge(scaled_model(follow=follow), examples)[0][100:].mean() for follow in (True, False)}
+    assert errors[True] < 1.02 * errors[False]
+
+
+def learned(examples: list[Example], batch: int = 1_000, **options: float) -> Regressor:
+    model = scaled_model(**options)
+    for start in range(0, len(examples), batch):
+        model.learn(examples[start : start + batch])
+    return model
+
+
+def restored(model: Regressor, serving_only: bool = False) -> Regressor:
+    again = scaled_model()
+    again.restore(model.state(serving_only))
+    return again
+
+
+@pytest.mark.parametrize("count", [40, 800, ROOM + 300])
+@pytest.mark.parametrize("batch", [7, 10_000])
+def test_the_same_examples_give_the_same_answers_in_any_batches_and_order(count: int, batch: int) -> None:
+    examples = moving(count)
+    shuffled = [examples[place] for place in np.random.default_rng(1).permutation(count)]
+    assert leave_out(learned(examples, batch)) == leave_out(learned(examples))
+    assert leave_out(learned(shuffled, count)) == leave_out(learned(examples))
+
+
+def test_answers_in_between_do_not_change_later_ones() -> None:
+    examples, asked = moving(900), scaled_model()
+    for start in range(0, 900, 30):
+        asked.learn(examples[start : start + 30])
+        leave_out(asked)
+    assert leave_out(asked) == leave_out(learned(examples))
+
+
+@pytest.mark.parametrize("count", [300, ROOM + 300])
+@pytest.mark.parametrize("newest", [True, False])
+def test_unlearned_examples_leave_no_trace_in_what_follows_the_world(count: int, newest: bool) -> None:
+    examples = moving(count)
+    gone = examples[-200::2] if newest else examples[:200:2]
+    model = learned(examples)
+    leave_out(model)
+    model.unlearn(gone)
+    assert leave_out(model) == leave_out(learned([example for example in examples if example not in gone]))
+
+
+def test_it_says_when_more_cannot_be_subtracted() -> None:
+    examples = moving(ROOM + 600)
+    model, left = learned(examples), list(examples)
+    while model.subtracts:
+        model.unlearn([left.pop()])
+    assert SCAN_STEP <= len(examples) - len(left) < len(examples) - 1
+    assert leave_out(model) == leave_out(learned(left))
+
+
+@pytest.mark.parametrize("count", [50, 800])
+def test_a_restored_model_answers_and_goes_on_as_the_one_that_was_stored(count: int) -> None:
+    examples = moving(count + 300)
+    model = learned(examples[:count])
+    again, serving = restored(model), restored(model, serving_only=True)
+    assert leave_out(model) == leave_out(again) == leave_out(serving)
+    for each in (model, again):
+        each.learn(examples[count:])
+    assert leave_out(model) == leave_out(again)
+
+
+def test_a_state_of_an_earlier_release_answers_as_before_and_follows_from_then_on() -> None:
+    examples = moving(1_800)
+    earlier = learned(examples[:600], follow=False)
+    model = restored(earlier)
+    assert leave_out(model) == leave_out(earlier)
+    assert model.fingerprint() == earlier.fingerprint()
+    errors = judge(model, examples[600:])[0]
+    assert errors[750:].mean() < 0.8
+
+
+def test_following_does_not_change_the_state_hash() -> None:
+    examples = moving(700)
+    assert learned(examples).fingerprint() == learned(examples, follow=False).fingerprint()

@@ -3,7 +3,7 @@
 import pytest
 
 from online.models import BadExample, Example
-from online.models.river import NAMED, River
+from online.models.libraries.river import NAMED, River
 from tests.models.synthetic import labels_only, row, tables
 
 ESTIMATORS = [
@@ -30,7 +30,7 @@ def model(request: pytest.FixtureRequest) -> River:
     [
         (
             "forest.Nothing",
-            "river has no 'forest.Nothing'; use a short name .* or a place inside river such as 'forest.ARFClassifier'",
+            "river has no 'forest.Nothing'; use a short name .*, a place inside river such as 'forest.ARFClassifier', or 'package.module:factory'",
         ),
         ("nowhere.ARFClassifier", "river has no 'nowhere.ARFClassifier'"),
         ("ARFClassifier", "river has no 'ARFClassifier'"),

@@ -24,6 +24,11 @@ def test_the_help_names_the_unit(ending: str, unit: str) -> None:
             assert unit in str(field.description) or "time" in str(field.description), name
 
 
+def test_a_model_adapts_unless_its_table_says_otherwise() -> None:
+    assert ModelSettings(name="m", kind="classifier").drift == "act"
+    assert ModelSettings(name="m", kind="classifier", drift="watch").drift == "watch"
+
+
 def test_the_constructor_reads_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONLINE_PORT", "9999")
     assert Settings().port == 8000

@@ -205,7 +205,11 @@ def test_a_store_of_release_0_1_gets_the_indexes_it_lacks(release_0_1: Engine) -
     assert {"feedback_by_offset", "feedback_taken_back"} <= names
 
 
-@pytest.mark.parametrize("revision", REVISIONS[:-1])
+# the first revision, from which all are applied, and the newest: the others are those of earlier releases
+@pytest.mark.parametrize(
+    "revision",
+    [REVISIONS[0], *(pytest.param(each, marks=pytest.mark.long) for each in REVISIONS[1:-3]), *REVISIONS[-3:-1]],
+)
 def test_rows_are_the_same_after_a_downgrade_and_an_upgrade(release_0_1: Engine, revision: str) -> None:
     open_store(release_0_1).close()
     newest = dump(release_0_1)
@@ -242,6 +246,20 @@ def test_a_downgrade_removes_what_earlier_releases_cannot_read_from_the_log(engi
         downgrade(connection, "0009")
         bodies = connection.scalars(text('SELECT body FROM event ORDER BY "offset"')).all()
     plain = Event("f9", "label", b"x", "a")
+    assert bodies == [plain.body(), Event("f9#retraction", "retraction", b"x", target=Target(1, plain)).body()]
+
+
+def test_a_downgrade_removes_the_scopes_of_corrections(engine: Engine) -> None:
+    event = Event("f9", "correction", b"x", "a", choice="b", scope="reply")
+    retraction = Event("f9#retraction", "retraction", b"x", target=Target(1, event))
+    with engine.begin() as connection:
+        upgrade(connection, "0012")
+        for offset, each in enumerate((event, retraction), 1):
+            row = {"model": "m", "offset": offset, "id": each.id, "label": each.label, "features": b"x"}
+            insert(connection, "event", {**row, "body": each.body()})
+        downgrade(connection, "0011")
+        bodies = connection.scalars(text('SELECT body FROM event ORDER BY "offset"')).all()
+    plain = Event("f9", "correction", b"x", "a", choice="b")
     assert bodies == [plain.body(), Event("f9#retraction", "retraction", b"x", target=Target(1, plain)).body()]
 
 

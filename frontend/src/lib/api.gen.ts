@@ -1821,6 +1821,8 @@ export interface components {
             label?: string | null;
             /** Correction */
             correction?: string | null;
+            /** Scope */
+            scope?: ("reply" | "question") | null;
             /** Caller */
             caller: string;
             /** User */
@@ -2402,7 +2404,7 @@ export interface components {
         };
         /**
          * ReplyScore
-         * @description The score of a reply for one question, as the sum of three terms.
+         * @description The score of a reply for one question, as the sum of its terms.
          */
         ReplyScore: {
             /** Id */
@@ -2426,6 +2428,11 @@ export interface components {
              * @description Of all its ratings, independent of the question.
              */
             standing: number;
+            /**
+             * Moved
+             * @description By corrections of scope reply: to the new reply from the one that it supersedes, or away from that.
+             */
+            moved: number;
         };
         /** ReplyState */
         ReplyState: {
@@ -2599,6 +2606,8 @@ export interface components {
             label?: string | null;
             /** Correction */
             correction?: string | null;
+            /** Scope */
+            scope?: ("reply" | "question") | null;
             /** Reason */
             reason?: string | null;
             /** Comment */
@@ -2865,6 +2874,12 @@ export interface components {
              */
             correction?: string | null;
             /**
+             * Scope
+             * @description Of a correction, how far it reaches. reply: it also supersedes the reply that was given, for questions like this one. question: it changes near-duplicates of this question only. Without it, the correction is learned as an example of the right reply.
+             * @default null
+             */
+            scope?: ("reply" | "question") | null;
+            /**
              * User
              * @default null
              */
@@ -2977,7 +2992,9 @@ export interface components {
         };
         /**
          * ChatRequest
-         * @description A request for a completion. The last message of the user is the question; earlier messages are ignored.
+         * @description A request for a completion. The last message of the user is the question.
+         *
+         *     A short follow-up ("And in colour?") is read with the user's messages before it; all other messages are ignored.
          */
         ChatRequest: {
             /**
@@ -3033,6 +3050,11 @@ export interface components {
              * @default null
              */
             correction?: string | null;
+            /**
+             * Scope
+             * @default null
+             */
+            scope?: ("reply" | "question") | null;
             /**
              * Reason
              * @default null
@@ -6338,6 +6360,12 @@ export interface operations {
                 format?: "" | "jsonl" | "csv" | "parquet" | "vw" | "dsjson";
                 /** @description The largest share of unusable lines that is accepted. */
                 max_bad_ratio?: number;
+                /** @description Columns of a table that are no features, or patterns such as `vic*`. */
+                drop?: string[];
+                /** @description The only columns that are features, or patterns of them. */
+                feature?: string[];
+                /** @description Let a logistic model learn beside each model, and say where that is far ahead. */
+                baseline?: boolean;
             };
             header?: never;
             path?: never;

@@ -67,8 +67,11 @@ export interface ModelApi<Prediction, Instance> {
   events: (onEvent: (event: ServerEvent) => void, onDisconnect: () => void) => () => void;
 }
 
+/** A question; a short follow-up is read with the questions before it. */
+export type ChatInstance = string | { text: string; previous: string[] };
+
 /** The requests of the chat. */
-export interface Api extends ModelApi<RankerPrediction, string> {
+export interface Api extends ModelApi<RankerPrediction, ChatInstance> {
   /** Whether learning is frozen. */
   frozen(): Promise<boolean>;
   explain(predictionId: string): Promise<ExplanationAnswer>;

@@ -22,7 +22,10 @@ export type PredictResponse<Prediction = RankerPrediction> = Omit<
 };
 type FeedbackSubject = { [Name in 'id' | 'prediction_id']: string };
 export type Thumb = { reward: 0 | 1; reason?: string; comment?: string };
-export type FeedbackContent = Thumb | { correction: string } | { label: string };
+/** How far a correction reaches. */
+export type CorrectionScope = NonNullable<Schemas['FeedbackItem']['scope']>;
+export type Correction = { correction: string; scope?: CorrectionScope };
+export type FeedbackContent = Thumb | Correction | { label: string };
 export type FeedbackRequest = FeedbackSubject & FeedbackContent;
 export type Receipt = Schemas['Receipt'];
 export type FeedbackStatus = Receipt['status'];

@@ -17,9 +17,17 @@ test('choosing a chip sends its text as the correction and hides the chips', asy
     id: 'f2',
     prediction_id: 'p1',
     correction: 'at eleven',
+    scope: 'reply',
   });
   expect(turn.correctionText).toBe('at eleven');
   expect(turn.offersChips).toBe(false);
+});
+
+test('a correction says whether it is for the question alone', async () => {
+  const { api, turn } = await openAndAsk();
+  turn.scope = 'question';
+  await turn.teach('at dawn');
+  expect(api.sentFeedback.at(-1)).toMatchObject({ correction: 'at dawn', scope: 'question' });
 });
 
 test('a chip that is not offered cannot be chosen', async () => {

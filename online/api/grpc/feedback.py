@@ -16,7 +16,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
 MAX_WAIT_S = 60.0
-TEXT_FIELDS = ("id", "user", "reason", "comment")
+TEXT_FIELDS = ("id", "user", "reason", "comment", "scope")
 
 
 class FeedbackService:

@@ -26,6 +26,7 @@ from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
 from online.api.responses import answer_headers, json_response, request_body, version_headers
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
+from online.models.encoders.follow_ups import add_previous
 from online.schemas.access.callers import Caller
 from online.schemas.chat import ChatAnswer, ChatError, ChatMessage, ChatRequest, ChatUser
 from online.schemas.predict import PredictRequest
@@ -36,6 +37,9 @@ from online.serving.runtime import Runtime
 PATH = "/v1/chat/completions"
 ID_PREFIX = "chatcmpl-"
 NO_REPLY = "I don't know yet."
+UNSURE = "I am not sure. Did you mean one of these?"
+MENTIONED = 0.2  # chance from which a reply is mentioned instead of given
+MAX_MENTIONED = 3
 MAX_MESSAGE_ID_CHARS = 128
 WORD = re.compile(r"\S+\s*")  # a reply begins with no space
 
@@ -159,8 +163,10 @@ def answer_task(model: ModelRuntime, task: Task, prompt: str) -> Completion:
 async def answer_question(
     request: Request, model: ModelRuntime, parsed: ChatRequest, question: str, caller: Caller
 ) -> Completion:
-    message_id = read_message_id(request)
-    prediction = PredictRequest(instances=[question], user=caller.acts_for(read_user(request, parsed)))
+    message_id, most = read_message_id(request), request.app.state.runtime.settings.max_text_chars
+    earlier = [message.text()[:most] for message in parsed.messages if message.role == "user"][:-1]
+    instance = add_previous(question, earlier) if model.predictor.reads_follow_ups else question
+    prediction = PredictRequest(instances=[instance], user=caller.acts_for(read_user(request, parsed)))
     predicted = await model.predictor.predict(prediction, ID_PREFIX)
     version, text, headers = predicted.served.version, reply_text(predicted.answers[0]), answer_headers(predicted)
     if predicted.lacks_room:
@@ -190,8 +196,12 @@ def read_user(request: Request, parsed: ChatRequest) -> str | None:
 
 
 def reply_text(answer: Answer) -> str:
+    """The chosen reply; without one, a question back where some reply may be meant."""
     chosen = next((candidate.text for candidate in answer.candidates if candidate.id == answer.choice), None)
-    return NO_REPLY if answer.abstained or chosen is None else chosen
+    if chosen is not None and not answer.abstained:
+        return chosen
+    meant = [each.text for each in answer.candidates if each.score >= MENTIONED and each.text][:MAX_MENTIONED]
+    return "\n".join([UNSURE, *(f"- {text}" for text in meant)]) if meant else NO_REPLY
 
 
 def error_content(status: int, text: str, missing: bool) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eonline/api/protos/online.proto\x12\tonline.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xcd\x01\n\x04Item\x12\n\n\x02id\x18\x01 \x01(\t\x12\x17\n\rprediction_id\x18\x02 \x01(\tH\x00\x12\'\n\x05input\x18\x03 \x01(\x0b\x32\x16.google.protobuf.ValueH\x00\x12\x10\n\x06reward\x18\x04 \x01(\x01H\x01\x12\x0f\n\x05label\x18\x05 \x01(\tH\x01\x12\x14\n\ncorrection\x18\x06 \x01(\tH\x01\x12\x0c\n\x04user\x18\x07 \x01(\t\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x0f\n\x07\x63omment\x18\t \x01(\tB\x07\n\x05\x61\x62outB\x06\n\x04said\"?\n\x0bGiveRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12!\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x0f.online.v1.Item\"5\n\x07Receipt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06status\x18\x03 \x01(\t\"4\n\x0cGiveResponse\x12$\n\x08receipts\x18\x01 \x03(\x0b\x32\x12.online.v1.Receipt\"(\n\x0b\x46\x65\x65\x64\x62\x61\x63kRef\x12\r\n\x05model\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"\xa0\x01\n\x04\x46\x61te\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x14\n\x07version\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06reason\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0c\x66reshness_ms\x18\x06 \x01(\x01H\x02\x88\x01\x01\x42\n\n\x08_versionB\t\n\x07_reasonB\x0f\n\r_freshness_ms\"3\n\x12WaitLearnedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"1\n\x07Learned\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x15\n\rlearned_until\x18\x02 \x01(\x03\x32\xf0\x01\n\x08\x46\x65\x65\x64\x62\x61\x63k\x12\x37\n\x04Give\x12\x16.online.v1.GiveRequest\x1a\x17.online.v1.GiveResponse\x12\x35\n\x07Retract\x12\x16.online.v1.FeedbackRef\x1a\x12.online.v1.Receipt\x12\x32\n\x07GetFate\x12\x16.online.v1.FeedbackRef\x1a\x0f.online.v1.Fate\x12@\n\x0bWaitLearned\x12\x1d.online.v1.WaitLearnedRequest\x1a\x12.online.v1.Learnedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eonline/api/protos/online.proto\x12\tonline.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xdc\x01\n\x04Item\x12\n\n\x02id\x18\x01 \x01(\t\x12\x17\n\rprediction_id\x18\x02 \x01(\tH\x00\x12\'\n\x05input\x18\x03 \x01(\x0b\x32\x16.google.protobuf.ValueH\x00\x12\x10\n\x06reward\x18\x04 \x01(\x01H\x01\x12\x0f\n\x05label\x18\x05 \x01(\tH\x01\x12\x14\n\ncorrection\x18\x06 \x01(\tH\x01\x12\x0c\n\x04user\x18\x07 \x01(\t\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x0f\n\x07\x63omment\x18\t \x01(\t\x12\r\n\x05scope\x18\n \x01(\tB\x07\n\x05\x61\x62outB\x06\n\x04said\"?\n\x0bGiveRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12!\n\x08\x66\x65\x65\x64\x62\x61\x63k\x18\x02 \x03(\x0b\x32\x0f.online.v1.Item\"5\n\x07Receipt\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06status\x18\x03 \x01(\t\"4\n\x0cGiveResponse\x12$\n\x08receipts\x18\x01 \x03(\x0b\x32\x12.online.v1.Receipt\"(\n\x0b\x46\x65\x65\x64\x62\x61\x63kRef\x12\r\n\x05model\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"\xa0\x01\n\x04\x46\x61te\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x14\n\x07version\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06reason\x18\x05 \x01(\tH\x01\x88\x01\x01\x12\x19\n\x0c\x66reshness_ms\x18\x06 \x01(\x01H\x02\x88\x01\x01\x42\n\n\x08_versionB\t\n\x07_reasonB\x0f\n\r_freshness_ms\"3\n\x12WaitLearnedRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x03\"1\n\x07Learned\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x15\n\rlearned_until\x18\x02 \x01(\x03\x32\xf0\x01\n\x08\x46\x65\x65\x64\x62\x61\x63k\x12\x37\n\x04Give\x12\x16.online.v1.GiveRequest\x1a\x17.online.v1.GiveResponse\x12\x35\n\x07Retract\x12\x16.online.v1.FeedbackRef\x1a\x12.online.v1.Receipt\x12\x32\n\x07GetFate\x12\x16.online.v1.FeedbackRef\x1a\x0f.online.v1.Fate\x12@\n\x0bWaitLearned\x12\x1d.online.v1.WaitLearnedRequest\x1a\x12.online.v1.Learnedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,21 +33,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'online.api.protos.online_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_ITEM']._serialized_start=76
-  _globals['_ITEM']._serialized_end=281
-  _globals['_GIVEREQUEST']._serialized_start=283
-  _globals['_GIVEREQUEST']._serialized_end=346
-  _globals['_RECEIPT']._serialized_start=348
-  _globals['_RECEIPT']._serialized_end=401
-  _globals['_GIVERESPONSE']._serialized_start=403
-  _globals['_GIVERESPONSE']._serialized_end=455
-  _globals['_FEEDBACKREF']._serialized_start=457
-  _globals['_FEEDBACKREF']._serialized_end=497
-  _globals['_FATE']._serialized_start=500
-  _globals['_FATE']._serialized_end=660
-  _globals['_WAITLEARNEDREQUEST']._serialized_start=662
-  _globals['_WAITLEARNEDREQUEST']._serialized_end=713
-  _globals['_LEARNED']._serialized_start=715
-  _globals['_LEARNED']._serialized_end=764
-  _globals['_FEEDBACK']._serialized_start=767
-  _globals['_FEEDBACK']._serialized_end=1007
+  _globals['_ITEM']._serialized_end=296
+  _globals['_GIVEREQUEST']._serialized_start=298
+  _globals['_GIVEREQUEST']._serialized_end=361
+  _globals['_RECEIPT']._serialized_start=363
+  _globals['_RECEIPT']._serialized_end=416
+  _globals['_GIVERESPONSE']._serialized_start=418
+  _globals['_GIVERESPONSE']._serialized_end=470
+  _globals['_FEEDBACKREF']._serialized_start=472
+  _globals['_FEEDBACKREF']._serialized_end=512
+  _globals['_FATE']._serialized_start=515
+  _globals['_FATE']._serialized_end=675
+  _globals['_WAITLEARNEDREQUEST']._serialized_start=677
+  _globals['_WAITLEARNEDREQUEST']._serialized_end=728
+  _globals['_LEARNED']._serialized_start=730
+  _globals['_LEARNED']._serialized_end=779
+  _globals['_FEEDBACK']._serialized_start=782
+  _globals['_FEEDBACK']._serialized_end=1022
 # @@protoc_insertion_point(module_scope)

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Item(_message.Message):
-    __slots__ = ("id", "prediction_id", "input", "reward", "label", "correction", "user", "reason", "comment")
+    __slots__ = ("id", "prediction_id", "input", "reward", "label", "correction", "user", "reason", "comment", "scope")
     ID_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ID_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Item(_message.Message):
     USER_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     id: str
     prediction_id: str
     input: _struct_pb2.Value
@@ -27,7 +28,8 @@ class Item(_message.Message):
     user: str
     reason: str
     comment: str
-    def __init__(self, id: _Optional[str] = ..., prediction_id: _Optional[str] = ..., input: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., reward: _Optional[float] = ..., label: _Optional[str] = ..., correction: _Optional[str] = ..., user: _Optional[str] = ..., reason: _Optional[str] = ..., comment: _Optional[str] = ...) -> None: ...
+    scope: str
+    def __init__(self, id: _Optional[str] = ..., prediction_id: _Optional[str] = ..., input: _Optional[_Union[_struct_pb2.Value, _Mapping]] = ..., reward: _Optional[float] = ..., label: _Optional[str] = ..., correction: _Optional[str] = ..., user: _Optional[str] = ..., reason: _Optional[str] = ..., comment: _Optional[str] = ..., scope: _Optional[str] = ...) -> None: ...
 
 class GiveRequest(_message.Message):
     __slots__ = ("model", "feedback")

@@ -25,6 +25,8 @@ from online.store.callers.held_feedback import HeldFeedbackRow, list_held_of_use
 from online.store.database.values import ERASED
 from online.store.feedback import FeedbackRow
 
+GIVEN = ("reward", "label", "correction", "scope", "reason", "comment")  # fields of feedback that a turn shows
+
 router = APIRouter(responses=ERROR_RESPONSES)
 
 UserHeader = Annotated[
@@ -99,7 +101,7 @@ def describe_turn(turn: dict[str, Any], held: Sequence[HeldFeedbackRow]) -> dict
     reply = None if turn["choice"] is None else {"id": turn["choice"], "text": turn["texts"].get(turn["choice"], "")}
     return {
         "prediction_id": turn["id"],
-        "question": json.loads(turn["input"]),
+        "question": store.extract_question(json.loads(turn["input"])),
         "reply": reply,
         "candidates": candidates,
         "besides": json.loads(turn["exclude"]),
@@ -118,5 +120,5 @@ def describe_feedback(row: FeedbackRow | HeldFeedbackRow) -> dict[str, Any]:
     else:
         outcome = describe_outcome(row)
     item = {} if row.content == ERASED else json.loads(row.content)
-    fields = {name: item[name] for name in ("reward", "label", "correction", "reason", "comment") if name in item}
+    fields = {name: item[name] for name in GIVEN if name in item}
     return {"id": row.id, "status": outcome.status, "version": outcome.version, **fields}

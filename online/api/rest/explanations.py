@@ -58,7 +58,7 @@ def visible_summary(caller: Caller, summary: Mapping[str, Any]) -> Mapping[str, 
 
 
 def describe_score(each: ScoreBreakdown) -> dict[str, Any]:
-    terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.standing}
+    terms = {"sums": each.sums, "evidence": each.evidence, "standing": each.standing, "moved": each.moved}
     return {"id": each.reply, "text": each.text, "score": sum(terms.values()), **terms}
 
 

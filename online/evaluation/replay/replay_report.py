@@ -1,10 +1,11 @@
 """What a replay reports: for one model, for one model among candidates, and for all models over a log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.tasks import Tasks
+from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.score import Figures, ScoreDetails
 from online.learning.drift import Alarm
 
@@ -17,6 +18,9 @@ class ReplayReport:
     were learned. asked: predictions answered; same_answers: those that the log's own model answered
     as it was served, None for another model. figures: by name; None if nothing was scored. bad: lines
     that could not be used. contents_from: the first offset of the log whose contents had not expired; 0 if none had.
+    left_out: the columns that were no features, because only some were chosen. leads: how far each baseline is ahead.
+    remedies: settings that help where one of them is far ahead. baseline_skipped: why no simple model ran beside it,
+    if one should have.
     """
 
     name: str
@@ -33,6 +37,10 @@ class ReplayReport:
     details: ScoreDetails
     tasks: Tasks | None = None
     contents_from: int = 0
+    left_out: list[str] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
+    remedies: list[str] = field(default_factory=list)
+    baseline_skipped: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from online.evaluation.replay.replay_job import (
 )
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.tasks import Tasks
+from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.score import ScoreDetails
 from online.learning.drift import Alarm
 from online.prequential import CurveSegment
@@ -116,6 +117,7 @@ def parse_report(content: dict[str, Any]) -> ReplayReport:
         **{
             **content,
             "drift": [Alarm(**each) for each in content["drift"]],
+            "leads": [Lead(**each) for each in content["leads"]],
             "details": ScoreDetails(**{**details, **read}),
             "tasks": None if tasks is None else Tasks(**tasks),
         }

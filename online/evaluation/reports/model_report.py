@@ -36,7 +36,7 @@ def write_model_report(workspace: Workspace, model: ModelSettings, output: Path,
         export.write(log, lambda done, of: tick("writing the log", done, of))
         results, interrupted = replay_one(
             open_source(str(log)),
-            CandidateSpec(model.kind, name=model.name),
+            CandidateSpec(model.kind, name=model.name, baseline=True),
             Span(),
             0.0,
             lambda share, examples: tick("replaying it", int(PARTS * share), PARTS),

@@ -17,7 +17,7 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.replay_table import (
     BASELINES,
 )
-from online.evaluation.scoring.score import LATENESS
+from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
 from online.prequential import CurveSegment
 
 POINTS, BASELINE_POINTS = 100, 30  # of a curve at most; more would be noise
@@ -34,7 +34,14 @@ COLOURS = (
 )  # Okabe & Ito: distinguishable with colour blindness
 GREY = "#7a7a7a"
 
-DASHES = {"served": "--", "frozen": "-.", "no_change": ":", "majority": (0, (1, 3)), "mean": (0, (1, 3))}
+DASHES = {
+    "served": "--",
+    "frozen": "-.",
+    "no_change": ":",
+    "majority": (0, (1, 3)),
+    "mean": (0, (1, 3)),
+    LEARNED_BASELINE: (0, (6, 2)),
+}
 
 
 STYLE: Any = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
+from online.evaluation.reports.remarks import warn
 
 
 def results_as_json(played: Sequence[LogResults]) -> dict[str, Any]:
@@ -25,8 +26,10 @@ def result_as_json(result: ReplayResult) -> dict[str, Any]:
     assert result.report is not None, "a replay that did not fail has a report"
     report = asdict(result.report)
     del report["details"]["curve"], report["tasks"]
-    if not result.report.contents_from:
-        del report["contents_from"]
+    for name in ("contents_from", "left_out", "baseline_skipped"):
+        if not report[name]:
+            del report[name]
+    report["warnings"] = [*warn([result.report])]
     if result.report.tasks is not None:
         report["tasks"] = {"names": result.report.tasks.names, "accuracies": result.report.tasks.ends}
     return {**described, **report, "against_champion": result.comparison}

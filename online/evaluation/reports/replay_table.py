@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
+from online.evaluation.reports.remarks import describe_left_out, describe_skipped, warn
+from online.evaluation.scoring.score import LEARNED_BASELINE
 from online.evaluation.sources.log_format import describe_expired
 from online.learning.drift import Alarm
 
@@ -42,6 +44,7 @@ BASELINES = (
     ("frozen", "frozen"),
     ("no change", "no_change"),
     ("majority", "majority"),
+    (LEARNED_BASELINE, LEARNED_BASELINE),
     ("mean", "mean"),
 )
 
@@ -73,6 +76,8 @@ def print_log_results(results: Sequence[ReplayResult], interrupted: bool, consol
     for report in reports:
         for line in describe_report(report, named=len(results) > 1):
             console.print(line, markup=False)
+    for line in warn(reports):
+        console.print(line, style="yellow", markup=False)
 
 
 def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, baselines: bool) -> Table:
@@ -83,11 +88,20 @@ def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, b
     for report in reports:
         table.add_row(report.name, *(format_figure(report.figures.get(key), form) for _, key, form in columns))
     table.add_section()
-    for words, name in BASELINES if baselines else ():
-        value = reports[0].figures.get(f"{name}_{columns[0][1]}")
-        if value is not None:
-            table.add_row(words, format_figure(value, columns[0][2]))
+    for words, figure in list_baselines(reports, columns) if baselines else ():
+        table.add_row(words, figure)
     return table
+
+
+def list_baselines(reports: Sequence[ReplayReport], columns: Columns) -> Iterator[tuple[str, str]]:
+    """Yield the words for each baseline, and its first figure. Those that do not depend on the model are the first's."""
+    _, key, form = columns[0]
+    for words, name in BASELINES:
+        found = next((each for each in reports if each.figures.get(f"{name}_{key}") is not None), None)
+        if found is not None:
+            pairs = next((lead.pairs for lead in found.leads if lead.baseline == name), 0)
+            part = f" (on {pairs:,})" if name == LEARNED_BASELINE and pairs < (found.figures["judged"] or 0) else ""
+            yield words + part, format_figure(found.figures[f"{name}_{key}"], form)
 
 
 def format_figure(value: float | None, form: str) -> str:
@@ -116,6 +130,10 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
         yield f"{name}{report.bad:,} lines could not be used"
     if report.contents_from:
         yield f"{name}{describe_expired(report.contents_from)}"
+    if report.left_out:
+        yield f"{name}{describe_left_out(report.left_out)}"
+    if report.baseline_skipped:
+        yield f"{name}{describe_skipped(report.baseline_skipped)}"
     yield f"{name}{len(report.drift)} drift alarms{':' if report.drift else ''}"
     yield from map(describe_alarm, report.drift)
 

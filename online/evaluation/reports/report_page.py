@@ -10,8 +10,8 @@ import matplotlib
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.plots import STYLE, build_plots
+from online.evaluation.reports.remarks import describe_left_out, describe_skipped, warn
 from online.evaluation.reports.replay_table import (
-    BASELINES,
     CLASS_COLUMNS,
     NUMBER_COLUMNS,
     PROBABILITY_COLUMNS,
@@ -20,6 +20,7 @@ from online.evaluation.reports.replay_table import (
     describe_alarm,
     describe_comparison,
     format_figure,
+    list_baselines,
 )
 from online.evaluation.sources.log_format import describe_expired
 
@@ -63,6 +64,7 @@ def render_page(results: Sequence[ReplayResult], source: str, interrupted: bool)
     return template.render(
         source=source,
         subtitle=build_subtitle(reports, interrupted),
+        warnings=[*warn(reports)],
         tables=[*build_tables(results, reports)],
         plots=plots,
         states=[{"name": report.name, "state": report.state_sha256} for report in reports],
@@ -77,6 +79,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool) -> str:
     words += ["interrupted: results so far"] if interrupted else []
     words += [f"{first.bad:,} lines could not be used"] if first.bad else []
     words += [describe_expired(first.contents_from)] if first.contents_from else []
+    words += [describe_left_out(first.left_out)] if first.left_out else []
     return "; ".join(words)
 
 
@@ -110,12 +113,8 @@ def build_figures_table(
         PageRow([each.name, *(format_figure(each.figures.get(key), form) for _, key, form in columns)])
         for each in reports
     ]
-    for words, name in BASELINES if baselines else ():
-        value = reports[0].figures.get(f"{name}_{columns[0][1]}")
-        if value is not None:
-            rows.append(
-                PageRow([words, format_figure(value, columns[0][2]), *[""] * (len(columns) - 1)], baseline=True)
-            )
+    for words, figure in list_baselines(reports, columns) if baselines else ():
+        rows.append(PageRow([words, figure, *[""] * (len(columns) - 1)], baseline=True))
     return PageTable(title, ["predictor", *(name for name, _, _ in columns)], rows, notes)
 
 
@@ -128,6 +127,8 @@ def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport]
     for report in reports:
         if report.same_answers is not None:
             yield f"{report.name} gave {report.same_answers:,} of {report.asked:,} answers as they were served."
+        if report.baseline_skipped:
+            yield f"{report.name}: {describe_skipped(report.baseline_skipped)}."
         if report.drift:
             yield f"{report.name}: {len(report.drift)} drift alarms, the first {describe_alarm(report.drift[0]).strip()}."
     users = reports[0].details.users

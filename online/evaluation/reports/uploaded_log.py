@@ -21,6 +21,7 @@ from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import write_report
+from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.log_format import LoggedEvent
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions, Source
@@ -62,12 +63,17 @@ def _replay(
 ) -> list[ReplayResult]:
     tick("reading the log", 0, PARTS)
     check_file(path, limits)
-    reads = ReadOptions(request.format, request.label, max_bad_ratio=request.max_bad_ratio, limits=limits)
+    columns = ColumnChoice(request.drop, request.features)
+    reads = ReadOptions(
+        request.format, request.label, max_bad_ratio=request.max_bad_ratio, limits=limits, columns=columns
+    )
     source = open_source(str(path), reads)
     source = replace(source, name=request.name)
     if source.header:
         check_header(source.header, request.name)
-    candidates = collect_candidates(request.models or choose_models(source), {}, None, CandidateSpec(""))
+    candidates = collect_candidates(
+        request.models or choose_models(source), {}, None, CandidateSpec("", baseline=request.baseline)
+    )
     for each in candidates:
         check_options(each.kind, each.options)
     check_candidates([source], candidates)

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
 from online.evaluation.scoring.calibration import Calibration
 from online.evaluation.scoring.score import (
+    LEARNED_BASELINE,
+    MOST_FREQUENT,
     BaselineAnswers,
     Figures,
     JudgedOutcomes,
@@ -15,6 +18,7 @@ from online.evaluation.scoring.score import (
     ScoreDetails,
     ServedScore,
     add_lateness,
+    collect_leads,
 )
 from online.models import Answer
 from online.prequential import Baselines, Curve, Hits, names_right_answer
@@ -23,20 +27,21 @@ WINDOW = 1_000  # judged examples of the windowed accuracy
 
 
 FADING = 0.999
-BASELINES = ("no_change", "majority")
+BASELINES = ("no_change", MOST_FREQUENT, LEARNED_BASELINE)
 
 
 class ClassScore:
     """Accuracy, agreement and calibration of classes or replies."""
 
     def __init__(self) -> None:
-        self.hits = {name: Hits() for name in ("model", "served", "frozen", "no_change", "majority")}
+        self.hits = {name: Hits() for name in ("model", "served", "frozen", "no_change", MOST_FREQUENT)}
         self.answered = 0
         self.confusion = Counter[tuple[str, str | None]]()  # (right, answered)
         self.calibration, self.served, self.curve = Calibration(), ServedScore(), Curve()
         self.window = deque[bool](maxlen=WINDOW)
         self.faded, self.fading = 0.0, 0.0
         self.baselines = Baselines()
+        self.ahead = {name: LeadCounts() for name in BASELINES}
 
     def observe(self, label: str) -> None:
         self.baselines.observe(label)
@@ -51,7 +56,9 @@ class ClassScore:
             name: judge_choices(ups, labels, choices) for name, choices in collect_choices(judged.outcomes).items()
         }
         for name, scores in found.items():
-            self.hits[name].add_all(scores)
+            self.hits.setdefault(name, Hits()).add_all(scores)
+            if name in self.ahead:
+                self.ahead[name].add_all(found["model"], scores)
         for up, label, outcome in zip(ups, labels, judged.outcomes, strict=True):
             if outcome.served is not None:
                 self.served.add(up and label == outcome.served.choice, outcome)
@@ -96,6 +103,9 @@ class ClassScore:
         }
         return {**figures, **compute_agreement(self.confusion), **self.calibration.figures()}
 
+    def leads(self) -> list[Lead]:
+        return collect_leads(self.ahead)
+
     def details(self) -> ScoreDetails:
         reliability = self.calibration.bins()
         return ScoreDetails([*self.curve.segments()], *self.served.counts(), self.per_label(), reliability)
@@ -126,7 +136,8 @@ def collect_choices(outcomes: Sequence[PendingOutcome]) -> dict[str, list[Any]]:
     """Return the choice of each predictor for each outcome; NOTHING where it did not answer."""
     choices: dict[str, list[Any]] = {"model": [outcome.answer.choice for outcome in outcomes]}
     for name in BASELINES:
-        choices[name] = [outcome.guesses.get(name, NOTHING) for outcome in outcomes]
+        if name != LEARNED_BASELINE or any(name in outcome.guesses for outcome in outcomes):
+            choices[name] = [outcome.guesses.get(name, NOTHING) for outcome in outcomes]
     if any(outcome.served is not None for outcome in outcomes):
         choices["served"] = [NOTHING if each.served is None else each.served.choice for each in outcomes]
     if any(outcome.frozen is not None for outcome in outcomes):

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
 from online.evaluation.scoring.score import (
     BaselineAnswers,
     Figures,
@@ -11,6 +12,7 @@ from online.evaluation.scoring.score import (
     ScoreDetails,
     ServedScore,
     add_lateness,
+    collect_leads,
 )
 from online.models import parse_number
 from online.prequential import Curve, Hits, NumberBaselines
@@ -28,6 +30,7 @@ class NumberScore:
         self.rmse, self.r2, self.served, self.curve = metrics.RMSE(), metrics.R2(), ServedScore(), Curve()
         self.covered = Hits()
         self.baselines = NumberBaselines()
+        self.ahead = {name: LeadCounts(numbers=True) for name in ("no_change", "mean")}
 
     def observe(self, label: str) -> None:
         self.baselines.observe(parse_number(label))
@@ -40,6 +43,9 @@ class NumberScore:
         counted = [index for index, each in enumerate(errors) if each]
         names = {name: None for each in errors for name in each}
         scores = {name: [errors[index].get(name) for index in counted] for name in names}
+        for name, counts in self.ahead.items():
+            if name in scores:
+                counts.add_all(scores["model"], scores[name])
         late = JudgedOutcomes(lateness=[judged.lateness[index] for index in counted])
         offsets, times = ([column[index] for index in counted] for column in (judged.offsets, judged.times))
         self.curve.add_all(add_lateness(scores, late), offsets, times)  # type: ignore[arg-type]
@@ -77,6 +83,9 @@ class NumberScore:
             "covered": self.covered.share,
             "served_rated": self.served.hits.judged,
         }
+
+    def leads(self) -> list[Lead]:
+        return collect_leads(self.ahead)
 
     def details(self) -> ScoreDetails:
         _, users = self.served.counts()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from online.evaluation.intervals import AverageSequence
-from online.evaluation.replay.replay import Loss
+from online.evaluation.scoring.score import Loss
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@
     event      --> Score.add: judges those predictors whose answer the event rates (see `prequential`)
 
 The predictors: the model, what was served at the time, a frozen copy of the model, no-change (the
-last class again), and majority (the most frequent class so far; for numbers, their mean). All figures
-take bounded memory.
+last class again), majority (the most frequent class so far; for numbers, their mean), and, where it runs beside the
+candidate, a simple model that learns. All figures take bounded memory.
 """
 
 from collections import Counter
@@ -13,11 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
 from online.models import Answer
 from online.prequential import Curve, CurveSegment, Hits
 from online.schemas.events import Event
 
 MAX_VERSIONS, MAX_USERS = 4_096, 100_000
+
+
+MOST_FREQUENT = "majority"  # the baseline that always answers the most frequent class
+LEARNED_BASELINE = "logistic"  # the kind of the model that may run beside the candidate (replay/baseline.py)
 
 
 LATENESS = "lateness"  # in a curve: seconds from a feedback to the version that had learned it
@@ -27,6 +32,9 @@ Figures = dict[str, float | None]
 
 
 BaselineAnswers = Mapping[str, Any]
+
+
+Loss = tuple[int, float | None]  # offset of an outcome, and the model's loss; None if it does not judge the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,9 @@ class Score(Protocol):
     def figures(self) -> Figures:
         """Return the figures by name; None for one of which nothing was judged."""
 
+    def leads(self) -> list[Lead]:
+        """Return how far each baseline is ahead of the model."""
+
     def details(self) -> ScoreDetails:
         """Return what the figures are computed from."""
 
@@ -141,6 +152,11 @@ class ServedScore:
         for version, hits in before.items():
             into = self.versions.setdefault(version // self.stride * self.stride, Hits())
             into.judged, into.right = into.judged + hits.judged, into.right + hits.right
+
+
+def collect_leads(counts: Mapping[str, LeadCounts]) -> list[Lead]:
+    """counts: by baseline. Those without a pair are left out."""
+    return [lead for name, each in counts.items() if (lead := each.lead(name)) is not None]
 
 
 Scores = dict[str, list[float | None]]

@@ -14,12 +14,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
 from online.errors import BadInput
-from online.schemas.events import Entry, Event, Target
+from online.schemas.events import Entry, Event, Scope, Target
 from online.settings import ModelSettings
 
 LOG_FORMAT = "online-log/2"
@@ -77,7 +77,7 @@ class LoggedEvent:
         choice, target = event.choice if choice is None else choice, event.target
         if target is not None:
             target = Target(target.offset, replace(target.event, features=features))
-        completed = Event(event.id, event.kind, features, event.label, event.text, event.reward, choice, target)
+        completed = replace(event, features=features, choice=choice, target=target)
         return Entry(self.entry.offset, completed)
 
     @property
@@ -189,6 +189,7 @@ def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
 
 
 PREDICTION_KEYS: Sequence[str] = ("id", "version", "learned_until", "choice", "propensity", "user", "at")
+SCOPES: Sequence[str] = get_args(Scope)
 EVENT_KEYS: Sequence[str] = ("id", "kind", "label", "text", "reward", "choice")
 
 
@@ -208,6 +209,9 @@ def _parse_event(line: dict[str, Any]) -> LoggedEvent:
     target = None
     if line["target"] is not None:
         target = Target(line["target"]["offset"], Event.parse(line["target"]["event"], features))
-    event = Event(features=features, target=target, **{name: line[name] for name in EVENT_KEYS})
+    own, scope = {name: line[name] for name in EVENT_KEYS}, line.get("scope", "")
+    if scope not in SCOPES:
+        raise ValueError(f"has the scope {scope!r}; it may be reply or question")
+    event = Event(features=features, target=target, scope=scope, **own)
     origin = {name: line.get(name) for name in ("user", "at", "refused", "learned_at")}
     return LoggedEvent(Entry(line["offset"], event), line.get("about"), line.get("input"), **origin)

@@ -1,5 +1,6 @@
 """Opens what a command line names as a source: looks at its format and its inputs, and refuses the rest."""
 
+import csv
 import shutil
 import sys
 import tempfile
@@ -12,14 +13,18 @@ from typing import Any
 from online.errors import BadInput
 from online.evaluation.sources.arrival import Delay
 from online.evaluation.sources.bad_lines import BadLines
+from online.evaluation.sources.column_choice import ALL_COLUMNS
 from online.evaluation.sources.datasets import open_dataset, open_river_dataset
 from online.evaluation.sources.labelled_rows import is_json
 from online.evaluation.sources.log_format import LOG_FORMAT, parse_json
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_survey import LABELS, survey_file
-from online.io.records import ReadLimits, open_text, suffix_of
+from online.io.records import ReadLimits, open_parquet, open_text, suffix_of
 
 FORMATS = ("online", "jsonl", "csv", "parquet", "vw", "dsjson")
+
+
+SURVEYED_ROWS = 1_000  # at least, to find the columns of a table without a header
 
 
 ENDINGS = {".csv": "csv", ".parquet": "parquet", ".vw": "vw", ".dsjson": "dsjson"}
@@ -37,7 +42,45 @@ def open_sources(names: Sequence[str], reads: ReadOptions) -> list[Source]:
 
 def open_source(name: str, reads: ReadOptions | None = None) -> Source:
     """Open a file, a dataset or standard input (-). Raises BadInput if it cannot be replayed."""
-    reads = reads or ReadOptions()
+    source = _describe(name, reads or ReadOptions())
+    return choose_columns(source) if source.reads.columns else source
+
+
+def choose_columns(source: Source) -> Source:
+    """Return the source, which then knows the columns that it leaves out. Raises BadInput for a wrong choice of them."""
+    choice, known = source.reads.columns, find_columns(source)
+    choice.check(source.name, source.reads.label or "label", known)
+    return replace(source, left_out=tuple(column for column in known if not choice.wants(column)))
+
+
+def find_columns(source: Source) -> list[str]:
+    """Return the columns of a table, without its label: those that a header names, or else those of its rows.
+
+    Reads the first SURVEYED_ROWS rows, and further ones until each chosen column has been seen. Raises BadInput for
+    texts and vectors, which have no columns.
+    """
+    if source.path is not None and source.format in ("csv", "parquet"):
+        return [name for name in read_header(source.path, source.format, source.reads) if name != source.reads.label]
+    whole = replace(source, reads=replace(source.reads, columns=ALL_COLUMNS))
+    found = dict[str, None]()
+    for number, instance in enumerate(whole.instances()):
+        if not isinstance(instance, dict):
+            kind = "texts" if isinstance(instance, str) else "vectors"
+            raise BadInput(f"{source.name} holds {kind}, which have no columns; --drop and --feature are for tables")
+        if number >= SURVEYED_ROWS and source.reads.columns.are_all_known(found):
+            break
+        found.update(dict.fromkeys(instance))
+    return [*found]
+
+
+def read_header(path: Path, format: str, reads: ReadOptions) -> list[str]:
+    if format == "parquet":
+        return list(open_parquet(path, reads.limits).schema_arrow.names)
+    with open_text(path, reads.limits) as (file, _):
+        return next(csv.reader(file), [])
+
+
+def _describe(name: str, reads: ReadOptions) -> Source:
     if name.startswith(DATASET_PREFIXES):
         return _describe_dataset(name, reads)
     path = spool_stdin() if name == "-" else Path(name)

@@ -7,13 +7,14 @@ A source can be read any number of times, and always gives the same lines.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
 from online.errors import BadInput
 from online.evaluation.sources.arrival import Delay, arrange_rows, arrange_tasks
 from online.evaluation.sources.bad_lines import BadLines
+from online.evaluation.sources.column_choice import ALL_COLUMNS, ColumnChoice
 from online.evaluation.sources.labelled_rows import Row, read_csv, read_dataset, read_jsonl, read_parquet
 from online.evaluation.sources.log_format import Line, parse_line
 from online.evaluation.sources.row_blocks import Columns, RowBlock, build_blocks, group_rows, read_jsonl_columns
@@ -31,7 +32,8 @@ class ReadOptions:
 
     task: the column that names the task of a row. costs, named_by: for decisions of Vowpal Wabbit,
     the range of their costs and what identifies their actions. limits: of lines and of what is unpacked.
-    keeps_features: whether the features of texts are kept on this machine, for the next replay.
+    keeps_features: whether the features of texts are kept on this machine, for the next replay. columns: which
+    columns of a table are features.
     """
 
     format: str = ""
@@ -43,6 +45,7 @@ class ReadOptions:
     named_by: str = ""
     limits: ReadLimits = DEFAULT_LIMITS
     keeps_features: bool = False
+    columns: ColumnChoice = ALL_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ class Source:
     header: of our own log (model kind, options, drift, feature epoch); empty for others. input: text,
     vector or table. size: of a vector. count: of examples, None if unknown. numbers: whether its
     labels are known to be numbers to predict. survey: of a log of Vowpal Wabbit's decisions, whose
-    rows are rewards of the chosen actions.
+    rows are rewards of the chosen actions. left_out: the columns that the choice of `reads` leaves out, as far as the
+    first rows show them.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Source:
     header: Mapping[str, Any] = field(default_factory=dict)
     numbers: bool = False
     survey: Survey | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def contents_from(self) -> int:
@@ -85,6 +90,13 @@ class Source:
             return arrange_rows(rows, self.reads.delay, bad, self.name)
         return arrange_tasks(rows, self.reads.task, self.reads.delay, bad, self.name)
 
+    def instances(self) -> Iterator[Any]:
+        """Return the instances in order, of lines that have one and can be used."""
+        ignored = BadLines(max_ratio=1.0)
+        if not self.header:
+            return (row.instance for row in self._rows(ignored, lambda share: None))
+        return (line.instance for line in self.lines(ignored) if line.instance is not None)
+
     @property
     def has_plain_rows(self) -> bool:
         """Whether it holds labelled rows without tasks, whose labels arrive before the next row: see `blocks`."""
@@ -99,8 +111,8 @@ class Source:
         assert self.path is not None
         size = max(self.path.stat().st_size, 1)
         with open_bytes(self.path, self.reads.limits, (b"\n", b"\r")) as (file, position):
-            for columns in read_jsonl_columns(file, self.name, bad):
-                yield columns
+            for numbers, instances, labels in read_jsonl_columns(file, self.name, bad):
+                yield numbers, self.reads.columns.of_instances(instances), labels
                 at(position() / size)
 
     def _read_log(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Line]:
@@ -113,11 +125,19 @@ class Source:
                     at(position() / size)
                 if text.strip():
                     try:
-                        yield parse_line(text, self.path.name, number)
+                        line = parse_line(text, self.path.name, number)
+                        yield self.reads.columns.of_line(line) if self.reads.columns else line
                     except BadInput as error:
                         bad.add(str(error))
+                    except ValueError:
+                        bad.add(f"{self.path.name}, line {number} has features that are no table")
 
     def _rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
+        rows = self._read_rows(bad, at)
+        choice = self.reads.columns
+        return (replace(row, instance=choice.of_instance(row.instance)) for row in rows) if choice else rows
+
+    def _read_rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
         if self.path is None:
             yield from self._report_progress(read_dataset(self.name, bad), lambda: 0, 0, at)
         elif self.format == "parquet":

@@ -32,7 +32,7 @@ from online.learning.encoder_tuning.tuning import EncoderTuning, Progress, Verdi
 from online.learning.gate import Gate
 from online.learning.process import configure_device, create_learner
 from online.learning.training_state import TrainingState
-from online.models import can_tune_encoder, recipe
+from online.models import can_tune_encoder, encoder_options, recipe
 from online.models.encoders import minilm
 from online.models.encoders.adapter import Tuning
 from online.models.encoders.text import TextEncoder, with_encoder
@@ -131,7 +131,7 @@ def adopt(workspace: Workspace, model: ModelSettings, tuned: Path | None, tick: 
     with workspace.store.separate_connection() as connection:
         create_temporary_tables(connection)
         connection.commit()
-        reencoding = Reencoding(connection, model.name, open_text_encoder(workspace, tuned), tick)
+        reencoding = Reencoding(connection, model.name, open_text_encoder(workspace, model, tuned), tick)
         workspace.announce_encoder(model.name, name)
         reencoding.catch_up()
         check_gate(workspace, model, name, reencoding.known)
@@ -151,9 +151,10 @@ def check_texts_are_kept(workspace: Workspace, model: ModelSettings) -> None:
         )
 
 
-def open_text_encoder(workspace: Workspace, tuned: Path | None) -> TextEncoder:
+def open_text_encoder(workspace: Workspace, model: ModelSettings, tuned: Path | None) -> TextEncoder:
+    language = encoder_options(model.kind, model.options)["language"]
     try:
-        return TextEncoder(cache_folder(), workspace.settings.encoder_threads, sys.maxsize, tuned)
+        return TextEncoder(cache_folder(), workspace.settings.encoder_threads, sys.maxsize, tuned, language=language)
     except (ValueError, FileNotFoundError) as error:
         raise SetupError(str(error)) from None
 

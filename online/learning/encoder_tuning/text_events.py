@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.errors import SetupError
-from online.models.encoders.text import extract_text
+from online.models.encoders.follow_ups import read_text
 from online.schemas.events import Entry, Event
 from online.store import Store
 from online.store.database.values import NO_TEXT
@@ -72,7 +72,7 @@ def _parse_text(row: Mapping[str, Any], event: Event, model: str) -> str:
     stored = row["input"] if row["input"] is not None else row["own_input"]
     if stored == NO_TEXT:  # erased, and therefore retracted: its features make no difference
         return ""
-    text = None if stored is None else extract_text(json.loads(stored))
+    text = None if stored is None else read_text(json.loads(stored))
     if text is None:
         raise SetupError(
             f"the log of {model} has no text for offset {row['offset']}: an older release stored only its features, "

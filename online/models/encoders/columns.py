@@ -46,12 +46,13 @@ class Column:
     centre: int = 0
 
     @classmethod
-    def fit(cls, name: str, values: Sequence[float]) -> "Column":
+    def fit(cls, name: str, values: Sequence[float] | NDArray[np.float64]) -> "Column":
         """Fit the power of two that puts 95 % of the values within 32..64 quanta of their median."""
-        ordered = sorted(values)
-        median = ordered[len(ordered) // 2]
-        spreads = sorted(abs(value - median) for value in ordered)
-        spread = spreads[min(len(spreads) - 1, int(0.95 * len(spreads)))] or spreads[-1] or abs(median) or 1.0
+        ordered = np.sort(np.asarray(values))
+        median = float(ordered[len(ordered) // 2])
+        with np.errstate(over="ignore"):  # a distance beyond float64
+            spreads = np.sort(np.abs(ordered - median))
+        spread = float(spreads[min(len(spreads) - 1, int(0.95 * len(spreads)))] or spreads[-1]) or abs(median) or 1.0
         exponent = math.floor(math.log2(64 / min(max(spread, 2.0**-890), 2.0**900)))  # a float64 holds 64 / spread
         return cls(name, True, exponent, round(math.ldexp(median, exponent)))
 
@@ -75,6 +76,7 @@ class Columns:
         self.bumps, self.limit = bumps, limit
         self.columns: list[Column] = []
         self._places: dict[str, tuple[int, Column]] = {}
+        self.number_places: list[int] = []  # the feature of each number that is its value
         self.names: list[str] = []  # one per feature, with its scale, for the digest
         self._scales: tuple[NDArray[np.int32], NDArray[np.float64]] | None = None  # cache: exponents and centres
         for column in columns:
@@ -84,6 +86,7 @@ class Columns:
         self.columns.append(column)
         self._scales = None
         self._places[column.name] = (len(self.names), column)
+        self.number_places += [len(self.names)] if column.number else []
         parts = ["", *(f"~{knot}" for knot in KNOTS)] if column.number and self.bumps else [""]
         self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
 
@@ -111,7 +114,7 @@ class Columns:
     def admit_vectors(self, values_BN: NDArray[np.float64], scale: float | None) -> None:
         """Append the columns of vectors [B, N]: numbers named 0..N-1."""
         for place in range(len(self.columns), values_BN.shape[1]):
-            self._append(make_number_column(str(place), values_BN[:, place].tolist(), scale))
+            self._append(make_number_column(str(place), values_BN[:, place], scale))
 
     def _key(self, name: str) -> str:
         """The column of a name: its own, or past the limit a shared one."""
@@ -162,5 +165,5 @@ def column_name(name: str, value: Value) -> str:
     return name if isinstance(value, float) else f"{name}={value}"
 
 
-def make_number_column(name: str, values: Sequence[float], scale: float | None) -> Column:
+def make_number_column(name: str, values: Sequence[float] | NDArray[np.float64], scale: float | None) -> Column:
     return Column.with_scale(name, scale) if scale else Column.fit(name, values)

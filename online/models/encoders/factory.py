@@ -16,7 +16,7 @@ def create_encoder(
     tuned: Path | None = None,
     keeps: bool = False,
 ) -> Any:
-    """The encoder for the options `input` and `size`.
+    """The encoder for the options `input`, `size` and `language`.
 
     cache: folder of the text encoder's graph. threads: that encode one text. max_chars: longest text.
     tuned: the file of a tuned text encoder, or None for the one that is shipped. keeps: whether features of texts
@@ -24,7 +24,7 @@ def create_encoder(
     """
     match options.get("input", "text"):
         case "text":
-            return TextEncoder(cache, threads, max_chars, tuned, keeps)
+            return TextEncoder(cache, threads, max_chars, tuned, keeps, options.get("language", ""))
         case "vector":
             return VectorEncoder(int(options.get("size", 0)))
         case _:

@@ -1,6 +1,9 @@
 """Encodes texts with all-MiniLM-L6-v2, through ONNX Runtime.
 
-    text -> tokens -> unit vector [384] -> int8 [384]      a fixed network, quantised once
+    instance -> text -> tokens -> unit vector [384] -> int8 [384]      a fixed network, quantised once
+
+With a `language`, the text is read as people type in a chat: a follow-up together with the question before it
+(`follow_ups`), and with its spelling corrected (`spelling`). These are features of their own epoch.
 
 The encoder runs once, in the service; its bytes are logged with the prediction, and the learner
 reads those.
@@ -19,11 +22,14 @@ from numpy.typing import NDArray
 from online.errors import TooLarge
 from online.models.encoders import minilm
 from online.models.encoders.feature_cache import FeatureCache
+from online.models.encoders.follow_ups import read_text
+from online.models.encoders.spelling import SPELLING, WORDS_SHA256
 from online.models.encoders.values import format_value
 
 TEXT_WIDTH = minilm.WIDTH
 TEXT_SCALE = 512  # int8 = clip(rint(512 * unit vector)): CLINC150 accuracy is the same as with floats
 CACHED_TEXTS = 4_096
+READING_VERSION = 2  # of how typed texts are read: increase it when a text is read differently
 BATCH_TOKENS = 512  # of the texts that are encoded together
 ROUNDING_DOUBT = 1e-4  # of a scaled number; the sums of a batch moved 500 texts by a quarter of that at most
 
@@ -38,17 +44,23 @@ class TextEncoder:
     epoch = f"minilm-{minilm.WEIGHTS_SHA256[:8]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}"
 
     def __init__(
-        self, cache: Path, threads: int = 2, max_chars: int = 8_000, tuned: Path | None = None, keeps: bool = False
+        self,
+        cache: Path,
+        threads: int = 2,
+        max_chars: int = 8_000,
+        tuned: Path | None = None,
+        keeps: bool = False,
+        language: str = "",
     ) -> None:
         """tuned: a file of tuned tensors named by its sha256, whose features have their own epoch.
 
-        keeps: whether features are kept on disk, in the folder `cache`.
+        keeps: whether features are kept on disk, in the folder `cache`. language: in which people type, "en"; texts are
+        encoded as they come if it is empty.
         """
         import onnxruntime
 
-        if tuned is not None:
-            self.epoch = text_epoch(tuned.stem)
-        self.max_chars = max_chars
+        self.epoch = text_epoch(tuned.stem if tuned is not None else "", language)
+        self.max_chars, self.language = max_chars, language
         self._tokenizer = minilm.tokenizer()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
@@ -72,14 +84,15 @@ class TextEncoder:
         return [features[text] for text in texts]
 
     def _text(self, instance: Any, place: int) -> str:
-        text = extract_text(instance)
+        text = read_text(instance) if self.language else extract_text(instance)
         if text is None:
             raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {format_value(instance)}')
         if len(text) > self.max_chars:
             raise TooLarge(
                 f"instance {place} has {len(text)} characters; shorten it to at most {self.max_chars} (max_text_chars)"
             )
-        return " ".join(text.split())
+        words = " ".join(text.split())
+        return SPELLING.correct(words) if self.language else words
 
     def _find(self, texts: Sequence[str]) -> dict[str, bytes]:
         """Return the features that are known, in memory or on disk."""
@@ -138,6 +151,7 @@ def quantise(unit: NDArray[np.float32]) -> NDArray[np.int8]:
     return np.clip(np.rint(TEXT_SCALE * unit), -127, 127).astype(np.int8)
 
 
-def text_epoch(tuned: str) -> str:
-    """The epoch of the encoder with this sha256; "" stands for the shipped one."""
-    return f"minilm-{tuned[:16]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}" if tuned else TextEncoder.epoch
+def text_epoch(tuned: str, language: str = "") -> str:
+    """The epoch of the encoder with this sha256, "" for the shipped one, that reads texts typed in this language."""
+    epoch = f"minilm-{tuned[:16]}-int8x{TEXT_SCALE}-{minilm.GRAPH_VERSION}" if tuned else TextEncoder.epoch
+    return f"{epoch}-{language}{READING_VERSION}-{WORDS_SHA256[:8]}" if language else epoch

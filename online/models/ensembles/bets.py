@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from online.models.options import Option
 
 STAKES = (0.05, 0.1, 0.2, 0.4)  # small stakes find small differences, large stakes find large ones soon
+FACTORS = {gain: [1 + stake * gain for stake in STAKES] for gain in (-1, 0, 1)}  # of the wealth, by the gain
 
 
 PATIENCE = Option(
@@ -37,7 +38,13 @@ class Bets:
 
     def bet(self, gain: int) -> float:
         """The mean wealth after another example. gain: 1 if it alone was right, -1 if it alone was wrong."""
-        self.wealth = [max(wealth, 1.0) * (1 + stake * gain) for wealth, stake in zip(self.wealth, STAKES, strict=True)]
+        pairs = zip(self.wealth, FACTORS[gain], strict=True)
+        self.wealth = [wealth * factor if wealth > 1.0 else factor for wealth, factor in pairs]
+        return self.mean
+
+    @property
+    def mean(self) -> float:
+        """The mean wealth."""
         return sum(self.wealth) / len(STAKES)
 
     def begin_again(self) -> None:

@@ -1,7 +1,7 @@
 """Which members of an ensemble rest: those that can neither be served nor change the vote.
 
     scored example -> for each member a bet that the served one errs less (`bets`)
-                   -> won, and its vote counts for less than REST_SHARE: the member rests
+    every PROBE    -> won, and its vote counts for less than REST_SHARE: the member rests
     resting        -> answers only PROBE of every PROBE * PERIOD scored examples, and only those are learned
                    -> its vote would count again: it is woken; drift wakes all
 
@@ -10,7 +10,7 @@ schedule counts scored examples, so it is a function of the log. While a member 
 served one, it is put to rest at most once in `patience` scored examples on average.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from online.models.ensembles.bets import Bets
@@ -39,33 +39,39 @@ class Roster:
     @property
     def awake(self) -> list[str]:
         """The members that answer and learn the present scored example, and what follows until the next one."""
-        return list(self.names) if self._is_probe else self.active
+        return self.list_awake(self.scored)
 
-    @property
-    def _is_probe(self) -> bool:
-        return self.scored // PROBE % PERIOD == 0
+    def list_awake(self, scored: int) -> list[str]:
+        """The same for a scored example of the present stretch. scored: its number."""
+        return list(self.names) if scored // PROBE % PERIOD == 0 else self.active
 
-    def update(
-        self, right: Mapping[str, bool], served_right: bool, shares: Mapping[str, float], spared: Collection[str]
-    ) -> list[str]:
-        """Decide who rests after a scored example, and return those who begin to.
+    def note(self, right: Mapping[str, bool], served_right: bool) -> None:
+        """Update the bets by a scored example. right: whether each member that is awake was right."""
+        needed = self.patience * len(self.names)
+        for name in self.active:
+            doubt = self.doubts[name]
+            if doubt.bet(served_right - right[name]) >= needed:
+                doubt.wealth = [min(wealth, MOST * needed) for wealth in doubt.wealth]
 
-        right: whether each member that is awake was right. shares: what the vote of each of them would
-        count for. spared: members that must not rest.
-        """
-        tired = [name for name in self.active if self._is_hopeless(name, right[name], served_right, shares[name])]
-        tired = [name for name in tired if name not in spared]
-        woken = {name for name in self.resting & right.keys() if shares[name] >= REST_SHARE}
-        self.resting = (self.resting - woken) | frozenset(tired)
-        for name in (*tired, *woken):
+    def find_hopeless(self) -> list[str]:
+        """The active members against which the bet is won."""
+        needed = self.patience * len(self.names)
+        return [name for name in self.active if self.doubts[name].mean >= needed]
+
+    def rest(self, names: Sequence[str]) -> Sequence[str]:
+        """Put members to rest. Returns them."""
+        self._change(self.resting.union(names), names)
+        return names
+
+    def wake(self, shares: Mapping[str, float]) -> None:
+        """Wake the members whose vote would count again. shares: what the vote of each that is awake would count for."""
+        woken = {name for name in self.resting & shares.keys() if shares[name] >= REST_SHARE}
+        self._change(self.resting - woken, woken)
+
+    def _change(self, resting: frozenset[str], changed: Iterable[str]) -> None:
+        self.resting = resting
+        for name in changed:
             self.doubts[name].begin_again()
-        return tired
-
-    def _is_hopeless(self, name: str, right: bool, served_right: bool, share: float) -> bool:
-        doubt, needed = self.doubts[name], self.patience * len(self.names)
-        is_worse = doubt.bet(served_right - right) >= needed
-        doubt.wealth = [min(wealth, MOST * needed) for wealth in doubt.wealth]
-        return is_worse and share < REST_SHARE
 
     def wake_all(self) -> None:
         self.resting = frozenset()
@@ -81,3 +87,8 @@ class Roster:
         """The inverse of `table`. A table without one, of an earlier release: all are awake."""
         self.scored, self.resting = table.get("scored", 0), frozenset(table.get("resting", ()))
         self.doubts = {name: Bets(table.get("doubts", {}).get(name) or Bets().wealth) for name in self.names}
+
+
+def begins_stretch(scored: int) -> bool:
+    """Whether a stretch of scored examples, in which the same members are awake, begins with this one."""
+    return scored % PROBE == 0

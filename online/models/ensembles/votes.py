@@ -1,42 +1,115 @@
-"""The vote of an ensemble's members, weighted by their losses, and the loss of an answer."""
+"""The vote of an ensemble's members, weighted by their losses, and the memory that the weights have.
+
+    answers of M members -> chances [M, C] --weights of each memory--> votes [K, C] -> the one that erred least
+
+A memory says what counts as a loss (the Brier score, alone or beside 0 or 1 for an error), how fast it
+fades, and how eagerly the weights follow it. No single memory suits both a world that moves and one
+that stands still, so all of them vote, and the one whose votes erred least lately is served.
+
+Shapes: M members, C classes, K memories.
+"""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from online.models.contract import Answer, build_candidates
 
-EAGERNESS = 0.3  # how fast the weights of the vote follow the loss
+Floats = NDArray[np.float64]
 
 
-def compute_weights(losses: Sequence[float]) -> list[float]:
-    """What each vote counts for, in relation to the best: exp(-EAGERNESS * its distance in fading loss)."""
-    best = min(losses)
-    weights: list[float] = np.exp([EAGERNESS * (best - loss) for loss in losses]).tolist()
-    return weights
+class Memory(NamedTuple):
+    """How long losses are remembered, and how fast weights follow them: exp(-eagerness * loss).
+
+    fading: share of the loss kept per scored example. errors: whether an error adds 1 to the Brier score.
+    """
+
+    fading: float
+    eagerness: float
+    errors: bool = True
 
 
-def compute_shares(losses: Mapping[str, float], active: Sequence[str]) -> dict[str, float]:
-    """The share of the active members' weights that each member's weight is, or would be."""
-    best = min(losses[name] for name in active)
-    weights = dict(zip(losses, compute_weights([best, *losses.values()])[1:], strict=True))
-    total = sum(weights[name] for name in active)
+MEMORIES = (Memory(0.99, 0.3, errors=False), Memory(0.997, 0.15), Memory(0.999, 0.1), Memory(0.97, 0.3))
+EAGERNESS_K = np.array([memory.eagerness for memory in MEMORIES])
+CHOICE_FADING = 0.999  # of the errors that decide which memory's vote is served
+
+
+def add_losses(losses: Sequence[float], brier: float, is_error: bool) -> list[float]:
+    """A member's losses, one per memory, after another example."""
+    known = zip(MEMORIES, losses, strict=True)
+    return [fading * loss + brier + (errors and is_error) for (fading, _, errors), loss in known]
+
+
+def extend_losses(losses: Sequence[float], seen: int, as_if_seen: int) -> list[float]:
+    """What losses over `seen` examples would be, at the same rate, over `as_if_seen`.
+
+    A long memory would otherwise prefer a member that has been scored for a short time.
+    """
+    known = zip(MEMORIES, losses, strict=True)
+    return [loss * (1 - memory.fading**as_if_seen) / (1 - memory.fading**seen) for memory, loss in known]
+
+
+def compute_weights(losses_MK: Sequence[Sequence[float]]) -> Floats:
+    """What each vote counts for in each memory, in relation to the best, [M, K]: exp(-eagerness * its distance in fading loss)."""
+    known_MK = np.array(losses_MK)
+    weights_MK: Floats = np.exp(EAGERNESS_K * (np.minimum.reduce(known_MK) - known_MK))
+    return weights_MK
+
+
+def compute_shares(losses: Mapping[str, Sequence[float]], active: Sequence[str], memory: int) -> dict[str, float]:
+    """The share of the active members' weights in a memory that each member's weight is, or would be.
+
+    losses: of each member, one per memory.
+    """
+    best = min(losses[name][memory] for name in active)
+    eagerness = MEMORIES[memory].eagerness
+    distances = [eagerness * (best - each[memory]) for each in losses.values()]
+    weights: dict[str, float] = dict(zip(losses, np.exp(distances).tolist(), strict=True))
+    total = sum([weights[name] for name in active])
     return {name: weight / total for name, weight in weights.items()}
 
 
-def vote(answers: Sequence[Answer], weights: Sequence[float]) -> Answer:
-    """The weighted vote of the members' chances."""
-    chances = dict[str, float]()
-    total = 0.0
-    for answer, weight in zip(answers, weights, strict=True):
+class Ballot:
+    """The answers of M members to one input, and the votes that each memory counts. losses_MK: of their members."""
+
+    def __init__(self, answers: Sequence[Answer], losses_MK: Sequence[Sequence[float]]) -> None:
+        self.classes, chances_MC = tabulate(answers)
+        self.has_answer_M = [bool(answer.candidates) for answer in answers]
+        self.weights_MK = compute_weights(losses_MK)
+        weighted_MKC = self.weights_MK[:, :, None] * chances_MC[:, None, :]
+        # accumulated, because a sum adds in an order that depends on the shape, and so has other last bits
+        self.votes_KC: Floats = np.add.accumulate(weighted_MKC)[-1]
+
+    def vote(self, memory: int) -> Answer:
+        """The weighted vote of the members' chances in a memory."""
+        if not self.classes:
+            return Answer(None, ())
+        weights = zip(self.weights_MK[:, memory].tolist(), self.has_answer_M, strict=True)
+        total = sum([weight for weight, has_answer in weights if has_answer])
+        chances = (self.votes_KC[memory] / total).tolist()
+        ranked = sorted([(-chance, label) for label, chance in zip(self.classes, chances, strict=True)])
+        candidates = build_candidates([label for _, label in ranked], [-chance for chance, _ in ranked])
+        return Answer(candidates[0].id, candidates, candidates[0].score)
+
+    def find_choices(self) -> list[str | None]:
+        """What each memory's vote chooses: the class with the most votes, or None without an answer."""
+        if not self.classes:
+            return [None] * len(MEMORIES)
+        return [self.classes[place] for place in self.votes_KC.argmax(1).tolist()]
+
+
+def tabulate(answers: Sequence[Answer]) -> tuple[list[str], Floats]:
+    """All classes that any member names, and the members' chances [M, C]."""
+    classes = sorted({candidate[0] for answer in answers for candidate in answer.candidates})
+    place, rows = {label: at for at, label in enumerate(classes)}, []
+    for answer in answers:
+        row = [0.0] * len(classes)
         for label, chance, _ in answer.candidates:
-            chances[label] = chances.get(label, 0.0) + weight * chance
-        total += weight if answer.candidates else 0.0
-    if not chances:
-        return Answer(None, ())
-    ranked = sorted(((-chance / total, label) for label, chance in chances.items()))
-    candidates = build_candidates([label for _, label in ranked], [-chance for chance, _ in ranked])
-    return Answer(candidates[0].id, candidates, candidates[0].score)
+            row[place[label]] = chance
+        rows.append(row)
+    return classes, np.array(rows).reshape(len(answers), len(classes))
 
 
 def brier_score(answer: Answer, label: str) -> float:
@@ -44,5 +117,26 @@ def brier_score(answer: Answer, label: str) -> float:
 
     Rounded, because the last bits of a product depend on memory layout and must not reach the state.
     """
-    chance = next((score for id, score, _ in answer.candidates if id == label), 0.0)
-    return round(sum([score**2 for _, score, _ in answer.candidates]) - 2 * chance + 1, 6)
+    chance, squares = 0.0, 0.0
+    for id, score, _ in answer.candidates:
+        squares += score**2
+        if id == label:
+            chance = score
+    return round(squares - 2 * chance + 1, 6)
+
+
+class MemoryChoice:
+    """Which memory's vote is served. errors: the fading number of errors of each memory's vote."""
+
+    def __init__(self) -> None:
+        self.errors = [0.0] * len(MEMORIES)
+
+    @property
+    def best(self) -> int:
+        """The memory whose vote erred least; among equals the first."""
+        return self.errors.index(min(self.errors))
+
+    def score(self, choices: Sequence[str | None], label: str) -> None:
+        """Update the errors by an example's label. choices: of each memory's vote."""
+        scored = zip(self.errors, choices, strict=True)
+        self.errors = [CHOICE_FADING * errors + (choice != label) for errors, choice in scored]

@@ -33,6 +33,7 @@ from online.models.encoders.text import TEXT_WIDTH, TextEncoder
 from online.models.encoders.values import parse_row
 from online.models.example_checks import check
 from online.models.neighbours.neighbor_index import NeighborIndex, Row
+from online.models.neighbours.views import View, ViewChoice
 from online.models.options import INPUT, SIZE, Option, require_size, resolve
 from online.schemas.events import is_positive
 
@@ -77,6 +78,38 @@ class StoredExample:
         return int.from_bytes(hashlib.sha256(data).digest(), "little")
 
 
+class RowDigest:
+    """A multiset hash of the stored examples: the sum of their hashes modulo 2^256.
+
+    It is brought up to date when it is asked for, which is seldom: rows that came and went since are never hashed.
+    """
+
+    def __init__(self) -> None:
+        self._known = 0
+        self._added: dict[int, StoredExample] = {}  # since then, by offset
+        self._gone: dict[int, StoredExample] = {}
+
+    def add(self, row: StoredExample) -> None:
+        self._added[row.offset] = row
+
+    def subtract(self, row: StoredExample) -> None:
+        """Note that a row is no longer stored."""
+        if self._added.pop(row.offset, None) is None:
+            self._gone[row.offset] = row
+
+    def compute(self, stored: Mapping[int, StoredExample]) -> int:
+        """The digest of the stored rows."""
+        changes = len(self._added) + len(self._gone)
+        if changes >= len(stored):
+            self._known = sum(row.digest() for row in stored.values())
+        else:
+            self._known += sum(row.digest() for row in self._added.values())
+            self._known -= sum(row.digest() for row in self._gone.values())
+        self._known %= 2**256
+        self._added, self._gone = {}, {}
+        return self._known
+
+
 class Knn:
     """A k-nearest-neighbours classifier over a window. Implements `contract.Model`."""
 
@@ -87,9 +120,10 @@ class Knn:
         self.stored: dict[int, StoredExample] = {}
         self.offsets: list[int] = []  # of stored examples, ascending
         self.evicted = False
-        self._digest = 0  # multiset hash: sum of the examples' hashes modulo 2^256
+        self._digest = RowDigest()
         self._parts: dict[int, Part] = {}  # parts of chunks that have not changed since
-        self._index: NeighborIndex | None = None  # built from the stored examples at the first prediction
+        self.choice = ViewChoice()
+        self._index: NeighborIndex | None = None  # built from the examples that answer at the first prediction
 
     @property
     def subtracts(self) -> bool:
@@ -104,11 +138,14 @@ class Knn:
     def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
         if not self.offsets:
             return [Answer(None, ()) for _ in inputs]
-        index = self._build_index()
-        return [self._answer(index, self._parse(data)) for data in inputs]
+        if self._index is None:
+            self._index = self._build_index(self.choice.view, self.offsets)
+        return [self._answer(self._index, self._parse(data)) for data in inputs]
 
     def _answer(self, index: NeighborIndex, row: Row) -> Answer:
         """Rank every class of the window by its votes; those with only negative votes come last."""
+        if not index.classes:
+            return Answer(None, ())
         label, sign, squared = index.find_nearest(row, self.options["neighbours"])
         votes_C = np.bincount(label, sign / (squared + NEAREST), minlength=len(index.classes))
         chances_C = np.maximum(votes_C, 0) + FAINT
@@ -119,14 +156,20 @@ class Knn:
         candidates = tuple(Candidate(index.classes[c], chances[c]) for c in order)
         return Answer(candidates[0].id, candidates, candidates[0].score)
 
-    def _build_index(self) -> NeighborIndex:
-        if self._index is None:
-            rows = [self.stored[offset] for offset in self.offsets]
-            names = sorted({name for row in rows for name in parse_row(row.features)}) if self.input == "table" else []
-            self._index = NeighborIndex(self._width(), names[: self.options["max_features"]], self.input != "text")
-            for row in rows:
-                self._index.append(self._index.without_unknown_names(self._parse(row.features)), row.label, row.sign)
-        return self._index
+    def _build_index(self, view: View, offsets: Sequence[int]) -> NeighborIndex:
+        """The examples with these offsets, as a view reads them."""
+        labels = {offset: view.read(offset, self.stored[offset].label) for offset in offsets}
+        rows = [(self.stored[offset], label) for offset, label in labels.items() if label is not None]
+        names = sorted({name for row, _ in rows for name in parse_row(row.features)}) if self.input == "table" else []
+        index = NeighborIndex(self._width(), names[: self.options["max_features"]], self.input != "text")
+        for row, label in rows:
+            index.append(index.without_unknown_names(self._parse(row.features)), label, row.sign)
+        return index
+
+    def _choose(self, view: View, known: Sequence[int], asked: Sequence[int]) -> list[str | None]:
+        """What the examples with the offsets `known` answer to those with the offsets `asked`, as a view reads them."""
+        index = self._build_index(view, known)
+        return [self._answer(index, self._parse(self.stored[offset].features)).choice for offset in asked]
 
     def _width(self) -> int:
         return {"text": TEXT_WIDTH, "vector": int(self.options["size"])}.get(self.input, 0)
@@ -147,6 +190,12 @@ class Knn:
             self._store(
                 StoredExample(example.offset, example.features, example.label, 1 if is_positive(example.reward) else -1)
             )
+            if self.choice.contest is not None and self.choice.judge(self._labels(), self._choose):
+                self._index = None
+
+    def _labels(self) -> dict[int, str]:
+        """The classes of the positive examples by offset, ascending."""
+        return {offset: self.stored[offset].label for offset in self.offsets if self.stored[offset].sign > 0}
 
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
@@ -157,7 +206,7 @@ class Knn:
         newest = not self.offsets or row.offset > self.offsets[-1]
         self.stored[row.offset] = row
         insort(self.offsets, row.offset)
-        self._digest = (self._digest + row.digest()) % 2**256
+        self._digest.add(row)
         self._parts.pop(row.offset // CHUNK, None)
         if not newest or (
             self._index is not None and not self._index.append(self._parse(row.features), row.label, row.sign)
@@ -177,18 +226,24 @@ class Knn:
             return
         place = bisect_left(self.offsets, offset)
         del self.offsets[place]
-        self._digest = (self._digest - row.digest()) % 2**256
+        self._digest.subtract(row)
         self._parts.pop(offset // CHUNK, None)
-        if self._index is not None and (place or not self._index.drop_oldest(self._parse(row.features), row.label)):
+        label = self.choice.view.read(offset, row.label)
+        if label is None or self._index is None:
+            return
+        if place or not self._index.drop_oldest(self._parse(row.features), label):
             self._index = None
 
     # state
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.feature_epoch()} {self._digest} {self.evicted}".encode()).hexdigest()
+        digest = self._digest.compute(self.stored)
+        return hashlib.sha256(f"{self.feature_epoch()} {digest} {self.evicted}".encode()).hexdigest()
 
     def drifted(self, label: str | None, since: int) -> None:
-        """Do nothing: what the window holds is a function of offsets alone."""
+        """Compare the window with its newest examples from now on (`views`): what it holds stays the same."""
+        if self.choice.begin(since, label is None, self._labels(), self._choose):
+            self._index = None
 
     def facts(self) -> Mapping[str, float]:
         return {}
@@ -206,15 +261,17 @@ class Knn:
         for number, rows in chunks.items():
             if number not in self._parts:
                 self._parts[number] = Part(rows_to_tensors(rows), serving=True, revision=new_revision())
-        window = Part({"meta": pack_json({"evicted": self.evicted})}, serving=True)
+        window = Part({"meta": pack_json({"evicted": self.evicted, **self.choice.memory()})}, serving=True)
         return {"window": window, **{f"window-{number}": self._parts[number] for number in sorted(chunks)}}
 
     def restore(self, state: State) -> None:
-        self.stored, self.offsets, self._digest, self._parts, self._index = {}, [], 0, {}, None
+        self.stored, self.offsets, self._digest, self._parts, self._index = {}, [], RowDigest(), {}, None
         for name, part in state.items():
             for row in read_rows(part) if name != "window" else ():
                 self._store(row)
-        self.evicted = bool(unpack_json(state["window"].tensors["meta"])["evicted"])
+        meta = unpack_json(state["window"].tensors["meta"])
+        self.evicted = bool(meta.pop("evicted"))
+        self.choice.restore(meta)
 
 
 def rows_to_tensors(rows: Sequence[StoredExample]) -> Tensors:

@@ -17,16 +17,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Example, Part, Tensors, new_revision
+from online.models.contract import Example, Part, Scope, Tensors, new_revision
 from online.models.encoders.text import TEXT_WIDTH
 
 SAME_QUESTION = 0.999  # cosine from which two questions count as the same
+NEAR_DUPLICATE = 0.95  # cosine up to which a correction of scope question reaches
 ALIKE = 0.9  # cosine from which a reply rejected for one question is withheld from the other
 BACKED = 0.75  # averaged evidence from which a reply is not withheld: one or two wrong thumbs do not suffice
 NEAR_QUESTION = 0.5  # cosine from which a rated question is evidence for another
 EVIDENCE_DAMPING = 0.3
 STANDING_DAMPING = 1.0  # thumbs
 CHUNK = 256  # exemplars in one file: full ones are hard-linked from version to version
+NO_SCOPE, REPLY_SCOPE, QUESTION_SCOPE = range(3)  # how far a correction reaches (corrections.py); their names:
+SCOPE_NAMES: tuple[Scope, ...] = ("", "reply", "question")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Exemplar:
     """A rated question: a reward in [-127, 127] for one reply.
 
     taught: the answer was corrected. thumb: the answer was rated. Neither: an example question.
+    scope: of a correction, an index of `SCOPE_NAMES`. superseded: the reply that it supersedes; -1 for none.
     """
 
     offset: int
@@ -42,9 +46,17 @@ class Exemplar:
     taught: bool
     thumb: bool
     features: bytes
+    scope: int = NO_SCOPE
+    superseded: int = -1
 
-    def digest(self, reply_id: str) -> int:
-        data = f"{self.offset} {reply_id} {self.reward} {self.taught} {self.thumb} ".encode() + self.features
+    @property
+    def is_summed(self) -> bool:
+        """Whether the sums have it. They spread what they have, so a correction of one question is left out."""
+        return self.reward > 0 and self.scope != QUESTION_SCOPE
+
+    def digest(self, reply_id: str, superseded_id: str = "") -> int:
+        scope = f"{SCOPE_NAMES[self.scope]} {superseded_id} " if self.scope else ""
+        data = f"{self.offset} {reply_id} {self.reward} {self.taught} {self.thumb} {scope}".encode() + self.features
         return int.from_bytes(hashlib.sha256(data).digest(), "little")
 
 
@@ -98,6 +110,7 @@ class Exemplars:
                 "reward": np.array([row.reward for row in rows], np.int8),
                 "taught": np.array([row.taught for row in rows], np.bool_),
                 "thumb": np.array([row.thumb for row in rows], np.bool_),
+                **build_scope_columns(rows),
             }
             self._parts[chunk] = Part(tensors, serving=True, revision=new_revision())
         return self._parts[chunk]
@@ -115,24 +128,37 @@ class ExemplarIndex:
     reply_E: NDArray[np.int32]
     reward_E: NDArray[np.float32]  # [-1, 1]
     taught_E: NDArray[np.bool_]
+    thumb_E: NDArray[np.bool_]
+    scope_E: NDArray[np.int8]
+    superseded_E: NDArray[np.int32]
     standing_R: NDArray[np.float64]
 
     @classmethod
     def of(cls, parts: Sequence[Part], replies: int) -> "ExemplarIndex":
         def joined(name: str, kind: Any) -> NDArray[Any]:
-            return np.concatenate([np.zeros(0, kind), *(part.tensors[name] for part in parts)]).astype(kind)
+            columns = (part.tensors[name] if name in part.tensors else default_column(part, name) for part in parts)
+            return np.concatenate([np.zeros(0, kind), *columns]).astype(kind)
 
         reply_E, thumb_E = joined("reply", np.int32), joined("thumb", np.bool_)
         reward_E = (joined("reward", np.float32) / 127).astype(np.float32)
         standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
         units = [cls._unit(part) for part in parts]
-        return cls(units, joined("offset", np.int64), reply_E, reward_E, joined("taught", np.bool_), standing_R)
+        scope_E, superseded_E = joined("scope", np.int8), joined("superseded", np.int32)
+        offset_E, taught_E = joined("offset", np.int64), joined("taught", np.bool_)
+        return cls(units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, standing_R)
 
     def cosines(self, unit_QD: NDArray[np.float32]) -> NDArray[np.float32]:
         columns = [unit_QD @ unit.T for unit in self.units]
         return (
             columns[0] if len(columns) == 1 else np.concatenate([np.zeros((len(unit_QD), 0), np.float32), *columns], 1)
         )
+
+    def select_units(self, places: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Rows of length 1 of the exemplars at these places."""
+        starts = np.cumsum([0, *map(len, self.units)])
+        blocks = np.searchsorted(starts, places, side="right") - 1
+        rows = [self.units[block][at - starts[block]] for block, at in zip(blocks, places, strict=True)]
+        return np.array(rows, np.float32).reshape(len(rows), TEXT_WIDTH)
 
     @staticmethod
     def _unit(part: Part) -> NDArray[np.float32]:
@@ -159,6 +185,8 @@ class GrowingIndex:
         self._reward_E /= np.float32(127)
         self._taught_E = grow([exemplar.taught for exemplar in exemplars], np.bool_, room)
         self._thumb_E = grow([exemplar.thumb for exemplar in exemplars], np.bool_, room)
+        self._scope_E = grow([exemplar.scope for exemplar in exemplars], np.int8, room)
+        self._superseded_E = grow([exemplar.superseded for exemplar in exemplars], np.int32, room)
         self._standing_R: NDArray[np.float64] | None = None
 
     def append(self, exemplar: Exemplar) -> bool:
@@ -170,6 +198,7 @@ class GrowingIndex:
         self._offset_E[at], self._reply_E[at] = exemplar.offset, exemplar.reply
         self._reward_E[at] = np.float32(exemplar.reward) / np.float32(127)
         self._taught_E[at], self._thumb_E[at] = exemplar.taught, exemplar.thumb
+        self._scope_E[at], self._superseded_E[at] = exemplar.scope, exemplar.superseded
         self.count += 1
         self._standing_R = None if exemplar.thumb else self._standing_R
         return True
@@ -177,17 +206,21 @@ class GrowingIndex:
     def remove(self, offset: int) -> None:
         """Remove the exemplar at this offset."""
         at = int(np.searchsorted(self._offset_E[: self.count], offset))
-        self._unit_ED[at], self._reward_E[at], self._thumb_E[at] = 0.0, 0.0, False
+        self._unit_ED[at], self._reward_E[at], self._thumb_E[at], self._scope_E[at] = 0.0, 0.0, False, NO_SCOPE
         self._standing_R = None
 
     def view(self, replies: int) -> ExemplarIndex:
         """The present exemplars. It is valid until the next change."""
         reply_E, reward_E = self._reply_E[: self.count], self._reward_E[: self.count]
+        thumb_E = self._thumb_E[: self.count]
         if self._standing_R is None or len(self._standing_R) != replies:
-            thumb_E = self._thumb_E[: self.count]
             self._standing_R = compute_standing(reply_E[thumb_E], reward_E[thumb_E], replies)
         offset_E, taught_E = self._offset_E[: self.count], self._taught_E[: self.count]
-        return ExemplarIndex([self._unit_ED[: self.count]], offset_E, reply_E, reward_E, taught_E, self._standing_R)
+        scope_E, superseded_E = self._scope_E[: self.count], self._superseded_E[: self.count]
+        units = [self._unit_ED[: self.count]]
+        return ExemplarIndex(
+            units, offset_E, reply_E, reward_E, taught_E, thumb_E, scope_E, superseded_E, self._standing_R
+        )
 
 
 def grow(values: Sequence[float], kind: Any, room: int) -> NDArray[Any]:
@@ -199,13 +232,17 @@ def grow(values: Sequence[float], kind: Any, room: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBreakdown:
-    """The terms of a reply's score for one question, in score units (choice.py)."""
+    """The terms of a reply's score for one question, in score units (choice.py).
+
+    moved: what corrections of scope reply moved to it from the reply that they supersede, or away.
+    """
 
     reply: str
     text: str
     sums: float
     evidence: float
     standing: float
+    moved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,18 +289,36 @@ def normalise_rows(features: NDArray[np.int8]) -> NDArray[np.float32]:
     return unit
 
 
-def make_exemplar(example: Example, reply: int) -> Exemplar:
-    """The exemplar of an example about the reply with this index."""
+def make_exemplar(example: Example, reply: int, superseded: int = -1) -> Exemplar:
+    """The exemplar of an example about the reply with this index. superseded: as in `Exemplar`."""
     reward = round((2 * example.reward - 1) * 127) if example.kind == "reward" else 127
     taught, thumb = example.kind == "correction", example.kind == "reward"
-    return Exemplar(example.offset, reply, reward, taught, thumb, example.features)
+    scope = SCOPE_NAMES.index(example.scope) if taught else NO_SCOPE
+    return Exemplar(example.offset, reply, reward, taught, thumb, example.features, scope, superseded)
 
 
 def read_exemplars(part: Part) -> list[Exemplar]:
     """The exemplars of a chunk's part."""
-    columns = (part.tensors[name] for name in ("offset", "reply", "reward", "taught", "thumb", "features"))
-    rows = zip(*columns, strict=True)
-    return [Exemplar(int(o), int(r), int(w), bool(t), bool(u), f.tobytes()) for o, r, w, t, u, f in rows]
+    columns = [part.tensors[name] for name in ("offset", "reply", "reward", "taught", "thumb", "features")]
+    scopes = [part.tensors.get(name, default_column(part, name)) for name in ("scope", "superseded")]
+    rows = zip(*columns, *scopes, strict=True)
+    return [
+        Exemplar(int(o), int(r), int(w), bool(t), bool(u), f.tobytes(), int(s), int(p))
+        for o, r, w, t, u, f, s, p in rows
+    ]
+
+
+def build_scope_columns(rows: Sequence[Exemplar]) -> Tensors:
+    """The columns `scope` and `superseded`; none where no correction has a scope, as before there were any."""
+    if not any(row.scope for row in rows):
+        return {}
+    scope, superseded = [row.scope for row in rows], [row.superseded for row in rows]
+    return {"scope": np.array(scope, np.int8), "superseded": np.array(superseded, np.int32)}
+
+
+def default_column(part: Part, name: str) -> NDArray[Any]:
+    """The column of a chunk in which no correction has a scope."""
+    return np.full(len(part.tensors["offset"]), -1 if name == "superseded" else NO_SCOPE, np.int32)
 
 
 def parse_chunk_number(name: str) -> int:
@@ -277,9 +332,15 @@ def stack_features(inputs: Sequence[bytes]) -> NDArray[np.int8]:
     return np.frombuffer(b"".join(inputs), np.int8).reshape(-1, TEXT_WIDTH)
 
 
+def similarity_kernel(cosines: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The weight of rated questions as evidence, of any shape: 0 up to a cosine of NEAR_QUESTION, 1 for the same question."""
+    kernel: NDArray[np.float32] = np.clip((cosines - NEAR_QUESTION) / (1 - NEAR_QUESTION), 0, None) ** 2
+    return kernel
+
+
 def compute_evidence(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex, replies: int) -> NDArray[np.float64]:
     """Averaged signed evidence [R] of rated neighbours, in (-1/damping, 1/damping)."""
-    kernel_E = np.clip((cosine_E - NEAR_QUESTION) / (1 - NEAR_QUESTION), 0, None) ** 2
+    kernel_E = similarity_kernel(cosine_E)
     near = np.flatnonzero(kernel_E)
     reply, kernel, reward = neighbours.reply_E[near], kernel_E[near], neighbours.reward_E[near]
     signed_R = np.bincount(reply, weights=kernel * reward, minlength=replies)
@@ -316,18 +377,22 @@ def intraclass_correlation(ups_R: NDArray[np.float64], weight_R: NDArray[np.floa
 
 
 def find_verdicts(cosine_E: NDArray[np.float32], neighbours: ExemplarIndex) -> tuple[list[int], list[int]]:
-    """The latest verdicts on this question: (replies they ask for, best first; replies they forbid)."""
-    same = np.flatnonzero(cosine_E >= SAME_QUESTION)
+    """The latest verdicts on this question: (replies they ask for, best first; replies they forbid).
+
+    A correction of scope question decides about near-duplicates too, unless there is a verdict on the question itself.
+    """
+    same_E = cosine_E >= SAME_QUESTION
+    decides_E = same_E | ((neighbours.scope_E == QUESTION_SCOPE) & (cosine_E >= NEAR_DUPLICATE))
     last: dict[int, int] = {}
-    for at in sorted(same, key=lambda at: int(neighbours.offset_E[at])):
+    for at in sorted(np.flatnonzero(decides_E), key=lambda at: (bool(same_E[at]), int(neighbours.offset_E[at]))):
         last[int(neighbours.reply_E[at])] = int(at)
     forbidden = [reply for reply, at in last.items() if neighbours.reward_E[at] < 0]
     settled_on = [
-        (neighbours.taught_E[at], neighbours.offset_E[at], reply)
+        (same_E[at], neighbours.taught_E[at], neighbours.offset_E[at], reply)
         for reply, at in last.items()
         if neighbours.reward_E[at] > 0
     ]
-    return [reply for _, _, reply in sorted(settled_on, reverse=True)], forbidden
+    return [reply for *_, reply in sorted(settled_on, reverse=True)], forbidden
 
 
 def find_outvoted(

@@ -10,6 +10,8 @@ from exactly these, so the logged propensity is the true one. K candidates, the 
     squarecb   the others by 1 / (K + gamma * their gap to the best) (Foster & Rakhlin 2020)    closed form
     lin_ts     as often as they win when the means behind the scores are drawn from their       counted in `draws`,
                posterior (Thompson 1933; Agrawal & Goyal 2013)                                  epsilon as a floor
+    optimistic the one that may be the best (`optimism`), in a share `explore_share` of the     closed form,
+               answers; the best in the others                                                  epsilon as a floor
 """
 
 import hashlib
@@ -24,16 +26,36 @@ from online.models.options import Option
 
 Floats = NDArray[np.floating[Any]]
 
-POLICIES = ("greedy", "epsilon", "squarecb", "lin_ts")
+POLICIES = ("optimistic", "greedy", "epsilon", "squarecb", "lin_ts")
 POLICY_OPTIONS = (
     Option(
         "policy",
-        "greedy",
-        "How the answer is chosen among the candidates. A policy that explores learns what callers think of other replies.",
+        "optimistic",
+        "How the answer is chosen among the candidates. optimistic: where answers to similar questions are rejected, "
+        "replies about which nothing is known are tried. The others explore everywhere, and greedy never.",
         choices=POLICIES,
     ),
     Option(
-        "epsilon", 0.05, "epsilon, lin_ts: share of answers drawn uniformly from all candidates.", low=0.0, high=1.0
+        "optimism",
+        1.5,
+        "optimistic: the larger, the more an unknown reply counts. 0 is greedy.",
+        low=0.0,
+        high=1e6,
+    ),
+    Option(
+        "explore_share",
+        0.9,
+        "optimistic: the largest share of answers that may be another reply than the best one. "
+        "Lower it to spare callers; replies whose texts say nothing are then found later.",
+        low=0.0,
+        high=1.0,
+    ),
+    Option(
+        "epsilon",
+        0.05,
+        "epsilon, lin_ts: share of answers drawn uniformly from all candidates. optimistic: of those that explore.",
+        low=0.0,
+        high=1.0,
     ),
     Option("gamma", 500.0, "squarecb: the larger, the more often the best candidate is chosen.", above=0.0),
     Option(
@@ -50,6 +72,8 @@ class Policy:
     epsilon: float
     gamma: float
     draws: int
+    optimism: float = 0.0
+    explore_share: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name not in POLICIES:
@@ -61,7 +85,24 @@ class Policy:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> "Policy":
-        return cls(options["policy"], options["epsilon"], options["gamma"], options["draws"])
+        names = ("policy", "epsilon", "gamma", "draws", "optimism", "explore_share")
+        return cls(*(options[name] for name in names))
+
+    @property
+    def is_optimistic(self) -> bool:
+        return self.name == "optimistic"
+
+    def draw_optimistic(self, tried: int, count: int, key: int) -> tuple[int, float]:
+        """The index of the choice among `count` candidates, and its propensity. tried: the optimistic choice.
+
+        Where this is not the best candidate, which comes first, every candidate can be drawn, so that the log says
+        something about each (off-policy evaluation).
+        """
+        if tried == 0 or self.explore_share == 0:
+            return 0, 1.0
+        chances = self.explore_share * mix_with_uniform(np.eye(1, count, tried)[0], self.epsilon)
+        chances[0] += 1 - self.explore_share
+        return draw_choice(chances, np.random.Generator(np.random.Philox(key=key)))
 
     def choose(self, rewards_K: Floats, scores_K: Floats, doubts_K: Floats, key: int) -> tuple[int, float]:
         """The index of the choice and its propensity.
@@ -71,7 +112,7 @@ class Policy:
         """
         rng = np.random.Generator(np.random.Philox(key=key))
         match self.name:
-            case "greedy":
+            case "greedy" | "optimistic":
                 return 0, 1.0
             case "epsilon":
                 return draw_choice(mix_with_uniform(np.eye(1, len(scores_K))[0], self.epsilon), rng)

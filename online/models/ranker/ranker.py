@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.contract import Answer, BadExample, Example, Options, Part, State, pack_json, unpack_json
+from online.models.contract import Answer, BadExample, Example, Options, Part, State, Tensors, pack_json, unpack_json
 from online.models.encoders.text import TEXT_WIDTH, text_epoch
+from online.models.kinds import encoder_options
 from online.models.options import resolve
 from online.models.ranker.choice import ReplyChooser
 from online.models.ranker.exemplars import (
@@ -32,9 +33,11 @@ from online.models.ranker.exemplars import (
     read_exemplars,
     stack_features,
 )
+from online.models.ranker.likeness import compute_centres, gather_centres
 from online.models.ranker.options import OPTIONS
 from online.models.ranker.policies import Policy
 from online.models.ranker.replies import Reply
+from online.models.ranker.support import Support, SupportCounter
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.slda import SldaSolver, solve_slda
 
@@ -52,6 +55,7 @@ class Ranker:
         self.statistics = ExactStatistics(TEXT_WIDTH, device)
         self.exemplars = Exemplars()
         self.exemplars_digest = 0  # multiset hash: sum of the exemplars' hashes modulo 2^256 (Clarke et al. 2003)
+        self._support = SupportCounter()
         self.evicted = False
         self.answers_by_updates = False  # see `updates`
         self._solver = SldaSolver(self.options["shrinkage"], priors=False, rounded=True)
@@ -66,7 +70,7 @@ class Ranker:
         return not self.evicted
 
     def feature_epoch(self) -> str:
-        return text_epoch(self.options["encoder"])
+        return text_epoch(self.options["encoder"], encoder_options("ranker", self.options)["language"])
 
     # predict
 
@@ -107,7 +111,11 @@ class Ranker:
     def _new_chooser(self, weights: LinearWeights, neighbours: ExemplarIndex) -> ReplyChooser:
         described_RD, active_R = self._replies_now()
         weights = replace(weights, active=active_R.copy())
-        return ReplyChooser(self.options, self.policy, self.replies, weights, described_RD, neighbours)
+        support = self._support.count(len(self.replies)) if self.policy.is_optimistic else None
+        centres_RD = compute_centres(self.statistics.sums[0], described_RD)
+        return ReplyChooser.of(
+            self.options, self.policy, self.replies, weights, described_RD, centres_RD, neighbours, support
+        )
 
     def _replies_now(self) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         if self._known is None:
@@ -141,25 +149,39 @@ class Ranker:
             self.replies[place].changes[example.offset] = example.kind == "restore"
             self._note_reply(place)
             return False
-        exemplar = make_exemplar(example, place)
+        exemplar = make_exemplar(example, place, self._find_superseded(example))
         self.exemplars.add(exemplar)
+        self._support.add(exemplar)
         if self._index is not None and not self._index.append(exemplar):
             self._index = None
         self._sum_digest(exemplar, 1)
         if self.exemplars.count > self.options["max_exemplars"]:
             self._evict()
-        return exemplar.reward > 0
+        return exemplar.is_summed
+
+    def _find_superseded(self, example: Example) -> int:
+        """The index of the reply that a correction supersedes; -1 for none."""
+        return self._find_place(example.superseded) if example.superseded else -1
+
+    def _find_place(self, id: str) -> int:
+        """The index of a reply. One that does not exist, or no longer, gets one as a forgotten reply has."""
+        place = self.statistics.add_class(id)
+        if place == len(self.replies):
+            self.replies.append(Reply(id, {}, {}))
+            self._note_reply(place)
+        return place
 
     def _add_reply(self, example: Example) -> None:
-        place = self.statistics.add_class(example.label)
-        if place == len(self.replies):
-            self.replies.append(Reply(example.label, {}, {}))
+        place = self._find_place(example.label)
         self.replies[place].wordings[example.offset] = example.text, example.features
+        if example.scope == "question":
+            self.replies[place].local.add(example.offset)
         self._note_reply(place)
 
     def _evict(self) -> None:
         oldest = self.exemplars.oldest()
         self.exemplars.remove(oldest.offset)
+        self._support.add(oldest, times=-1)
         if self._index is not None:
             self._index.remove(oldest.offset)
         self._sum_digest(oldest, -1)
@@ -174,6 +196,7 @@ class Ranker:
             self._note_reply(place)
             if example.kind == "reply":
                 self.replies[place].wordings.pop(example.offset, None)
+                self.replies[place].local.discard(example.offset)
                 self._forget_before(place, min(self.replies[place].wordings, default=None))
             elif example.kind in ("retire", "restore"):
                 self.replies[place].changes.pop(example.offset, None)
@@ -192,8 +215,9 @@ class Ranker:
         """Remove an exemplar, unless it was removed together with its reply."""
         removed = self.exemplars.remove(offset)
         if removed is not None:
+            self._support.add(removed, times=-1)
             self._sum_digest(removed, -1)
-            if removed.reward > 0:
+            if removed.is_summed:
                 self._add(stack_features([removed.features]), [removed.reply], times=-1)
 
     def _count(self, examples: Sequence[Example]) -> None:
@@ -206,7 +230,8 @@ class Ranker:
         self._solver.add(features, classes, negative=False, times=times)
 
     def _sum_digest(self, exemplar: Exemplar, times: int) -> None:
-        own = exemplar.digest(self.replies[exemplar.reply].id)
+        superseded = "" if exemplar.superseded < 0 else self.replies[exemplar.superseded].id
+        own = exemplar.digest(self.replies[exemplar.reply].id, superseded)
         self.exemplars_digest = (self.exemplars_digest + times * own) % 2**256
 
     def check(self, examples: Sequence[Example]) -> None:
@@ -227,7 +252,8 @@ class Ranker:
         seen = hashlib.sha256(self.statistics.digest())
         seen.update(self.exemplars_digest.to_bytes(32, "little"))
         for reply in sorted((reply for reply in self.replies if not reply.is_forgotten), key=lambda reply: reply.id):
-            seen.update(repr((reply.id, sorted(reply.wordings.items()), sorted(reply.changes.items()))).encode())
+            own = reply.id, sorted(reply.wordings.items()), sorted(reply.changes.items())
+            seen.update(repr((*own, sorted(reply.local)) if reply.local else own).encode())
         return seen.hexdigest()
 
     def drifted(self, label: str | None, since: int) -> None:
@@ -251,29 +277,42 @@ class Ranker:
             "bias": weights.bias,
             "active": weights.active,
             "described": self._published().described_RD,
+            "centres": self._published().centres_RD,
             "meta": meta,
         }
         if weights.doubt is not None:
             solved["doubt"] = weights.doubt
+        if (support := self._published().support) is not None:
+            solved |= {"confirmed": support.confirmed_R, "rejected_ratio": np.array([support.rejected_ratio])}
+        if self._has_scopes():
+            solved["first_offset"] = np.array([reply.first_offset for reply in self.replies], np.int64)
+            solved["local"] = np.array([reply.is_local for reply in self.replies], np.bool_)
         parts = {"weights": Part(solved, serving=True), **self.exemplars.parts()}
         if not serving_only:
             memory = {"replies": [reply.to_json() for reply in self.replies], "evicted": self.evicted}
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": pack_json(memory)}, serving=False)
         return parts
 
+    def _has_scopes(self) -> bool:
+        """Whether a correction of any scope is known. The tensors about them are left out otherwise."""
+        return any(reply.local for reply in self.replies) or any(each.scope for each in self.exemplars.taught.values())
+
     def restore(self, state: State) -> None:
         solved = state["weights"].tensors
         described_RD = solved["described"]
-        names = unpack_json(solved["meta"])
-        self.replies = [
-            Reply(id, {0: (text, row.tobytes())}, {}) for (id, text), row in zip(names, described_RD, strict=True)
-        ]
+        self.replies = read_served_replies(solved)
         chunks = [state[name] for name in sorted(state, key=parse_chunk_number) if name.startswith("exemplars-")]
         if "statistics" in state:
             self._resume(state["statistics"].tensors, chunks)
         weights = LinearWeights(solved["matrix"], solved["bias"], solved["active"], solved.get("doubt"))
         neighbours = ExemplarIndex.of(chunks, len(self.replies))
-        self._served = ReplyChooser(self.options, self.policy, self.replies, weights, described_RD, neighbours)
+        centres_RD = solved["centres"] if "centres" in solved else gather_centres(chunks, described_RD)
+        support = None
+        if "confirmed" in solved:
+            support = Support(solved["confirmed"], float(solved["rejected_ratio"][0]))
+        self._served = ReplyChooser.of(
+            self.options, self.policy, self.replies, weights, described_RD, centres_RD, neighbours, support
+        )
         self._is_published, self._known, self._index = True, None, None
         self._solver.forget()
 
@@ -282,8 +321,20 @@ class Ranker:
         memory = unpack_json(tensors["memory"])
         self.evicted = memory["evicted"]
         self.replies = [Reply.from_json(*reply) for reply in memory["replies"]]
-        self.exemplars, self.exemplars_digest = Exemplars(), 0
+        self.exemplars, self.exemplars_digest, self._support = Exemplars(), 0, SupportCounter()
         for part in chunks:
             for exemplar in read_exemplars(part):
                 self.exemplars.add(exemplar)
+                self._support.add(exemplar)
                 self._sum_digest(exemplar, 1)
+
+
+def read_served_replies(solved: Tensors) -> list[Reply]:
+    """The replies of a serving state, each with its present text alone."""
+    names = unpack_json(solved["meta"])
+    first = solved.get("first_offset", np.zeros(len(names), np.int64)).tolist()
+    local = solved.get("local", np.zeros(len(names), np.bool_)).tolist()
+    return [
+        Reply(id, {offset: (text, row.tobytes())}, {}, {offset} if is_local else set())
+        for (id, text), row, offset, is_local in zip(names, solved["described"], first, local, strict=True)
+    ]

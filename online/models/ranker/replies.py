@@ -1,6 +1,7 @@
 """What a ranker keeps of each reply: its wordings, and whether it is retired."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from online.models.encoders.text import TEXT_WIDTH
@@ -11,11 +12,13 @@ class Reply:
     """A reply of the repertoire. Every event about it is stored by offset, so that each can be retracted.
 
     wordings: offset -> (text, its features). changes: offset -> restored (True) or retired (False).
+    local: offsets of the wordings that a correction of scope question brought.
     """
 
     id: str
     wordings: dict[int, tuple[str, bytes]]
     changes: dict[int, bool]
+    local: set[int] = field(default_factory=set)
 
     @property
     def is_forgotten(self) -> bool:
@@ -30,6 +33,16 @@ class Reply:
         return bytes(TEXT_WIDTH) if self.is_forgotten else self.wordings[max(self.wordings)][1]
 
     @property
+    def first_offset(self) -> int:
+        """The offset of its first wording; 0 if it is forgotten."""
+        return min(self.wordings, default=0)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it was taught for single questions only. A new wording by a curator makes it a reply as any other."""
+        return not self.is_forgotten and self.local.issuperset(self.wordings)
+
+    @property
     def is_active(self) -> bool:
         changes = dict.fromkeys(self.wordings, True) | self.changes
         return not self.is_forgotten and changes[max(changes)]
@@ -37,8 +50,10 @@ class Reply:
     def to_json(self) -> list[Any]:
         """The reply as JSON; `from_json` is the inverse."""
         wordings = [[at, text, features.hex()] for at, (text, features) in self.wordings.items()]
-        return [self.id, wordings, list(self.changes.items())]
+        local = [sorted(self.local)] if self.local else []  # left out otherwise, as before there were scopes
+        return [self.id, wordings, list(self.changes.items()), *local]
 
     @classmethod
-    def from_json(cls, id: str, wordings: list[Any], changes: list[Any]) -> "Reply":
-        return cls(id, {at: (text, bytes.fromhex(features)) for at, text, features in wordings}, dict(changes))
+    def from_json(cls, id: str, wordings: list[Any], changes: list[Any], local: Sequence[int] = ()) -> "Reply":
+        texts = {at: (text, bytes.fromhex(features)) for at, text, features in wordings}
+        return cls(id, texts, dict(changes), set(local))

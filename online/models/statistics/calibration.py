@@ -46,14 +46,14 @@ class Holdout:
         return [self._kept[key] for key in sorted(self._kept)[:count]]
 
     def add(self, examples: Iterable[Example]) -> None:
-        room = len(self._kept) < self.capacity
-        keyed = ((hash_offset(example.offset), example) for example in examples)
-        lower = {key: example for key, example in keyed if room or key < self._highest}
-        if lower:
-            both = self._kept | lower
-            self._kept = {key: both[key] for key in sorted(both)[: self.capacity]}
-            self._highest = max(self._kept)
-            self.revision = new_revision()
+        for key, example in [(hash_offset(example.offset), example) for example in examples]:
+            if len(self._kept) < self.capacity or key < self._highest:
+                self._kept[key] = example
+                self._highest = max(key, self._highest)
+                self.revision = new_revision()
+            if len(self._kept) > self.capacity:
+                del self._kept[self._highest]
+                self._highest = max(self._kept)
 
     def remove(self, examples: Iterable[Example]) -> None:
         for example in examples:

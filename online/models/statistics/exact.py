@@ -144,7 +144,7 @@ class ExactStatistics:
         for times in (1, -1):
             chunks = [x_BD for x_BD, sign in waiting if sign == times]
             if chunks:
-                self._add_products(np.concatenate(chunks), times)
+                self._add_products(np.concatenate(chunks) if len(chunks) > 1 else chunks[0], times)
 
     def _add_products(self, x_BD: NDArray[np.int8], times: int) -> None:
         rows = INT32_ROWS
@@ -166,7 +166,7 @@ class ExactStatistics:
             rows = torch.from_numpy(x_BD).pin_memory().to(self.place, non_blocking=True)
             gram.add_(gram_product(rows), alpha=times)
         elif self.width <= FLOAT_WIDTH:
-            gram += times * narrow_gram_product(x_BD)
+            (np.add if times > 0 else np.subtract)(gram, narrow_gram_product(x_BD), out=gram)
         else:
             torch.from_numpy(gram).add_(gram_product(torch.from_numpy(x_BD)), alpha=times)
 
@@ -196,6 +196,15 @@ class ExactStatistics:
         gram = self.device_gram()
         other._counts, other._sums = self.counts.copy(), self.sums.copy()
         other._gram = gram.copy() if isinstance(gram, np.ndarray) else gram.clone()
+        return other
+
+    def translated(self, places: Sequence[int]) -> ExactStatistics:
+        """The same examples in other classes. places: for each class, the index of the class that it becomes."""
+        other = self.copy()
+        other._counts, other._sums = np.zeros_like(self.counts), np.zeros_like(self.sums)
+        for old, new in enumerate(places):
+            other._counts[:, new] += self.counts[:, old]
+            other._sums[:, new] += self.sums[:, old]
         return other
 
     def tensors(self) -> dict[str, NDArray[np.int64]]:
@@ -240,6 +249,10 @@ class ExactStatistics:
 
 def narrow_gram_product(x_BD: NDArray[np.int8]) -> NDArray[np.int64]:
     """x^T x of int8 rows, exactly, by NumPy: int64 [D, D]."""
+    if len(x_BD) == 1:
+        row_D = x_BD[0].astype(np.int64)
+        single_DD: NDArray[np.int64] = np.multiply.outer(row_D, row_D)
+        return single_DD
     total = np.zeros((x_BD.shape[1], x_BD.shape[1]), np.int64)
     for start in range(0, len(x_BD), FLOAT32_ROWS):
         chunk = x_BD[start : start + FLOAT32_ROWS].astype(np.float32)

@@ -58,7 +58,8 @@ class HeadDecision:
 class Judgement:
     """The answer of a head to B inputs.
 
-    chances [B, C]: calibrated probabilities. confidence [B]: the probability that the likeliest is right.
+    chances [B, C]: calibrated probabilities. confidence [B]: the probability that the likeliest is right; 1 if
+    it was not computed.
     """
 
     chances: NDArray[np.float64]
@@ -73,11 +74,14 @@ class SolvedHead:
     start: int
     decided: HeadDecision
 
-    def judge(self, features_BM: NDArray[np.int8]) -> Judgement:
+    def judge(self, features_BM: NDArray[np.int8], with_confidence: bool = True) -> Judgement:
         scores_BC, t = self.scores(features_BM), self.decided.temperature
         best_B1 = scores_BC.max(1, keepdims=True)
         odds_BC = np.exp(subtract_best(scores_BC) / t)
         total_B1 = odds_BC.sum(1, keepdims=True)
+        if not with_confidence:
+            odds_BC /= total_B1
+            return Judgement(odds_BC, np.ones(len(odds_BC)))
         familiarity_B1 = best_B1 if self.decided.head == "ridge" else best_B1 / t + np.log(total_B1)
         odds_BC /= total_B1
         return Judgement(odds_BC, self.decided.confidence(1 / total_B1[:, 0], familiarity_B1[:, 0]))
@@ -172,7 +176,7 @@ class Head:
         """
         if self.decided.head == "ridge":
             return self.solve()
-        return self.solved(solve_slda(self.statistics.block(self.start), self.shrinkage, self.priors, None, mean_sums))
+        return self.solved(solve_slda(self.statistics, self.shrinkage, self.priors, None, mean_sums, start=self.start))
 
     # decisions by held-out feedback
 
@@ -193,16 +197,20 @@ class Head:
     ) -> SolvedHead:
         prior = PRIOR_TEMPERATURES[head]
         ratio = self._best_ratio(others, held_out_NM, classes_N) if head == "ridge" else self.decided.ridge_ratio
-        solved = self._solve_others(HeadDecision(head, prior, ratio), others)
+        solved = self.solve_others(HeadDecision(head, prior, ratio), others)
         scores_NC = solved.scores(held_out_NM)
         temperature = fit_temperature(scores_NC, classes_N, prior)
         loss = log_loss(scores_NC, classes_N, temperature)
         return replace(solved, decided=replace(solved.decided, temperature=temperature, loss=loss))
 
-    def _solve_others(self, decided: HeadDecision, others: ExactStatistics) -> SolvedHead:
+    def solve_others(
+        self, decided: HeadDecision, others: ExactStatistics, mean_sums: MeanSums | None = None
+    ) -> SolvedHead:
+        """Solve other sums than those of this head, from the sums alone."""
         if decided.head == "ridge":
             return SolvedHead(RidgeSolver().solve(others, decided.ridge_ratio), 0, decided)
-        return SolvedHead(solve_slda(others.block(self.start), self.shrinkage, self.priors), self.start, decided)
+        weights = solve_slda(others, self.shrinkage, self.priors, None, mean_sums, start=self.start)
+        return SolvedHead(weights, self.start, decided)
 
     def _best_ratio(self, others: ExactStatistics, held_out_NM: NDArray[np.int8], classes_N: NDArray[np.intp]) -> float:
         part = others.block(0, JUDGED_WIDTH)

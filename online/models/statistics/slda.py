@@ -50,9 +50,10 @@ def solve_slda(
     described: NDArray[np.int8] | None = None,
     mean_sums: MeanSums | None = None,
     rounded: bool = False,
+    start: int = 0,
 ) -> LinearWeights:
     """Solve the weights from the sums alone. For the arguments see `SldaSolver`."""
-    return SldaSolver(shrinkage, priors, rounded=rounded).solve(statistics, described, mean_sums)
+    return SldaSolver(shrinkage, priors, start, rounded).solve(statistics, described, mean_sums)
 
 
 class SldaSolver:
@@ -122,7 +123,7 @@ class SldaSolver:
 
     def _solve_again(self, sums: SldaSums) -> UpdatedSolution:
         gram = sums.device_gram()
-        squares_D = np.array(gram.diagonal().tolist(), np.int64)
+        squares_D = np.asarray(gram.diagonal() if isinstance(gram, np.ndarray) else gram.diagonal().cpu())
         self._squares = int(squares_D.sum())
         self._within_D = squares_D - square_means(sums.counts[0][:, None], sums.sums[0], self.rounded).sum(0)
         self._diagonal_D = self._compute_diagonal(sums)

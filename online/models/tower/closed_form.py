@@ -55,6 +55,22 @@ class FlatViews:
         self.head_weight, self.head_bias = named[HEAD_WEIGHT], named[HEAD_BIAS].unsqueeze(1)
 
 
+class ForwardPass:
+    """The forward pass of copies whose parameters [L, P] are updated in place, by someone else."""
+
+    def __init__(self, layout: Layout, flat_LP: Tensor) -> None:
+        self.views, self.copies = FlatViews(layout, flat_LP), len(flat_LP)
+
+    def logits(self, x_BD: Tensor) -> Tensor:
+        """Logits [L, B, C]."""
+        h = x_BD.expand(self.copies, *x_BD.shape)
+        for layer in self.views.layers:
+            product = torch.baddbmm(layer.bias, h, layer.weight)
+            normal = torch.native_layer_norm(product, product.shape[2:], None, None, EPSILON)[0]
+            h = torch.addcmul(layer.shift, normal, layer.gain).relu_()
+        return torch.baddbmm(self.views.head_bias, h, self.views.head_weight)
+
+
 class MlpPass:
     """The passes of copies whose parameters [L, P] are updated in place."""
 
@@ -113,22 +129,19 @@ def log_probabilities(logits_LBC: Tensor, unknown_C: Tensor) -> Tensor:
     return logits_LBC.masked_fill(unknown_C, -torch.inf).log_softmax(2)
 
 
-def right_log_probabilities(logits_LBC: Tensor, unknown_C: Tensor, label_B: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The log-probabilities [L, B] of the rows' classes, at least LOWEST."""
-    logp_LBC = log_probabilities(logits_LBC, unknown_C).numpy()
-    found_LB: NDArray[np.float32] = np.maximum(logp_LBC[:, np.arange(len(label_B)), label_B], np.float32(LOWEST))
+def select_labels(logp_LBC: Tensor, label_B: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The log-probabilities [L, B] of the rows' classes. label_B: of the first B rows."""
+    found_LB: NDArray[np.float32] = logp_LBC.numpy()[:, np.arange(len(label_B)), label_B]
     return found_LB
 
 
 def loss_gradient(
-    logits_LBC: Tensor, unknown_C: Tensor, label_B: NDArray[np.int64], share_B: NDArray[np.float32]
+    logp_LBC: Tensor, unknown_C: Tensor, label_B: NDArray[np.int64], share_B: NDArray[np.float32]
 ) -> Tensor:
-    """The gradient [L, B, C] of the weighted -log p of right classes, all of them known."""
-    logp_LBC = log_probabilities(logits_LBC, unknown_C)
+    """The gradient [L, B, C] of the weighted -log p of right classes, all of them known, by the logits."""
     slope_LBC = np.zeros(logp_LBC.shape, np.float32)
-    rows_B = np.arange(len(label_B))
-    slope_LBC[:, rows_B, label_B] = (
-        np.where(logp_LBC.numpy()[:, rows_B, label_B] >= LOWEST, -share_B, 0) + 0.0  # autograd has no -0.0 here
+    slope_LBC[:, np.arange(len(label_B)), label_B] = (
+        np.where(select_labels(logp_LBC, label_B) >= LOWEST, -share_B, 0) + 0.0  # autograd has no -0.0 here
     )
     slope = torch.ops.aten._log_softmax_backward_data(torch.from_numpy(slope_LBC), logp_LBC, 2, torch.float32)
     return slope.masked_fill_(unknown_C, 0.0)  # type: ignore[no-any-return]

@@ -57,16 +57,5 @@ class Layout:
         return into_LP
 
 
-class FlatCopy:
-    """One copy. row_1P: its parameters. parameters: views of them by name."""
-
-    def __init__(self, layout: Layout, row_1P: Tensor) -> None:
-        self.layout, self.row_1P, self.parameters = layout, row_1P, layout.views(row_1P)
-
-    def logits(self, x_BD: Tensor) -> Tensor:
-        """Logits [B, C]."""
-        return self.layout.logits(self.parameters, x_BD)[0]
-
-
 def has_bf16(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

@@ -9,9 +9,28 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from online.models.contract import Answer, build_candidates
-from online.models.tower.layout import FlatCopy
+from online.models.tower.closed_form import ForwardPass
+from online.models.tower.layout import Layout
+from online.models.tower.networks import Mlp
+
+
+class FlatCopy:
+    """One copy. row_1P: its parameters, which may be updated in place."""
+
+    def __init__(self, layout: Layout, row_1P: Tensor) -> None:
+        self.layout, self.row_1P = layout, row_1P
+        is_simple = row_1P.device.type == "cpu" and isinstance(layout.network, Mlp)
+        self._forward = ForwardPass(layout, row_1P) if is_simple else None
+        self._parameters = layout.views(row_1P)
+
+    def logits(self, x_BD: Tensor) -> Tensor:
+        """Logits [B, C]."""
+        if self._forward is not None:
+            return self._forward.logits(x_BD)[0]
+        return self.layout.logits(self._parameters, x_BD)[0]
 
 
 @dataclass(frozen=True, slots=True)

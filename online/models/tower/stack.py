@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from online.models.contract import Tensors
-from online.models.tower.closed_form import MlpPass
-from online.models.tower.layout import FlatCopy, Layout
+from online.models.tower.closed_form import ForwardPass, MlpPass
+from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
+from online.models.tower.published import FlatCopy
 
 BETAS = (0.9, 0.99)
 LARGEST_NORM = 1.0  # to which a copy's gradient is clipped
@@ -56,9 +57,9 @@ class Stack:
         return MlpPass(self.layout, self.parameters_LP)
 
     @cached_property
-    def averages(self) -> MlpPass:
-        """The same for their averages."""
-        return MlpPass(self.layout, self.average_LP)
+    def averages(self) -> ForwardPass:
+        """The forward pass of their averages."""
+        return ForwardPass(self.layout, self.average_LP)
 
     def logits(self, x_BD: Tensor) -> Tensor:
         """Logits [L, B, C] that can be differentiated."""

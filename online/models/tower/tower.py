@@ -37,11 +37,11 @@ from online.models.contract import (
 from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
-from online.models.tower.closed_form import loss_gradient, right_log_probabilities
-from online.models.tower.layout import FlatCopy, Layout
+from online.models.tower.closed_form import LOWEST, log_probabilities, loss_gradient, select_labels
+from online.models.tower.layout import Layout
 from online.models.tower.networks import Network, create_network
 from online.models.tower.options import OPTIONS, check_hidden
-from online.models.tower.published import PublishedCopy, make_answer
+from online.models.tower.published import FlatCopy, PublishedCopy, make_answer
 from online.models.tower.stack import Stack, to_array
 from online.models.tower.standard import Standard
 from online.models.tower.strategies import Step, compute_losses, create_strategy
@@ -128,7 +128,7 @@ class Tower:
         names = [label for label, known in zip(self.labels, served.known_C.tolist(), strict=False) if known]
         chances_BK = served.chances(x_BD)
         order_BK = np.argsort(-chances_BK, axis=1, kind="stable")
-        ranked_BK = np.take_along_axis(chances_BK, order_BK, axis=1)
+        ranked_BK = chances_BK[np.arange(len(order_BK))[:, None], order_BK]
         return [make_answer(names, *each) for each in zip(order_BK.tolist(), ranked_BK.tolist(), strict=True)]
 
     def _published(self) -> PublishedCopy | None:
@@ -203,13 +203,14 @@ class Tower:
     def _differentiate(self, stack: Stack, rows: StepRows, round: int) -> Tensor:
         """The gradient [L, P] of a plain step on right classes, in closed form: the same bits as autograd's."""
         x, batch, unknown = torch.from_numpy(rows.x_BD), self.options["batch"], torch.from_numpy(~self.known_C)
-        logits_LBC = stack.copies.logits(x)
+        logp_LBC = log_probabilities(stack.copies.logits(x), unknown)
         if round == 0:
-            logits = torch.cat([stack.averages.logits(x[:batch]), logits_LBC[:, :batch]])
-            losses_KB = -right_log_probabilities(logits, unknown, rows.label_B[:batch])
-            losses = torch.from_numpy(np.minimum(losses_KB, np.float32(LARGEST_LOSS)) * rows.share_B[:batch])
-            self._fade_losses(losses.sum(1))
-        return stack.copies.differentiate(loss_gradient(logits_LBC, unknown, rows.label_B, rows.share_B))
+            fresh_B = rows.label_B[:batch]
+            averages = log_probabilities(stack.averages.logits(x[:batch]), unknown)
+            logp_KB = np.concatenate([select_labels(averages, fresh_B), select_labels(logp_LBC, fresh_B)])
+            losses_KB = np.minimum(-np.maximum(logp_KB, np.float32(LOWEST)), np.float32(LARGEST_LOSS))
+            self._fade_losses(torch.from_numpy(losses_KB * rows.share_B[:batch]).sum(1))
+        return stack.copies.differentiate(loss_gradient(logp_LBC, unknown, rows.label_B, rows.share_B))
 
     def _move(self, device: torch.device) -> None:
         assert self.stack is not None

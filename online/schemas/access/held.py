@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from online.schemas.feedback import CorrectionScope
 from online.schemas.fields import Wire
 
 
@@ -15,6 +16,7 @@ class HeldItem(Wire):
     reward: float | None = None
     label: str | None = None
     correction: str | None = None
+    scope: CorrectionScope | None = None
     caller: str
     user: str | None
     reason: Literal["review", "influence", "quarantine"] = Field(

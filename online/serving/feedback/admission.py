@@ -59,8 +59,11 @@ def owns_feedback(caller: Caller, row: FeedbackRow | HeldFeedbackRow) -> bool:
 
 
 def is_teaching(connection: Connection, model: ModelSettings, item: NewFeedback) -> bool:
-    """Whether an item adds something that was not there: a new reply or class, or an example of its own."""
-    if item.input is not None:
+    """Whether an item adds something that was not there: a new reply or class, or an example of its own.
+
+    A correction that supersedes a reply for other questions counts as well: it may change much at once.
+    """
+    if item.input is not None or item.scope == "reply":
         return True
     if item.correction is not None:
         reply = find_reply_by_text(connection, model.name, item.correction)

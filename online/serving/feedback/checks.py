@@ -32,6 +32,10 @@ def check_signal(place: int, item: FeedbackItem) -> None:
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
         raise BadInput(f"feedback {place} must have exactly one of reward, label and correction; it has {found}")
+    if item.scope is not None and item.correction is None:
+        raise BadInput(
+            f"feedback {place} has the scope {item.scope!r}, but no correction: only a correction has a scope"
+        )
     if (item.prediction_id is None) == (item.input is None):
         raise BadInput(f"feedback {place} must have either a prediction_id or an input")
     if item.input is not None and item.reward is not None:

@@ -75,11 +75,11 @@ def build_correction(
     if reply is not None:
         restore_id = derive_event_id(id, "restore")
         restored = [] if reply.active else [change_reply(connection, model, reply.id, True, restore_id)]
-        return [*restored, Event(id, "correction", question, reply.id, choice=choice)]
+        return [*restored, Event(id, "correction", question, reply.id, choice=choice, scope=item.scope)]
     new = f"r{count_replies(connection, model) + 1}-{id[:MAX_ID_IN_REPLY_ID]}"
     return [
-        Event(derive_event_id(id, "reply"), "reply", item.correction_features, new, text),
-        Event(id, "correction", question, new, choice=choice),
+        Event(derive_event_id(id, "reply"), "reply", item.correction_features, new, text, scope=item.scope),
+        Event(id, "correction", question, new, choice=choice, scope=item.scope),
     ]
 
 

@@ -263,6 +263,7 @@ def prepare_item(
         user=item.user,
         features=features,
         correction_features=correction_features,
+        scope=item.scope or "",
     )
 
 

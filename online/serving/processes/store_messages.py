@@ -17,6 +17,7 @@ import msgspec
 import online.errors
 from online.errors import OnlineError
 from online.schemas.access.callers import Caller
+from online.schemas.events import Scope
 from online.schemas.feedback import FeedbackStatus, Receipt
 
 LENGTH = struct.Struct("<I")
@@ -42,6 +43,7 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     user: str | None = None
     features: bytes = b""
     correction_features: bytes = b""
+    scope: Scope = ""
 
 
 class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit"):

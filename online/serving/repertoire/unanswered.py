@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models import Model
-from online.models.encoders.text import TEXT_WIDTH, extract_text
+from online.models.encoders.follow_ups import read_text
+from online.models.encoders.text import TEXT_WIDTH
 from online.models.ranker.exemplars import normalise_rows, stack_features
 from online.store.replies import fold_text
 
@@ -51,7 +52,7 @@ def collect_questions(rows: Iterable[dict[str, Any]]) -> list[Question]:
     """The different questions among rows of abstentions, newest first."""
     found: dict[str, Question] = {}
     for row in rows:
-        text = extract_text(json.loads(row["input"]))
+        text = read_text(json.loads(row["input"]))
         if text is None or len(row["features"]) != TEXT_WIDTH:
             continue
         key = fold_text(text)

@@ -136,7 +136,7 @@ def forget_origin(connection: Connection, model: str, offsets: Sequence[int]) ->
     ).all():
         event = Event.parse(body, features)
         id = derive_event_id("kept", str(offset))
-        values = {"id": id, "body": Event(id, event.kind, features, event.label, event.text).body()}
+        values = {"id": id, "body": Event(id, event.kind, features, event.label, event.text, scope=event.scope).body()}
         at = (EVENTS.c.model == model, EVENTS.c.offset == offset)
         connection.execute(update(EVENTS).where(*at).values(**values, feedback_id=None))
 

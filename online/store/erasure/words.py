@@ -34,7 +34,7 @@ def list_predictions(connection: Connection, model: str, user: str, after: str, 
 
 
 def list_feedback_about(connection: Connection, model: str, predictions: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Return (id, user) of the feedback about predictions that still has words, whoever gave it.
+    """Return (id, user) of the feedback about predictions that still has words, no matter who gave it.
 
     Its features are those of the questions.
     """

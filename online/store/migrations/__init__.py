@@ -4,5 +4,18 @@ To change a table: change its class, add a module to versions/, append its revis
 of the table to tests/store/test_migrations.py, which upgrades and downgrades them.
 """
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011")  # oldest first
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0011",
+    "0012",
+)  # oldest first
 HEAD = REVISIONS[-1]

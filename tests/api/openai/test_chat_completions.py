@@ -10,6 +10,8 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
+from online.api.openai.chat_completions import reply_text
+from online.models import Answer, Candidate
 from online.settings import Settings
 from online.store import external_messages
 from online.workspace import Workspace
@@ -111,6 +113,22 @@ def test_an_abstention_is_answered_with_a_fixed_text(chat: openai.OpenAI) -> Non
         raw: Any = chat.chat.completions.create(model="chat", messages=user_message(NONSENSE), stream=stream)
         text = "".join(c.choices[0].delta.content or "" for c in raw) if stream else raw.choices[0].message.content
         assert text == "I don't know yet."
+
+
+def test_a_follow_up_is_read_with_the_message_of_the_user_before_it(chat: openai.OpenAI) -> None:
+    alone = chat.chat.completions.create(model="chat", messages=user_message("And in colour?"))
+    messages = [*user_message(PRINT), {"role": "assistant", "content": "Yes."}, *user_message("And in colour?")]
+    after = chat.chat.completions.create(model="chat", messages=messages)
+    assert alone.choices[0].message.content != "The printer is by the stairs."
+    assert after.choices[0].message.content == "The printer is by the stairs."
+
+
+def test_an_unsure_answer_asks_back() -> None:
+    candidates = (Candidate("a", 0.4, "Reply A."), Candidate("b", 0.3, "Reply B."), Candidate("c", 0.1, "Reply C."))
+    text = reply_text(Answer(None, candidates, 0.4, abstained=True))
+    assert text == "I am not sure. Did you mean one of these?\n- Reply A.\n- Reply B."
+    assert reply_text(Answer(None, candidates[2:], 0.1, abstained=True)) == "I don't know yet."
+    assert reply_text(Answer("a", candidates, 0.4)) == "Reply A."
 
 
 def count_predictions(service: Service) -> float:

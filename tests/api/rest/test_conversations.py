@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.api.rest.test_predict import give, predict
+from tests.conftest import Start
 from tests.support import Service
 
 
@@ -123,6 +124,8 @@ def taught_question(person: Person) -> str:
 def test_excluding_a_reply_gives_the_next_best_one_which_accepts_its_own_feedback(
     person: Person, taught_question: str
 ) -> None:
+    similar = give(person.service, "chat", input=taught_question.replace("When", "On which floor"), label="card")
+    person.service.wait_learned("chat", similar["offset"])
     first = predict(person.service, "chat", [taught_question])["predictions"][0]
     answer = predict(person.service, "chat", [taught_question], besides=[first["reply"]["id"]])
     second = answer["predictions"][0]
@@ -130,7 +133,8 @@ def test_excluding_a_reply_gives_the_next_best_one_which_accepts_its_own_feedbac
     assert first["reply"]["id"] not in {each["id"] for each in second["candidates"]}
     assert second["propensity"] == 1.0 and not second["abstained"]
     receipt = give(person.service, "chat", prediction_id=answer["prediction_ids"][0], reward=0.0)
-    person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}")
+    for each in (receipt, similar):
+        person.service.http.delete(f"/v1/models/chat/feedback/{each['id']}")
 
 
 def test_the_model_abstains_when_every_candidate_is_excluded(person: Person, taught_question: str) -> None:
@@ -138,6 +142,21 @@ def test_the_model_abstains_when_every_candidate_is_excluded(person: Person, tau
     candidates = [each["id"] for each in first["candidates"]]
     last = predict(person.service, "chat", [taught_question], besides=candidates)["predictions"][0]
     assert last["reply"] is None and last["abstained"] and last["candidates"] == []
+
+
+EXPLORING = 'policy = "epsilon", epsilon = 1.0, abstain_below = -1.0, abstain_margin = 0.0, min_chance = 0.0'
+
+
+def test_where_a_reply_is_excluded_nothing_is_drawn(start: Start) -> None:
+    """A draw among all candidates, some of which are ruled out afterwards, would have another propensity than the logged one."""
+    service = start(f'[[models]]\nname = "chat"\nkind = "ranker"\noptions = {{ {EXPLORING} }}\n')
+    service.wait_learned("chat", 1)
+    drawn = predict(service, "chat", ["What about the building?"] * 20)["predictions"]
+    assert len({each["reply"]["id"] for each in drawn}) > 1 and all(each["propensity"] < 1 for each in drawn)
+    best, second = (each["id"] for each in drawn[0]["candidates"][:2])
+    given = predict(service, "chat", ["What about the building?"] * 20, exclude=[best])["predictions"]
+    assert all(each["propensity"] == 1 for each in given)
+    assert {each["reply"] and each["reply"]["id"] for each in given} <= {second, None}
 
 
 # explanations
@@ -173,3 +192,93 @@ def test_only_predictions_of_a_ranker_are_explained(person: Person) -> None:
     assert missing.status_code == 404 and "no prediction 'nothing'" in missing.json()["error"]
     other = person.service.http.get("/v1/models/vec/predictions/nothing/why")
     assert other.status_code == 400 and "only a ranker" in other.json()["error"]
+
+
+# follow-ups
+
+
+def reply_id(answer: dict[str, Any]) -> str | None:
+    reply = answer["predictions"][0]["reply"]
+    return None if reply is None else str(reply["id"])
+
+
+def test_a_follow_up_is_answered_with_the_question_before_it(person: Person) -> None:
+    id = uuid.uuid4().hex
+    assert reply_id(person.ask("And in colour?", uuid.uuid4().hex)) is None
+    person.ask("Is there wifi?", id)
+    assert reply_id(person.ask("Can I print here?", id)) == "print"
+    assert reply_id(person.ask("And in colour?", id)) == "print"
+    assert reply_id(person.ask("How do I join?", id)) == "card"
+
+
+def test_a_conversation_shows_a_follow_up_as_it_was_typed(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("Can I print here?", id)
+    person.ask("And in colour?", id)
+    assert [turn["question"] for turn in person.get(f"/{id}").json()["said"]] == ["Can I print here?", "And in colour?"]
+
+
+def test_a_follow_up_is_never_read_with_the_question_of_another_user(person: Person) -> None:
+    id, other = uuid.uuid4().hex, Person(person.service)
+    person.ask("Can I print here?", id)
+    path = "/v1/models/chat:predict"
+    body = {"instances": ["And in colour?"], "user": other.user, "conversation": id}
+    assert person.service.http.post(path, json=body).status_code == 404
+
+
+def test_another_reply_to_a_follow_up_is_read_with_the_same_question(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("Can I print here?", id)
+    person.ask("And in colour?", id)
+    again = person.ask("And in colour?", id, exclude=["print"])
+    assert "print" not in [each["id"] for each in again["predictions"][0]["candidates"]]
+    questions = [turn["question"] for turn in person.get(f"/{id}").json()["said"]]
+    assert questions == ["Can I print here?", "And in colour?", "And in colour?"]
+
+
+def test_a_follow_up_is_read_with_the_questions_that_come_with_it(person: Person) -> None:
+    instance = {"text": "And in colour?", "previous": ["Is there wifi?", "Can I print here?"]}
+    assert reply_id(predict(person.service, "chat", [instance])) == "print"
+
+
+def test_what_is_learned_about_a_follow_up_holds_after_the_same_question_only(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("Can I print here?", id)
+    follow_up = person.ask("And in black?", id)
+    receipt = give(
+        person.service,
+        "chat",
+        prediction_id=follow_up["prediction_ids"][0],
+        correction="Black ink only.",
+        user=person.user,
+    )
+    person.service.wait_learned("chat", receipt["offset"])
+    taught = {"text": "And in black?", "previous": "Can I print here?"}
+    answers = predict(person.service, "chat", [taught, "Can I print here?"])["predictions"]
+    assert [each["reply"]["text"] for each in answers] == ["Black ink only.", "The printer is by the stairs."]
+    person.service.wait_learned(
+        "chat", person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}").json()["offset"]
+    )
+
+
+# what people type
+
+
+@pytest.mark.parametrize(("typed", "reply"), [("how do i renw a bok", "renew"), ("were is the pirnter", "print")])
+def test_a_misspelt_question_gets_its_reply(person: Person, typed: str, reply: str) -> None:
+    answer = predict(person.service, "chat", [typed])
+    assert reply_id(answer) == reply
+
+
+def test_a_question_in_another_language_gets_no_reply_until_one_is_taught(person: Person) -> None:
+    question = "Gibt es hier einen Printer?"
+    first = predict(person.service, "chat", [question])
+    prediction = first["predictions"][0]
+    assert prediction["reply"] is None and prediction["abstained"] and prediction["candidates"] == []
+    feedback = {"prediction_id": first["prediction_ids"][0], "correction": "Der Drucker steht an der Treppe."}
+    receipt = give(person.service, "chat", **feedback)
+    person.service.wait_learned("chat", receipt["offset"])
+    second = predict(person.service, "chat", [question])["predictions"][0]
+    assert second["reply"]["text"] == feedback["correction"]
+    retraction = person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}").json()
+    person.service.wait_learned("chat", retraction["offset"])

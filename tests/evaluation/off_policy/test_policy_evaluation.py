@@ -22,8 +22,10 @@ from online.evaluation.off_policy.reward_model import (
 from online.evaluation.off_policy.scorers import PublishedVersion, Scorers
 from online.evaluation.off_policy.targets import TargetProbabilities, compute_target
 from online.evaluation.sources.bad_lines import BadLines
-from online.models import create
+from online.models import Example, create
+from online.models.ranker.ranker import Ranker
 from tests.evaluation.replaying import ignore_progress
+from tests.models.synthetic import TOPICS, replies, text
 from tests.support import Service, run_online
 
 ROOT = Path(__file__).parents[3]
@@ -410,3 +412,36 @@ def test_a_version_of_another_encoder_is_refused() -> None:
     other_version = PublishedVersion(3, create("classifier", {}), 0, "minilm-of-tomorrow")
     with pytest.raises(BadInput, match="version 3 reads features of minilm-of-tomorrow"):
         Scorers(decisions, ignore_progress, source, lambda number: other_version).scored("version:3")
+
+
+def test_the_log_of_an_optimistic_ranker_tells_what_its_best_replies_would_have_earned() -> None:
+    """The share of thumbs up of each reply is set; every third question is about a topic that no reply's text names."""
+    ranker = Ranker(
+        {"abstain_below": -1.0, "abstain_margin": 0.0, "min_chance": 0.0, "explore_share": 0.5, "optimism": 100.0}
+    )
+    ranker.learn(replies())
+    rejected = [(name, variant) for name in TOPICS for variant in range(3)]
+    ranker.learn(
+        [
+            Example(offset, "reward", text(30, variant), name, reward=0.0)
+            for offset, (name, variant) in enumerate(rejected, 100)
+        ]
+    )
+    earns = {"mango": 0.2, "melon": 0.4, "nut": 0.6, "olive": 0.8, "other": 0.5}
+    questions = [text((0, 1, 30)[number % 3], 50 + number % 40) for number in range(3_000)]
+    answers, draw = ranker.predict(questions, range(3_000)), np.random.default_rng(0)
+    builder, truth = DecisionsBuilder(), 0.0
+    for number, answer in enumerate(answers):
+        assert answer.choice is not None
+        scored = [(candidate.id, candidate.score) for candidate in answer.candidates]
+        truth += earns[max(scored, key=lambda each: each[1])[0]] / len(answers)
+        builder.add(str(number), scored, answer.choice, answer.propensity, float(draw.random() < earns[answer.choice]))
+    decisions = builder.build("test", BadLines())
+    assert 0.2 < np.mean(decisions.propensities_N < 1) < 0.5
+    (found,) = evaluate_policies(decisions, ["greedy:logged-scores"])
+    for name in ("ips", "snips", "dr"):
+        low, high = found.estimates[name].bootstrap
+        assert low < truth < high
+        assert found.estimates[name].value == pytest.approx(truth, abs=0.05)
+    logged = np.mean(decisions.rewards_N)
+    assert abs(logged - truth) > 0.01

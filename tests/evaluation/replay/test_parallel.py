@@ -24,7 +24,7 @@ from online.evaluation.reports.replay_table import print_log_results
 from online.evaluation.sources.bad_lines import BadLines
 from online.evaluation.sources.log_format import LoggedPrediction
 from online.evaluation.sources.opening import open_source
-from online.evaluation.sources.replay_source import Source
+from online.evaluation.sources.replay_source import ReadOptions, Source
 from tests.evaluation.replaying import KNN, LINEAR, ignore_progress, write_blobs
 from tests.support import run_online
 
@@ -221,6 +221,49 @@ def test_invalid_model_arguments_and_files_are_refused(
     file.write_text(text or "")
     with pytest.raises(BadInput, match=message):
         collect_candidates(models, {}, file if text is not None else None, CandidateSpec(""))
+
+
+# code of the operator
+
+
+def test_a_class_of_ones_own_is_named_by_its_path_and_compared_in_its_own_process(tmp_path: Path) -> None:
+    log = tmp_path / "rows.csv"
+    log.write_text("x,y,side\n" + "".join(f"{n % 7},{n % 3},{'ab'[n % 7 > 3]}\n" for n in range(300)))
+    path = "tests.models.nearest_mean:NearestMean"
+    models = [f"{path}:", 'river:estimator=tests.models.own_estimators:pipeline,params={"l2":0.01}']
+    like = CandidateSpec("", from_operator=True)
+    candidates = collect_candidates(models, {}, None, like)
+    assert [(each.kind, dict(each.options)) for each in candidates] == [
+        (path, {}),
+        ("river", {"estimator": "tests.models.own_estimators:pipeline", "params": {"l2": 0.01}}),
+    ]
+    replay = ParallelReplay(open_source(str(log), ReadOptions(label="side")), candidates)
+    replay.run()
+    results = replay.results()
+    assert [each.failure for each in results] == [None, None]
+    assert all(each.report is not None and (each.report.figures["accuracy"] or 0.0) > 0.8 for each in results)
+
+
+def test_a_class_is_imported_for_the_operator_alone() -> None:
+    with pytest.raises(BadInput, match="unknown model kind 'json:JSONDecoder'"):
+        collect_candidates(["json:JSONDecoder"], {}, None, CandidateSpec(""))
+    with pytest.raises(BadInput, match="json:JSONDecoder must say its task"):
+        collect_candidates(["json:JSONDecoder"], {}, None, CandidateSpec("", from_operator=True))
+
+
+def test_a_log_that_names_code_runs_it_only_if_the_operator_names_it_too(tmp_path: Path) -> None:
+    trap, log = tmp_path / "sprung", tmp_path / "sent.jsonl"
+    header = {"format": "online-log/2", "model": "m", "kind": "river", "drift": "watch", "feature_epoch": "table"}
+    mkdir = {"estimator": "os:mkdir", "params": {"path": str(trap)}}
+    own = CandidateSpec("river", {"estimator": "tests.models.own_estimators:pipeline"}, from_operator=True)
+    for options in (mkdir, {"challenger": {"options": mkdir}}):
+        log.write_text(json.dumps({**header, "options": options}) + "\n")
+        source = open_source(str(log))
+        with pytest.raises(BadInput, match="learned with the code os:mkdir, and a log cannot decide what runs here"):
+            check_candidates([source], [CandidateSpec("river", from_operator=True)])
+    assert not trap.exists()
+    log.write_text(json.dumps({**header, "options": {"estimator": own.options["estimator"]}}) + "\n")
+    check_candidates([open_source(str(log))], [own])
 
 
 # output

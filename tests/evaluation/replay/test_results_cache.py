@@ -14,6 +14,7 @@ from online.evaluation.replay.replay import Replay, Span
 from online.evaluation.replay.replay_job import LossArrays, ReplayJob
 from online.evaluation.replay.results_cache import ResultsFolder
 from online.evaluation.sources.arrival import Delay
+from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from tests.evaluation.replaying import KNN, LINEAR, write_blobs
@@ -45,6 +46,10 @@ def create_job_of_numbers(folder: Path) -> ReplayJob:
     return create_job("sklearn:diabetes", CandidateSpec("regressor", {}, "numbers"))
 
 
+def create_job_with_a_baseline(folder: Path) -> ReplayJob:
+    return create_job(write_blobs(folder, 200), replace(KNN, baseline=True))
+
+
 def create_job_of_classes(folder: Path) -> ReplayJob:
     return create_job(write_blobs(folder, 200))
 
@@ -53,7 +58,14 @@ CreateJob = Callable[[Path], ReplayJob]
 
 
 @pytest.mark.parametrize(
-    "create", [create_job_of_classes, create_job_of_numbers, create_job_of_own_log, create_job_with_tasks]
+    "create",
+    [
+        create_job_of_classes,
+        create_job_with_a_baseline,
+        create_job_of_numbers,
+        create_job_of_own_log,
+        create_job_with_tasks,
+    ],
 )
 def test_a_stored_result_is_read_unchanged(tmp_path: Path, create: CreateJob) -> None:
     results, job = ResultsFolder.opened(tmp_path / "kept", fail_on_message), create(tmp_path)
@@ -150,6 +162,7 @@ def test_results_are_found_after_moving_the_log_or_renaming_the_model(tmp_path: 
         lambda log: create_job(log, replace(KNN, options={"window": 10})),
         lambda log: create_job(log, replace(KNN, every=11)),
         lambda log: create_job(log, replace(KNN, drift="off")),
+        lambda log: create_job(log, replace(KNN, baseline=True)),
         lambda log: create_job(log, reads=ReadOptions(delay=Delay(rows=3))),
         lambda log: create_job(log, reads=ReadOptions(max_bad_ratio=0.5)),
         lambda log: create_job(log, reads=ReadOptions(costs=(0.0, 5.0))),
@@ -165,6 +178,12 @@ def test_another_log_model_or_flag_has_another_key(tmp_path: Path, other: Callab
     assert first.key == create_job(log).key != other(log).key
 
 
+def test_another_choice_of_columns_has_another_key() -> None:
+    choices = [ColumnChoice(), ColumnChoice(drop=("is_popular",)), ColumnChoice(features=("is_popular",))]
+    keys = {create_job("river:Phishing", reads=ReadOptions(columns=choice)).key for choice in choices}
+    assert len(keys) == 3
+
+
 def test_another_release_of_the_code_or_of_a_package_has_another_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,3 +194,15 @@ def test_another_release_of_the_code_or_of_a_package_has_another_key(
     monkeypatch.setattr("online.evaluation.replay.replay_job.list_packages", lambda: {"torch": "1.0"})
     keys.add(job.key)
     assert len(keys) == 3
+
+
+def test_a_change_of_the_operators_own_code_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code = tmp_path / "changing_models.py"
+    code.write_text("def make(): ...\n")
+    own = CandidateSpec("river", {"estimator": "changing_models:make"}, from_operator=True)
+    job = create_job(write_blobs(tmp_path, 20), own)
+    before = job.key
+    assert job.key == before
+    code.write_text("def make(): return 1\n")
+    assert job.key != before

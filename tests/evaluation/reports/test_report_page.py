@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,19 @@ def test_ids_inside_the_plots_are_unique(page: str) -> None:
     first, second = (set(re.findall(r'id="([^"]+)"', svg)) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     generic = re.compile(r"^(figure|axes|matplotlib\.axis|xtick|ytick|line2d|patch|text|legend|FillBetween)\w*")
     assert not {name for name in first & second if not generic.match(name)}
+
+
+def test_the_page_warns_of_a_model_far_behind_a_baseline_and_names_the_columns_that_were_left_out(
+    tmp_path: Path,
+) -> None:
+    majority = CandidateSpec("majority", {}, "<m>", every=10, baseline=True)
+    results, _ = replay_all(open_source(str(write_blobs(tmp_path))), [majority], Span(), 0.0, ignore_progress)
+    (result,) = results
+    assert result.report is not None
+    page = render_page([replace(result, report=replace(result.report, left_out=["a", "b"]))], "blobs", False)
+    (warning,) = re.findall(r'<p class="warning" role="note">(.*?)</p>', page)
+    assert re.match(r"&lt;m&gt; is \d\d\.\d points behind a logistic model", warning)
+    assert "(--model best_of)" in warning and "without the columns a, b" in page and "<td>logistic</td>" in page
 
 
 def test_the_log_of_a_service_shows_its_versions_feedback_and_freshness(driven: Driven, tmp_path: Path) -> None:

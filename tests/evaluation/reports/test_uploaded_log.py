@@ -11,6 +11,7 @@ from online.evaluation.reports.uploaded_log import choose_models
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.evaluation.sources.upload_checks import check_header, check_options
+from online.models import admit
 
 
 @pytest.mark.parametrize(
@@ -27,9 +28,20 @@ from online.evaluation.sources.upload_checks import check_header, check_options
             {"contenders": {"a": {"kind": "best_of", "contenders": {"b": {"kind": "river", "estimator": "x"}}}}},
         ),
         ("best_of", {"contenders": {"a": "tower"}}),
+        ("river", {"estimator": "os:mkdir", "params": {"path": "made"}}),
+        ("river_regressor", {"estimator": "os:mkdir"}),
+        ("sklearn", {"estimator": "os:mkdir"}),
+        ("sklearn", {"estimator": "linear_model.SGDClassifier"}),
+        ("sklearn_regressor", {"params": {"loss": "huber"}}),
+        ("tests.models.nearest_mean:NearestMean", {}),
+        ("river", {"challenger": {"kind": "tests.models.nearest_mean:NearestMean"}}),
+        ("river", {"challenger": {"options": {"estimator": "os:mkdir"}}}),
+        ("best_of", {"contenders": {"a": {"kind": "tests.models.nearest_mean:NearestMean"}}}),
+        ("best_of", {"contenders": {"a": {"kind": "sklearn", "estimator": "os:mkdir"}}}),
     ],
 )
 def test_an_option_that_names_code_is_refused(kind: str, options: dict[str, Any]) -> None:
+    admit("tests.models.nearest_mean:NearestMean")  # what the operator may name, a log may not
     with pytest.raises(BadInput, match="of a log that is sent"):
         check_options(kind, options)
 
@@ -48,7 +60,13 @@ def test_an_option_that_selects_from_this_package_is_accepted(kind: str, options
 
 
 @pytest.mark.parametrize(
-    "header", [{"kind": "oracle", "options": {}}, {"kind": "knn"}, {"kind": ["knn"], "options": {}}]
+    "header",
+    [
+        {"kind": "oracle", "options": {}},
+        {"kind": "tests.models.nearest_mean:NearestMean", "options": {}},
+        {"kind": "knn"},
+        {"kind": ["knn"], "options": {}},
+    ],
 )
 def test_a_header_with_an_unknown_model_is_refused(header: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="line 1 names no model"):

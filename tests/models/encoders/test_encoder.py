@@ -208,3 +208,37 @@ def test_a_row_can_be_decoded() -> None:
 )
 def test_the_options_of_a_model_choose_its_encoder(options: dict[str, object], kind: type, cache: Path) -> None:
     assert isinstance(create_encoder(options, cache), kind)
+
+
+# texts as people type them
+
+
+@pytest.fixture(scope="module")
+def typed(cache: Path) -> TextEncoder:
+    return TextEncoder(cache, language="en")
+
+
+def test_with_a_language_a_misspelt_text_is_encoded_as_it_was_meant(typed: TextEncoder, texts: TextEncoder) -> None:
+    assert typed.encode(["how do i renw a book"]) == texts.encode(["how do i renew a book"])
+    assert texts.encode(["how do i renw a book"]) != texts.encode(["how do i renew a book"])
+
+
+def test_with_a_language_a_follow_up_is_encoded_with_the_question_before_it(
+    typed: TextEncoder, texts: TextEncoder
+) -> None:
+    instance = {"text": "And in colour?", "previous": "How much is it to print a page?"}
+    assert typed.encode([instance]) == texts.encode(["How much is it to print a page? And in colour?"])
+    assert texts.encode([instance]) == texts.encode(["And in colour?"])
+
+
+def test_a_text_that_needs_no_correction_has_the_same_features_with_a_language(
+    typed: TextEncoder, texts: TextEncoder
+) -> None:
+    questions = ["When do you open?", "Wie kann ich ein Buch verlängern?", "And in colour?", "hi"]
+    assert typed.encode(questions) == texts.encode(questions)
+
+
+def test_features_with_a_language_have_their_own_epoch(typed: TextEncoder, cache: Path) -> None:
+    assert typed.epoch.startswith(f"{TextEncoder.epoch}-en") and typed.epoch != TextEncoder.epoch
+    created = create_encoder({"input": "text", "language": "en"}, cache)
+    assert created.epoch == typed.epoch

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from online.models import Example, create
-from online.models.ensembles.best_of import CHALLENGER, VOTE, BestOf, Standing
+from online.models import Example, Part, create, pack_json, unpack_json
+from online.models.ensembles.best_of import CHALLENGER, CONTENDERS, FORMER, VOTE, BestOf, Standing
 from online.models.ensembles.bets import STAKES
 from online.models.ensembles.challenger import ChampionChallenger
 from tests.models.synthetic import row, tables
@@ -103,24 +103,27 @@ def test_a_contender_skips_an_example_that_it_cannot_learn() -> None:
     assert {candidate.id for candidate in answer.candidates} < {"a", "b", "c"}
 
 
+STUBBORN = {"slda": {"kind": "classifier", "recent": 0, "scale": 4.0}}  # does not adapt by itself
+
+
 def test_drift_starts_a_challenger_that_replaces_the_served_contender() -> None:
-    model = best_of({"knn": {"kind": "knn"}}, patience=50)
+    model = best_of(STUBBORN, patience=50)
     model.learn(stream(300, ring=False))
     model.drifted(None, 300)
     swapped = [
         Example(e.offset, "label", e.features, str(e.label != "True"))
         for e in stream(300, ring=False, seed=2, start=301)
     ]
-    original = model.models["knn"]
+    original = model.models["slda"]
     model.learn(swapped[:20])
     assert model.trial is not None
     assert any(name.startswith(CHALLENGER) for name in model.state())
-    resumed = best_of({"knn": {"kind": "knn"}}, patience=50)
+    resumed = best_of(STUBBORN, patience=50)
     resumed.restore(model.state())
     for each in (model, resumed):
         each.learn(swapped[20:])
     assert model.trial is None
-    assert model.models["knn"] is not original
+    assert model.models["slda"] is not original
     assert resumed.fingerprint() == model.fingerprint()
 
 
@@ -182,6 +185,72 @@ def test_every_input_has_default_contenders(input: str) -> None:
     assert len(STAKES) == 4
 
 
+def test_on_noise_the_default_members_are_not_worse_than_the_majority() -> None:
+    """Four of five labels are the same, whatever the input."""
+    rng = np.random.default_rng(3)
+    examples = [
+        Example(n, "label", point.tobytes(), "ab"[int(rng.random() < 0.2)])
+        for n, point in enumerate(rng.normal(size=(400, 2)), 1)
+    ]
+    model, right = create("best_of", {"input": "vector", "size": 2}), list[bool]()
+    for example in examples:
+        right.append(model.predict([example.features])[0].choice == example.label)
+        model.learn([example])
+    majority = sum(example.label == "a" for example in examples)
+    assert sum(right) >= majority - 0.005 * len(examples) - 1  # the first answer is none
+
+
+def test_a_member_that_is_often_wrong_early_counts_less_at_first() -> None:
+    model = BestOf({"input": "vector", "size": 2})
+    model.learn(stream(2, ring=False))
+    facts = model.facts()
+    assert facts["line-now_vote_percent"] < facts["near_vote_percent"] < facts["majority_vote_percent"]
+    assert sum(facts[f"{name}_vote_percent"] for name in model.models) == pytest.approx(100)
+
+
+def test_the_facts_tell_recent_accuracy_beside_that_of_the_whole_log() -> None:
+    model = best_of({"knn": {"kind": "knn", "window": 5_000}}, vote=False)
+    model.learn(stream(300, ring=False))
+    learned = model.facts()["knn_recent_percent"]
+    model.learn(
+        [Example(e.offset, "label", e.features, str(e.label != "True")) for e in stream(100, False, 2, start=301)]
+    )
+    facts = model.facts()
+    assert learned > 90 > facts["knn_percent"] > facts["knn_recent_percent"]
+
+
+def test_a_default_snapshot_of_an_earlier_release_goes_on_with_its_own_members() -> None:
+    """Then `tower` and `line-drifting` were members, the majority was none, and the vote had one memory."""
+    names = ["near", "near-now", "line", "line-drifting", "line-now", "curve", "slda", "tower"]
+    earlier = BestOf({"input": "vector", "size": 2, "contenders": {**FORMER, **CONTENDERS["vector"]}})
+    earlier.keep_members(names)
+    earlier.learn(stream(60, ring=True))
+    parts = dict(earlier.state())
+    table = unpack_json(parts["table"].tensors["table"])
+    del table["memories"]
+    for standing in table["standings"].values():
+        del standing["losses"], standing["recent"]
+    restored = BestOf({"input": "vector", "size": 2})
+    restored.restore({**parts, "table": Part({"table": pack_json(table)}, serving=True)})
+    assert sorted(restored.models) == sorted(names)
+    assert restored.fingerprint() == expected_fingerprint(earlier, restored)
+    assert all(0 <= restored.facts()[f"{name}_recent_percent"] <= 100 for name in names)
+    inputs = [example.features for example in stream(20, ring=True, seed=1)]
+    assert [a.choice for a in restored.predict(inputs)] == [a.choice for a in earlier.predict(inputs)]
+    restored.learn(stream(10, ring=True, seed=2, start=61))
+    again = BestOf({"input": "vector", "size": 2})
+    again.restore(restored.state())
+    assert again.fingerprint() == restored.fingerprint()
+
+
+def expected_fingerprint(earlier: BestOf, restored: BestOf) -> str:
+    """The fingerprint of the earlier model with its members in the order of the restored one."""
+    earlier.models = {name: earlier.models[name] for name in restored.models}
+    earlier.standings = {name: earlier.standings[name] for name in restored.standings}
+    earlier.roster.doubts = {name: earlier.roster.doubts[name] for name in restored.models}
+    return earlier.fingerprint()
+
+
 @pytest.mark.parametrize("vote", [True, False])
 def test_predicting_an_input_before_learning_it_changes_nothing(vote: bool) -> None:
     with_predictions, without, changed = best_of(vote=vote), best_of(vote=vote), 0
@@ -196,6 +265,33 @@ def test_predicting_an_input_before_learning_it_changes_nothing(vote: bool) -> N
         changed += after != before
     assert changed > 100
     assert with_predictions.fingerprint() == without.fingerprint()
+
+
+def test_a_log_leaves_the_same_state_in_any_batches_while_a_challenger_takes_over() -> None:
+    """In a batch one member learns after the other, and the challenger replaces its original in the middle of one."""
+    swapped = [
+        Example(e.offset, "label", e.features, str(e.label != "True"))
+        for e in stream(300, ring=False, seed=2, start=301)
+    ]
+    members = {"knn": {"kind": "knn"}, "smooth": {"kind": "knn", "neighbours": 9}}
+    one_by_one, in_batches = (best_of(members, patience=50) for _ in range(2))
+    for model, size in ((one_by_one, 1), (in_batches, 300)):
+        model.learn(stream(300, ring=False))
+        model.drifted(None, 300)
+        original = dict(model.models)
+        for start in range(0, len(swapped), size):
+            model.learn(swapped[start : start + size])
+        assert model.models != original and model.trial is None
+    assert in_batches.fingerprint() == one_by_one.fingerprint()
+
+
+def test_members_learn_a_batch_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If they took turns at every row, each would find the processor's caches full of the others."""
+    model, taught = best_of(), list[str]()
+    for name, member in model.models.items():
+        monkeypatch.setattr(member, "learn", lambda _, name=name: taught.append(name))
+    model.learn(stream(40, ring=False))
+    assert taught == ["logistic"] * 40 + ["knn"] * 40
 
 
 def test_cached_answers_are_dropped_after_a_restore_and_a_drift_alarm() -> None:

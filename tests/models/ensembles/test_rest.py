@@ -55,7 +55,8 @@ def test_a_member_that_is_put_to_rest_by_luck_is_rare() -> None:
         roster = Roster(["a", "b"], 1_000)
         for one, other in rng.random((250, 2)) < 0.5:
             roster.scored += 1
-            rested += bool(roster.update({"b": bool(one)} | {"a": bool(other)}, bool(other), {"a": 1.0, "b": 0.0}, "a"))
+            roster.note({"a": bool(other), "b": bool(one)}, bool(other))
+            rested += len(roster.rest([name for name in roster.find_hopeless() if name == "b"]))
     assert rested <= 200 * 250 / 1_000
 
 
@@ -107,6 +108,26 @@ def test_the_original_of_a_challenger_does_not_rest() -> None:
     model.trial.of = "logistic"
     model.learn(RING[GRACE - 10 : GRACE + 60])
     assert model.trial is None or "logistic" not in model.roster.resting
+
+
+def test_a_member_is_put_to_rest_where_a_stretch_begins_and_does_not_vote_from_then_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("online.models.ensembles.best_of.GRACE", 0)
+    monkeypatch.setattr("online.models.ensembles.best_of.REST_SHARE", 1.0)
+    members = {"near": {"kind": "knn"}, "smooth": {"kind": "knn", "neighbours": 30}}
+    asked, not_asked = best_of(members), best_of(members)
+    for model in (asked, not_asked):
+        model.learn(RING[: PROBE - 2])
+        model.roster.doubts["smooth"].wealth = [1e6] * 4
+        model.learn(RING[PROBE - 2 : PROBE - 1])
+        assert not model.roster.resting
+        if model is asked:
+            model.predict([RING[PROBE - 1].features])  # by all who vote until then
+        model.learn(RING[PROBE - 1 : PROBE])
+        assert model.roster.resting == {"smooth"}
+    assert asked.fingerprint() == not_asked.fingerprint()
+    assert asked.standings == not_asked.standings
 
 
 @pytest.mark.parametrize("every", [1, 3])

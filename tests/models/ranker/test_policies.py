@@ -76,7 +76,7 @@ def test_a_single_candidate_is_chosen_with_certainty(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": "oracle"}, "unknown policy 'oracle'; use one of greedy"),
+        ({"policy": "oracle"}, "unknown policy 'oracle'; use one of optimistic, greedy"),
         ({"epsilon": 1.5}, "epsilon must lie in"),
         ({"gamma": 0.0}, "gamma and draws above 0"),
         ({"draws": 0}, "gamma and draws above 0"),

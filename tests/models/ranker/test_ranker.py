@@ -312,14 +312,14 @@ def test_a_policy_does_not_explore_an_excluded_reply() -> None:
 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="option 'policy' must be one of greedy, epsilon, squarecb, lin_ts, not 'oracle'"
+        ValueError, match="option 'policy' must be one of optimistic, greedy, epsilon, squarecb, lin_ts, not 'oracle'"
     ):
         Ranker({"policy": "oracle"})
 
 
 def test_an_unrated_reply_is_given_if_the_others_are_excluded() -> None:
     """The text of the new reply is unlike the questions, so its similarity alone does not rank it first."""
-    scene = Scene(abstain_below=-1.0, abstain_margin=0.0)
+    scene = Scene(abstain_below=-1.0, abstain_margin=0.0, min_chance=0.0)
     scene.learn("reply", as_features(0.3 * unit(40) + unit(9)), "new", text="New.")
     questions = [text(40, variant) for variant in range(60)]
     for question in questions[:40]:

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.serving.callers.scene import Scene
 def start(tmp_path: Path) -> Iterator[Callable[..., Scene]]:
     scenes: list[Scene] = []
 
-    def start_scene(**settings: object) -> Scene:
+    def start_scene(**settings: Any) -> Scene:
         scenes.append(Scene(tmp_path, **settings))
         return scenes[-1]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from online.models import create
 from tests.conftest import Start, config
 from tests.io.bombs import MB, gzip_bomb, zstd_bomb
 from tests.support import Service, run_online, until
@@ -124,6 +125,13 @@ def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(serv
     )
 
 
+def test_columns_of_an_uploaded_table_can_be_left_out(service: Service) -> None:
+    query = {"name": "sides.csv", "label": "side", "model": "majority"}
+    shown = wait_until_ended(service, send(service, table(60, 3), **query, drop=["x0", "x2"]))
+    assert "without the columns x0, x2" in service.http.get(f"/v1/replays/{shown['id']}/report").text
+    assert "did you mean 'x1'" in failure(service, table(3), **query, feature="x_1")
+
+
 def test_an_invalid_log_is_reported_with_its_line_and_its_uploaded_name(service: Service) -> None:
     lines = [json.dumps({"input": [n, 1], "label": "a"}) for n in range(5)]
     lines[2] = '{"input": [1, 2]}'
@@ -177,6 +185,41 @@ def test_code_named_by_an_uploaded_log_or_its_request_is_not_run(service: Servic
         "feature_epoch": "",
     }
     assert "'network' of an uploaded tower must be mlp or cnn" in failure(service, json.dumps(header).encode())
+
+
+def test_an_estimator_or_a_class_named_by_an_upload_is_not_run(start: Start, tmp_path: Path) -> None:
+    """Not even by a service whose operator configured a class of their own."""
+    own = "tests.models.nearest_mean:NearestMean"
+    service = start(f'[[models]]\nname = "mine"\nkind = "{own}"\n')
+    trap = tmp_path / "sprung"
+    mkdir = {"estimator": "os:mkdir", "params": {"path": str(trap)}}
+    with pytest.raises(ValueError, match="is not a classifier of river"):
+        create("river", mkdir)
+    trap.rmdir()  # the trap works: here the operator named it
+    row = json.dumps({"input": {"x": 1.0}, "label": "a"}).encode()
+    for kind in ("river", "river_regressor", "sklearn", "sklearn_regressor"):
+        params = json.dumps(mkdir["params"])
+        sent = failure(service, row, model=f"{kind}:estimator=os:mkdir,params={params}")
+        assert "option 'estimator' must be one of" in sent
+        header = {"format": "online-log/2", "model": "m", "drift": "watch", "feature_epoch": ""}
+        for options in (mkdir, {"challenger": {"kind": kind, "options": mkdir}}):
+            line = json.dumps({**header, "kind": kind, "options": options}).encode()
+            assert "option 'estimator' must be one of" in failure(service, line)
+    line = json.dumps({**header, "kind": own, "options": {}}).encode()
+    assert "names no model that is known here" in failure(service, line)
+    for model in (own, "os:mkdir", f"best_of:contenders={json.dumps({'a': {'kind': own}})}"):
+        response = service.http.post("/v1/replays", content=row, params={"name": "a.jsonl", "model": model})
+        if response.status_code == 202:
+            assert "the kind of a model must be one of" in wait_until_ended(service, response.json())["error"]
+        else:
+            assert response.status_code == 400 and "unknown model kind" in response.text
+    assert not trap.exists()
+    with service.client("mine") as client:
+        for number in range(12):
+            answer = client.predict([{"x": number % 3}])
+            receipt = client.label(answer["prediction_ids"][0], f"n{number % 3}")
+        service.wait_learned("mine", receipt["offset"])
+        assert client.predict([{"x": 2.0}])["predictions"][0]["label"] == "n2"
 
 
 def test_only_the_newest_replays_are_kept(service: Service) -> None:

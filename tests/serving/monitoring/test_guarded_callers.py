@@ -32,7 +32,10 @@ def drift_alarms(service: Service) -> list[object]:
     return [each for each in service.http.get("/v1/models/vec/drift").json()["drift"] if each["what"] == "loss"]
 
 
-@pytest.mark.parametrize("scopes", [["predict", "feedback"], ["predict", "feedback", "teach", "curate"]])
+@pytest.mark.parametrize(
+    "scopes",
+    [["predict", "feedback"], pytest.param(["predict", "feedback", "teach", "curate"], marks=pytest.mark.long)],
+)
 def test_the_guard_sets_apart_the_lies_of_callers_and_learns_a_change_that_curators_report(
     start: Start, scopes: list[str]
 ) -> None:

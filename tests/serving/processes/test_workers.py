@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -52,6 +52,23 @@ def children(pid: int, verb: str) -> list[int]:
 
 def other_workers(service: Service) -> list[int]:
     return children(service.process.pid, "work")
+
+
+def listeners(service: Service) -> set[int]:
+    """The processes that accept connections to the service.
+
+    The tests' programs run in forks of a preloader (tests/preload), so the process that a worker was started as is
+    gone some milliseconds before the one that accepts connections.
+    """
+    port = f":{httpx.URL(service.url).port:04X}"
+    sockets = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+    inodes = {f"socket:[{words[9]}]" for words in sockets if words[1].endswith(port) and words[3] == "0A"}
+    pids = set()
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if str(descriptor.readlink()) in inodes:
+                pids.add(int(descriptor.parts[2]))
+    return pids
 
 
 @contextmanager
@@ -190,10 +207,12 @@ asyncio.run(main())
 
 
 def test_a_killed_worker_is_restarted_while_the_others_answer(service: Service) -> None:
-    victim = other_workers(service)[0]
+    victim, listening = other_workers(service)[0], listeners(service)
+    assert len(listening) == 3
     os.kill(victim, signal.SIGKILL)
     # The requests that it had accepted are lost, so the count begins after its end.
     until(lambda: victim not in other_workers(service), 20, "the end of one worker")
+    until(lambda: listening - listeners(service), 20, "the end of the process that accepted its connections")
     before, answered_count, ends = count_predictions(service), 0, time.monotonic() + 20
     while time.monotonic() < ends and (len(other_workers(service)) < 2 or answered_count < 20):
         assert predict_on_new_connection(service).status_code == 200

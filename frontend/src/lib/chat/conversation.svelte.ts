@@ -5,7 +5,7 @@
    another -> predict, excluding those --/
 */
 
-import { ApiError } from '../api';
+import { ApiError, type ChatInstance } from '../api';
 import { Exchange } from './exchange.svelte';
 import { Feedback } from '../ui/feedback.svelte';
 import type { Action } from './shortcuts';
@@ -25,6 +25,8 @@ import { messageOf } from '../ui/wording';
 export const FIRST_ANSWER_TIMEOUT_MS = 5000;
 const NOT_LEARNED_YET = 504;
 const ERASED = '(erased)';
+/** The questions before that the service reads. */
+const MAX_PREVIOUS = 5;
 
 /** A request without an answer yet. exchange: gets another reply; null for a new question. */
 interface PendingRequest {
@@ -144,7 +146,7 @@ export class Conversation {
     this.pendingRequest = waiting;
     try {
       const request = {
-        instances: [question],
+        instances: [exchange?.current.instance ?? question],
         record: true,
         conversation: this.id,
         ...exclude,
@@ -166,7 +168,7 @@ export class Conversation {
   }
 
   private async predictFirst(
-    request: PredictRequest,
+    request: PredictRequest<ChatInstance>,
     signal: AbortSignal,
   ): Promise<PredictResponse> {
     const { api } = this.context;
@@ -243,7 +245,15 @@ export class Conversation {
   }
 
   private turn(question: string, answer: Answer, exchange?: Exchange): Turn {
-    return new Turn(this.context, this.actions, question, answer, exchange?.turns[0]?.reply);
+    const first = exchange?.turns[0]?.reply;
+    return new Turn(this.context, this.actions, question, answer, first, this.before(exchange));
+  }
+
+  /** The questions before an exchange, or before a new one. */
+  private before(exchange: Exchange | null = null): string[] {
+    const at = exchange === null ? this.exchanges.length : this.exchanges.indexOf(exchange);
+    const questions = this.exchanges.slice(0, at).map(({ question }) => question);
+    return questions.filter((question) => question !== ERASED).slice(-MAX_PREVIOUS);
   }
 
   private turns(): Turn[] {

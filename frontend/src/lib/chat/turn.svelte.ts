@@ -1,10 +1,11 @@
 /* One question, one reply to it, and the feedback about that reply. */
 
-import type { Api } from '../api';
+import type { Api, ChatInstance } from '../api';
 import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
 import { Retirement } from './retirement.svelte';
 import type {
   Candidate,
+  CorrectionScope,
   PredictResponse,
   Reply,
   FeedbackContent,
@@ -15,6 +16,8 @@ import type { Rights } from '../ui/session.svelte';
 import { Explanation } from './explanation.svelte';
 
 const CHIPS = 3;
+/** The chance from which the most likely reply is mentioned where none is given. */
+const MENTIONED = 0.2;
 export const RECHECK_TIMEOUT_MS = 2000;
 export const REASONS = ['wrong', 'not helpful', 'rude', 'out of date'] as const;
 export type Reason = (typeof REASONS)[number];
@@ -60,6 +63,7 @@ export class Turn {
   readonly version: string;
   readonly reply: Reply | null;
   readonly chips: Candidate[];
+  readonly isLikely: boolean;
   readonly explanation: Explanation;
   /** null without a reply to retire. */
   readonly retirement: Retirement | null;
@@ -70,6 +74,8 @@ export class Turn {
   /** How often teaching was opened: each time moves the focus to its box; 0 means closed. */
   teachRequests = $state(0);
   teachDraft = $state('');
+  /** How far the next correction reaches. */
+  scope = $state<CorrectionScope>('reply');
   commentDraft = $state('');
 
   /** What is held counts beside the last opinion, until a curator accepts it. */
@@ -94,6 +100,8 @@ export class Turn {
       (this.reply === null || this.reward === 0) &&
       this.context.rights.mayRate,
   );
+  /** Whether it has no reply, but asks which of the most likely ones was meant. */
+  mayMean = $derived.by(() => this.reply === null && this.offersChips && this.isLikely);
   offersTeaching = $derived.by(() => this.context.rights.teaching !== 'off');
   /** Whether the form for a correction is shown. A box with text stays open, also after an error. */
   showsCorrection = $derived(
@@ -109,9 +117,12 @@ export class Turn {
     { id, version, reply, candidates }: Answer,
     /** The first reply to the question. */
     private first: Reply | null = reply,
+    /** The questions before it. */
+    private previous: string[] = [],
   ) {
     [this.id, this.version, this.reply] = [id, version, reply];
     this.chips = candidates.filter((one) => one.id !== reply?.id).slice(0, CHIPS);
+    this.isLikely = (candidates[0]?.score ?? 0) >= MENTIONED;
     this.explanation = new Explanation(context, id);
     this.retirement =
       reply && reply.text !== '' && context.rights.mayCurate
@@ -156,8 +167,15 @@ export class Turn {
     const correction = text.trim();
     if (correction === '') return;
     this.teachRequests = 0;
-    await this.give({ correction });
+    const { scope } = this;
+    await this.give({ correction, ...(this.sendsScope ? { scope } : {}) });
     if (this.correctionText === correction) this.teachDraft = '';
+  }
+
+  /** To supersede a reply for other questions is teaching, which not everybody may do at once. */
+  private get sendsScope(): boolean {
+    const { teaching } = this.context.rights;
+    return teaching === 'on' || (teaching === 'review' && this.scope === 'question');
   }
 
   async choose(index: number): Promise<void> {
@@ -203,6 +221,13 @@ export class Turn {
     );
   }
 
+  /** The question as it was asked: after those before it. */
+  get instance(): ChatInstance {
+    return this.previous.length > 0
+      ? { text: this.question, previous: this.previous }
+      : this.question;
+  }
+
   private before(): string | null {
     return this.first?.text ?? null;
   }
@@ -218,9 +243,10 @@ export class Turn {
     reason,
     comment,
     correction,
+    scope,
     label,
   }: StoredFeedback): FeedbackContent | null {
-    if (correction != null) return { correction };
+    if (correction != null) return { correction, ...(scope ? { scope } : {}) };
     if (label != null)
       return { correction: this.chips.find(({ id }) => id === label)?.text ?? label };
     if (reward == null) return null; // its text was erased
@@ -235,7 +261,7 @@ export class Turn {
   private async runRecheck(min_offset: number): Promise<string | null> {
     const { api } = this.context;
     const options = { record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
-    const { predictions } = await api.predict({ instances: [this.question], ...options });
+    const { predictions } = await api.predict({ instances: [this.instance], ...options });
     return predictions[0]?.reply?.text ?? null;
   }
 }

@@ -1,0 +1,131 @@
+"""How like a question is to what is known about each reply: what the chance of a reply is computed from (chances.py).
+
+    familiarity   cosine to the nearest question, or text, that is known to belong to the reply
+    closeness     cosine to the centre of all of them; one that is almost the same question counts by itself
+    rival         the familiarity of another reply, the most familiar one
+
+One similar question is weak evidence: "How do I become a teacher?" is near "What do I need to get a teacher's card?", and
+far from the other questions about that card. A centre is the direction of a sum of int8 features: of the questions that the reply was
+right for, and of its text. These sums are exact, so a centre follows from the state alone.
+
+Shapes: R replies, K of them, D features, E exemplars.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.contract import Part
+from online.models.encoders.text import quantise
+from online.models.ranker.corrections import Redirection
+from online.models.ranker.exemplars import (
+    QUESTION_SCOPE,
+    ExemplarIndex,
+    default_column,
+    normalise_rows,
+)
+
+Floats = NDArray[np.floating[Any]]
+
+DUPLICATE_SLOPE = 3.0  # closeness lost by a cosine that is lower by 1: .95 to one known question is a closeness of .85
+LEAST_RIVAL = 0.35  # cosine: in a small repertoire, nothing else being near says little
+
+
+class Likeness(NamedTuple):
+    """Cosines of one question, for each of K replies."""
+
+    familiarity_K: Floats
+    closeness_K: Floats
+    rival_K: Floats
+
+    @classmethod
+    def of(
+        cls,
+        unit_D: NDArray[np.float32],
+        places: NDArray[np.intp],
+        familiarity_R: Floats,
+        allowed_R: NDArray[np.bool_],
+        centres_RD: NDArray[np.int8],
+        redirections: Sequence[Redirection],
+    ) -> Self:
+        """The likeness to the replies at these places. allowed_R: the replies that may be given, and so be rivals."""
+        familiarity_K = familiarity_R[places]
+        closeness_K = find_closeness(unit_D, places, familiarity_K, centres_RD, redirections)
+        standing_R = mask_superseded(np.where(allowed_R, familiarity_R, -1.0), redirections)
+        return cls(familiarity_K, closeness_K, find_rivals(standing_R, places))
+
+    def after_others(self, places: NDArray[np.intp], familiarity_R: Floats, allowed_R: NDArray[np.bool_]) -> Self:
+        """The same for each reply once those before it were rejected, which then are no rivals."""
+        left_R, rivals = np.where(allowed_R, familiarity_R, -1.0), list[float]()
+        for place in places:
+            left_R[place] = -1.0
+            rivals.append(left_R.max())
+        return self._replace(rival_K=np.maximum(rivals, LEAST_RIVAL))
+
+
+def find_familiarities(
+    unit_D: NDArray[np.float32],
+    texts_RD: NDArray[np.float32],
+    cosine_E: NDArray[np.float32],
+    neighbours: ExemplarIndex,
+    redirections: Sequence[Redirection],
+) -> NDArray[np.float32]:
+    """Cosine [R] to the nearest question, or text, that is known to belong to each reply, or that it took over.
+
+    texts_RD: the replies' texts as rows of length 1.
+    """
+    familiarity_R: NDArray[np.float32] = texts_RD @ unit_D
+    positive_E = neighbours.reward_E > 0
+    np.maximum.at(familiarity_R, neighbours.reply_E[positive_E], cosine_E[positive_E])
+    for each in redirections:
+        familiarity_R[each.new] = max(familiarity_R[each.new], each.likeness)
+    return familiarity_R
+
+
+def find_closeness(
+    unit_D: NDArray[np.float32],
+    places: NDArray[np.intp],
+    familiarity_K: Floats,
+    centres_RD: NDArray[np.int8],
+    redirections: Sequence[Redirection],
+) -> Floats:
+    """Closeness [K]; a reply that took over questions is as close as the one that had them."""
+    own_K = (normalise_rows(centres_RD[places]) * unit_D).sum(1)  # unlike @, the same whatever K is
+    for each in redirections:
+        old = normalise_rows(centres_RD[each.old : each.old + 1])[0] @ unit_D
+        own_K[places == each.new] = np.maximum(own_K[places == each.new], old)
+    closeness_K: Floats = np.maximum(own_K, 1 - DUPLICATE_SLOPE * (1 - familiarity_K))
+    return closeness_K
+
+
+def find_rivals(standing_R: Floats, places: NDArray[np.intp]) -> Floats:
+    """The greatest number [K] of another reply than each."""
+    best = int(standing_R.argmax())
+    next_best = np.delete(standing_R, best).max(initial=-1.0)
+    rival_K: Floats = np.maximum(np.where(places == best, next_best, standing_R[best]), LEAST_RIVAL)
+    return rival_K
+
+
+def mask_superseded(standing_R: Floats, redirections: Sequence[Redirection]) -> Floats:
+    """The same without the replies whose questions another one took over."""
+    masked_R = standing_R.copy()
+    masked_R[[each.old for each in redirections]] = -1.0
+    return masked_R
+
+
+def compute_centres(sums_RD: NDArray[np.int64], described_RD: NDArray[np.int8]) -> NDArray[np.int8]:
+    """int8 [R, D]: centres, as features. sums_RD: of the questions that each reply was right for."""
+    total_RD = (sums_RD + described_RD).astype(np.float64)
+    return quantise(total_RD / np.maximum(np.linalg.norm(total_RD, axis=1, keepdims=True), 1))
+
+
+def gather_centres(chunks: Sequence[Part], described_RD: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Centres from the exemplars, for a snapshot of an earlier release; exemplars that were evicted are left out."""
+    sums_RD = np.zeros(described_RD.shape, np.int64)
+    for part in chunks:
+        scope = part.tensors.get("scope", default_column(part, "scope"))
+        counted = (part.tensors["reward"] > 0) & (scope != QUESTION_SCOPE)
+        np.add.at(sums_RD, part.tensors["reply"][counted], part.tensors["features"][counted])
+    return compute_centres(sums_RD, described_RD)

@@ -1,0 +1,83 @@
+"""The newest examples, as rows of int8, from which the sums of any recent stretch of the log can be computed.
+
+    offset // CHUNK --> the part of a snapshot that holds the row: all but the newest parts stay as they are
+
+What is held is a function of the set of examples alone: those with the highest offsets.
+Shapes: B examples, N held rows, D features.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from online.models.contract import Part, State, Tensors, new_revision, pack_json, unpack_json
+from online.models.statistics.windows import pad_row
+
+CHUNK = 64
+PREFIX = "recent-"
+
+
+class RecentRows:
+    """The newest `room` rows with their classes."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.offsets: list[int] = []  # ascending
+        self._held: dict[int, tuple[str, NDArray[np.int8]]] = {}
+        self._parts: dict[int, Part] = {}  # parts of chunks that have not changed since
+
+    def add(self, x_BD: NDArray[np.int8], labels: Sequence[str], offsets: Sequence[int]) -> None:
+        first = max(0, len(offsets) - self.room)
+        for row_D, label, offset in zip(x_BD[first:], labels[first:], offsets[first:], strict=True):
+            if len(self.offsets) >= self.room and offset < self.offsets[0]:
+                continue
+            self._remove(offset)
+            insort(self.offsets, offset)
+            self._held[offset] = label, row_D.copy()
+            self._parts.pop(offset // CHUNK, None)
+            if len(self.offsets) > self.room:
+                self._remove(self.offsets[0])
+
+    def remove(self, offsets: Sequence[int]) -> None:
+        for offset in offsets:
+            self._remove(offset)
+
+    def _remove(self, offset: int) -> None:
+        if self._held.pop(offset, None) is not None:
+            del self.offsets[bisect_left(self.offsets, offset)]
+            self._parts.pop(offset // CHUNK, None)
+
+    def after(self, offset: int) -> list[int]:
+        """The offsets of the rows after an offset."""
+        return self.offsets[bisect_right(self.offsets, offset) :]
+
+    def read(self, offsets: Sequence[int], width: int) -> tuple[NDArray[np.int8], list[str]]:
+        """Rows int8 [N, D] and their classes."""
+        rows = [pad_row(self._held[offset][1], width) for offset in offsets]
+        return np.array(rows, np.int8).reshape(len(rows), width), [self._held[offset][0] for offset in offsets]
+
+    def parts(self) -> dict[str, Part]:
+        """One part per chunk."""
+        chunks: dict[int, list[int]] = {}
+        for offset in self.offsets:
+            chunks.setdefault(offset // CHUNK, []).append(offset)
+        self._parts = {
+            number: self._parts.get(number) or Part(self._tensors(offsets), serving=False, revision=new_revision())
+            for number, offsets in chunks.items()
+        }
+        return {f"{PREFIX}{number}": part for number, part in self._parts.items()}
+
+    def _tensors(self, offsets: Sequence[int]) -> Tensors:
+        rows_ND, labels = self.read(offsets, max(len(self._held[offset][1]) for offset in offsets))
+        used = np.flatnonzero(rows_ND.any(0))  # how many columns were known when a row came depends on the batch
+        rows_ND = np.ascontiguousarray(rows_ND[:, : used[-1] + 1 if len(used) else 0])
+        return {"rows": rows_ND, "offsets": np.array(offsets, np.int64), "labels": pack_json(labels)}
+
+    def restore(self, state: State) -> None:
+        self.offsets, self._held, self._parts = [], {}, {}
+        for name, part in state.items():
+            if name.startswith(PREFIX):
+                tensors = part.tensors
+                self.add(tensors["rows"], unpack_json(tensors["labels"]), tensors["offsets"].tolist())
