@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -112,12 +112,24 @@ class Service:
     def stopped_copier(self) -> Iterator[None]:
         """Let the predictions of the block wait in the journal."""
         pid = until(self.copier_pid, what="the copier's start")
-        os.kill(pid, signal.SIGSTOP)
+        until(lambda: self._stop_between_transactions(pid), what="a moment in which the copier does not write")
         try:
             yield
         finally:
             with suppress(ProcessLookupError):  # the block has killed it
                 os.kill(pid, signal.SIGCONT)
+
+    def _stop_between_transactions(self, pid: int) -> bool:
+        """Stop the copier; let it go on where it holds the store's lock, without which nothing could be written."""
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: re.search(r"^State:\s+T", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE), what="the stop")
+        try:
+            with closing(sqlite3.connect(self.state / "online.db", timeout=0.1, isolation_level=None)) as store:
+                store.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            os.kill(pid, signal.SIGCONT)
+            return False
+        return True
 
     def kill_learner(self) -> None:
         pid = until(self.learner_pid, what="the learner's start")

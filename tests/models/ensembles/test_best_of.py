@@ -273,7 +273,7 @@ def test_a_log_leaves_the_same_state_in_any_batches_while_a_challenger_takes_ove
         Example(e.offset, "label", e.features, str(e.label != "True"))
         for e in stream(300, ring=False, seed=2, start=301)
     ]
-    members = {"knn": {"kind": "knn"}, "smooth": {"kind": "knn", "neighbours": 9}}
+    members = {**STUBBORN, "majority": {"kind": "majority"}}
     one_by_one, in_batches = (best_of(members, patience=50) for _ in range(2))
     for model, size in ((one_by_one, 1), (in_batches, 300)):
         model.learn(stream(300, ring=False))
