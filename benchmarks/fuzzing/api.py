@@ -26,6 +26,7 @@ from benchmarks.fuzzing.seeded_service import (
     WORDS,
     changed_names,
     digest_state,
+    empty_journal,
     seed_service,
     send,
     view_others,
@@ -150,6 +151,7 @@ def fuzz_service(service: Service, access: str, seconds: int) -> Outcome:
             "secrets": {"open": (), "anonymous": WORDS}.get(access, PRIVATE_WORDS),
         }
         write_inputs(folder, document, rules)
+        empty_journal(state)
         seen, stored = view_others(operator, seeded), digest_state(state)
         with watch_process(service.pid, url) as samples:
             completed = run_schemathesis(folder, url, seconds, flags)

@@ -2,11 +2,13 @@
 
 seed_service   a conversation, feedback, a reply, a version label, a key, a replay and an erasure, by an operator
 view_others    the same as the operator sees it later
+empty_journal  so that the copier changes nothing more by itself
 digest_state   every table and file of the state folder, by its digest
 """
 
 import sqlite3
 import time
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 import httpx
 
 from benchmarks.service import BenchmarkError
+from online.journal import list_segments
 
 USER, ERASED, CONVERSATION = "hazel", "basil", "diary"
 QUESTION_WORD, KEY_WORD, REPLY_WORD, CLASS_WORD = "zanzibarquince", "walnutkeyring", "gooseberrylane", "persimmonclass"
@@ -109,6 +112,19 @@ def keep_own(path: str, content: dict[str, Any]) -> dict[str, Any]:
         labels = [each["label"] for each in content["labels"]]
         return {"labels": sorted(labels), "frozen": content["frozen"]}
     return {"text": content["text"], "active": content["active"]} if "/replies/" in path else content
+
+
+def empty_journal(state: Path) -> None:
+    """Let all predictions be copied, and their segments be deleted, which would happen within minutes."""
+    end, left = time.monotonic() + SETTLED_S, "SELECT count(*) FROM meta WHERE key LIKE 'journal/%'"
+    with closing(sqlite3.connect(f"file:{state / 'online.db'}?mode=ro", uri=True)) as store:
+        while list_segments(state / "journal") or store.execute(left).fetchone()[0]:
+            for segment in list_segments(state / "journal"):
+                with suppress(FileNotFoundError):
+                    segment.seal()
+            if time.monotonic() > end:
+                raise BenchmarkError(f"the journal was not copied within {SETTLED_S:.0f} s")
+            time.sleep(0.1)
 
 
 def digest_state(state: Path) -> dict[str, str]:

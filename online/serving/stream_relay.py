@@ -65,9 +65,6 @@ class StreamRelay:
                 await asyncio.to_thread(copy[1].clear_all)
             await asyncio.to_thread(relay, *copy, on_broken=self._note_repair)
             self.rebuilds += rebuilds
-        except Unavailable:
-            self._rebuild_is_due = self._rebuild_is_due or rebuilds
-            raise
         except EncoderMoved:
             self._rebuild_is_due = self._rebuild_is_due or rebuilds
             await self.live.refresh_encoder_config()
@@ -77,6 +74,9 @@ class StreamRelay:
             source.close()
             self._wakeup.set()
             return self.open_copy(self.live.encoder_config.encoder_name)
+        except Unavailable:  # after EncoderMoved, which is one too
+            self._rebuild_is_due = self._rebuild_is_due or rebuilds
+            raise
         return copy
 
     def _note_repair(self, reason: str) -> None:

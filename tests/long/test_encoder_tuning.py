@@ -12,6 +12,10 @@ def test_adopting_an_encoder_under_traffic_fails_no_request_on_postgres_and_redi
     check_adoption_under_traffic(start(BAR, store=postgres_url, stream=redis_url))
 
 
+def test_adopting_an_encoder_under_traffic_fails_no_request_without_redis(start: Start) -> None:
+    check_adoption_under_traffic(start(BAR))
+
+
 def test_an_encoder_is_compared_with_the_one_in_use() -> None:
     events = create_events(*(label(text, drink) for text, drink in orders()))
     tuned = EncoderTuning("classifier", {}, events, QUICK).tune(events)

@@ -216,9 +216,9 @@ def wait_all_learned(service: Service, name: str) -> None:
     service.wait_learned(name, service.http.get(f"/v1/models/{name}").json()["head"])
 
 
-def test_adopting_an_encoder_under_traffic_fails_no_request(start: Start) -> None:
-    """On Postgres and Redis: tests/long/test_encoder_tuning.py."""
-    check_adoption_under_traffic(start(BAR))
+def test_adopting_an_encoder_under_traffic_fails_no_request(start: Start, redis_url: str) -> None:
+    """With a copy of the log in Redis, which is written again. Without one, and on Postgres: tests/long/test_encoder_tuning.py."""
+    check_adoption_under_traffic(start(BAR, stream=redis_url))
 
 
 def check_adoption_under_traffic(service: Service) -> None:
