@@ -6,7 +6,7 @@ Whether an entry is selected is decided before anything is learned from it. It i
 same, because a user expects each rating to have an effect. A proposed snapshot that has just learned
 it has an advantage over the live version, so the comparison finds what a proposed snapshot broke, not what
 it gained. Retracted feedback, and feedback of a retired class, is dropped, and so is what precedes a change that
-the model adapts to, or the version that has adapted would look worse. Feedback of one caller that is not
+the model follows, or the version that has followed it would look worse. Feedback of one caller that is not
 trusted is at most MAX_OF_HOLDER of the examples, so that nobody decides alone what is published.
 """
 

@@ -186,7 +186,8 @@ class Publisher:
         if refusal is None or not compares:
             return True
         self._record_rejection(until, refusal)
-        self.published_at = self.clock() + REJECTED_REST_S - self.publish_every_s
+        self.durable_at = self.clock()  # otherwise one is still due, and the same state is tried at every step
+        self.published_at = self.durable_at + REJECTED_REST_S - self.publish_every_s
         return False
 
     def _describe(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest:

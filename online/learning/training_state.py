@@ -15,7 +15,7 @@ from itertools import groupby
 
 from online.learning.drift import Alarm, DriftMonitor
 from online.learning.held_out import HeldOut
-from online.models import BadExample, Example, Model, Options, State, can_adapt, create
+from online.models import BadExample, Example, Model, Options, State, create, follows_changes
 from online.schemas.events import Entry
 from online.settings import Drift
 
@@ -130,12 +130,12 @@ class TrainingState:
     def _act_on(self, alarms: Iterable[Alarm]) -> None:
         """Pass alarms to the model, except those of features: what was learned about other inputs still holds.
 
-        What was held out before a change that it adapts to is dropped: the gate would refuse what is right now.
+        What was held out before a change that it follows is dropped: the gate would refuse what is right now.
         """
         for alarm in alarms if self.drift == "act" else ():
             if alarm.what != "features":
                 self.model.drifted(alarm.label, alarm.since)
-                if can_adapt(self.kind, self.options):
+                if follows_changes(self.kind, self.options):
                     self.held_out.drop_before(alarm.since)
 
     def _learn(self, entries: Sequence[Entry]) -> None:

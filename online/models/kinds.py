@@ -209,3 +209,11 @@ def can_adapt(kind: str, options: Options) -> bool:
     """Whether a model, or its challenger, may answer otherwise after an alarm of drift than from all examples alike."""
     keeps_recent = bool(options.get("recent", True) or options.get("drift_window"))
     return keeps_recent and any(spec.adapts for spec in kinds_of(kind, options))
+
+
+def follows_changes(kind: str, options: Options) -> bool:
+    """Whether a model, or its challenger, comes to answer what is right after a change of the world.
+
+    It adapts after an alarm, or it learns step by step, so that the newest examples count more than all before them.
+    """
+    return can_adapt(kind, options) or any(not spec.is_exact for spec in kinds_of(kind, options))

@@ -1,5 +1,6 @@
 """Drift alarms: when they are raised, what they contain, and that they depend on the log alone."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from online.store.drift_alarms import load_drift_alarms
 from tests.learning.conftest import CreateScene
 
 VECTOR: Options = {"input": "vector", "size": 3, "scale": 4.0, "drift_window": 32}
+VECTOR_INPUT: Options = {"input": "vector", "size": 3}
 SWAPPED_AT = 800
 
 
@@ -329,6 +331,29 @@ def test_what_was_held_out_before_a_change_does_not_judge_the_model_that_adapted
     acted, watched = (apply_all(log, create_training(drift), 64) for drift in ("act", "watch"))
     since = acted.monitor.raised[-1].since
     assert min(item.offset for item in acted.held_out) >= since > min(item.offset for item in watched.held_out)
+
+
+def as_row(vector: bytes) -> bytes:
+    return json.dumps({f"x{n}": value for n, value in enumerate(np.frombuffer(vector).tolist())}).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "follows"),
+    [
+        ("classifier", {**VECTOR, "drift_window": 0, "recent": 0}, False),
+        ("majority", VECTOR_INPUT, False),
+        ("river", {"estimator": "softmax"}, True),
+        ("majority", {**VECTOR_INPUT, "challenger": {"kind": "knn"}}, True),
+    ],
+)
+def test_what_was_held_out_before_a_change_judges_a_model_that_cannot_follow_it(
+    log: list[Entry], kind: str, options: Options, follows: bool
+) -> None:
+    if kind == "river":
+        log = [replace(entry, event=replace(entry.event, features=as_row(entry.event.features))) for entry in log]
+    training = apply_all(log, TrainingState(kind, options, "cpu", lambda until: iter(()), drift="act"), 64)
+    since = training.monitor.raised[-1].since
+    assert (min(item.offset for item in training.held_out) >= since) == follows
 
 
 def test_the_losses_of_a_class_that_stand_still_raise_no_alarm() -> None:

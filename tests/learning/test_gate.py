@@ -152,6 +152,17 @@ def test_a_worse_snapshot_is_not_published_and_the_refusal_is_recorded(scene: Sc
     assert "held-out answers it has" in rows[0].reason
 
 
+def test_a_durable_snapshot_that_was_refused_is_not_tried_at_every_step(scene: Scene) -> None:
+    scene.learn(*vector_events(400))
+    scene.learner = scene.start_learner(durable_every_s=3_600.0)
+    scene.learner.batch = 1_000
+    scene.learn(*mislabelled_events(900))
+    for _ in range(3):
+        scene.learner.step()
+    rows = scene.workspace.store.read(lambda connection: load_rejections(connection, "m", 10))
+    assert [row.times for row in rows] == [1]
+
+
 def test_learning_continues_and_a_recovered_snapshot_is_published(scene: Scene) -> None:
     scene.learn(*vector_events(400))
     scene.learner.batch = 1_000
