@@ -50,7 +50,8 @@ class Publisher:
     """Decides when a version is due, asks the gate, and writes the version.
 
     durable_until: the offset in the newest snapshot that is on the disk, -1 without one. tried_until: the
-    offset of the last attempt to publish. parent: the version that the next one is derived from.
+    offset of the last attempt to publish. rejected_since: the offset of the first of the attempts that the gate has
+    refused since it accepted one; None if it accepted the last one. parent: the version that the next one is derived from.
     disk_write: the durable version that is being put on the disk, if any.
     """
 
@@ -98,12 +99,15 @@ class Publisher:
         return max(0.0, (self.published_at + self.publish_every_s - self.clock()) * 1000)
 
     def find_due(self, learned_until: int) -> Due | None:
-        """Return what is due to be published, if anything. Raises Unavailable if a durable version did not reach the disk."""
+        """Return what is due to be published, if anything. Raises Unavailable if a durable version did not reach the disk.
+
+        A state that the gate refused is not tried again before more is learned.
+        """
         if self.disk_write is not None and self.disk_write.cost_s.done():
             self.finish_disk_write()
         if learned_until > self.tried_until and self.clock() - self.published_at >= self.publish_every_s:
             return "durable" if self._is_durable_due() else "serving"
-        if learned_until > self.durable_until and self._is_durable_due():
+        if self.rejected_since is None and learned_until > self.durable_until and self._is_durable_due():
             return "durable"
         return None
 
@@ -186,8 +190,7 @@ class Publisher:
         if refusal is None or not compares:
             return True
         self._record_rejection(until, refusal)
-        self.durable_at = self.clock()  # otherwise one is still due, and the same state is tried at every step
-        self.published_at = self.durable_at + REJECTED_REST_S - self.publish_every_s
+        self.published_at = self.clock() + REJECTED_REST_S - self.publish_every_s
         return False
 
     def _describe(self, training: TrainingState, metrics: Mapping[str, float], durable: bool) -> Manifest:

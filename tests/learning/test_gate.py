@@ -159,8 +159,11 @@ def test_a_durable_snapshot_that_was_refused_is_not_tried_at_every_step(scene: S
     scene.learn(*mislabelled_events(900))
     for _ in range(3):
         scene.learner.step()
+    publisher = scene.learner.publisher
+    publisher.published_at = publisher.clock() + 3_600  # as if the pause after a refusal were long
+    scene.learn(*vector_events(1, start=400))
     rows = scene.workspace.store.read(lambda connection: load_rejections(connection, "m", 10))
-    assert [row.times for row in rows] == [1]
+    assert [(row.until, row.times) for row in rows] == [(1_300, 1)]
 
 
 def test_learning_continues_and_a_recovered_snapshot_is_published(scene: Scene) -> None:
