@@ -6,7 +6,7 @@
 Ways to choose: `greedy`; `optimistic`, the default; `prototype`, the bound that the default came from: chance + 0.5 /
 sqrt(1 + near / 0.3 + thumbs up); LinUCB as in `benchmarks.chat`. Everything sees the same questions and the same
 wrong thumbs. The replies, the codes and the order are drawn from the seed. The settings of `optimistic` were
-chosen on seeds 0 and 1, which are not played unless asked for.
+chosen on seeds 0 and 1, which are not played unless asked for. `--constant` plays with another value than the shipped one.
 """
 
 from argparse import Namespace
@@ -20,6 +20,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.changes import Change, parse_constant
 from benchmarks.chat import Bot, Dataset
 from benchmarks.chat_peers import UCB_ALPHA, Arms, units
 from benchmarks.clinc150 import Split
@@ -238,8 +239,16 @@ def main() -> int:
     parser.add_argument("--rated", type=float, nargs="*", default=[1.0], help="shares of turns with a thumb")
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--only", nargs="*", default=[], help="only scenarios whose names contain this")
+    parser.add_argument(
+        "--constant",
+        type=parse_constant,
+        default=Change(),
+        metavar="MODULE.NAME=VALUE",
+        help="another value of a constant below `online`, such as models.ranker.optimism.COMPARED=10",
+    )
     flags = parser.parse_args()
-    results = measure(Dataset.clinc(), flags)
+    with flags.constant.in_force():
+        results = measure(Dataset.clinc(), flags)
     if flags.json:
         print_json({"benchmark": "cold_start", "seeds": flags.seeds, **results})
     else:

@@ -5,13 +5,11 @@
 The shipped value is read from the code, and belongs to the grid.
 """
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from unittest.mock import patch
 
+from benchmarks.changes import Change, Constant
 from benchmarks.tasks import (
     CHANGES,
     DOUBT,
@@ -30,28 +28,6 @@ from benchmarks.tasks import (
     Task,
 )
 from online.models.registry import describe_options
-
-Constants = Mapping[tuple[str, str], Any]  # by module and name
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What differs from what is shipped: options of the kind, and constants of modules."""
-
-    options: Options = field(default_factory=dict)
-    constants: Constants = field(default_factory=dict)
-
-    @contextmanager
-    def in_force(self) -> Iterator[None]:
-        """Replace the constants, and put them back."""
-        with ExitStack() as stack:
-            for (module, name), value in self.constants.items():
-                *holders, last = name.split(".")
-                holder = importlib.import_module(module)
-                for each in holders:
-                    holder = getattr(holder, each)
-                stack.enter_context(patch.object(holder, last, value))
-            yield
 
 
 class Target(Protocol):
@@ -75,24 +51,6 @@ class OptionOf:
 
     def change(self, value: Any) -> Change:
         return Change({self.option: value})
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A constant of a module, or of a class in it (`Class.NAME`)."""
-
-    module: str
-    name: str
-
-    @property
-    def shipped(self) -> Any:
-        found: Any = importlib.import_module(self.module)
-        for part in self.name.split("."):
-            found = getattr(found, part)
-        return found
-
-    def change(self, value: Any) -> Change:
-        return Change(constants={(self.module, self.name): value})
 
 
 @dataclass(frozen=True, slots=True)

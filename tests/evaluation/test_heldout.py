@@ -2,6 +2,7 @@
 
 import ast
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks import heldout
+from benchmarks.changes import Change, Constant, parse_constant
 from benchmarks.halves import (
     INTENT_HALVES,
     INTENTS,
@@ -26,7 +28,7 @@ from benchmarks.halves import (
 )
 from benchmarks.heldout import Judgement, run, score_once
 from benchmarks.tasks import CHANGE_HALVES, Options, Scores, Task
-from benchmarks.tuned_defaults import SETTINGS, Change, Constant, OptionOf, Scaled, Setting
+from benchmarks.tuned_defaults import SETTINGS, OptionOf, Scaled, Setting
 from online.models import create
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/tuned-here-tested-there.md"
@@ -198,6 +200,19 @@ def test_a_change_is_in_force_and_put_back(setting: Setting) -> None:
 
 def read_constant(key: tuple[str, str]) -> Any:
     return Constant(*key).shipped
+
+
+def test_a_constant_of_the_command_line_has_the_type_of_the_shipped_one() -> None:
+    place = ("online.models.ranker.optimism", "NEAR_WEIGHT")
+    assert parse_constant("models.ranker.optimism.NEAR_WEIGHT=1") == Change(constants={place: 1.0})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "COMPARED=5", "models.ranker.optimism.NONE=5", "models.ranker.optimism.COMPARED=x"]
+)
+def test_a_constant_that_does_not_exist_or_fit_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="is not a constant below `online`"):
+        parse_constant(text)
 
 
 # the list of defaults in the manual
