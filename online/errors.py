@@ -24,6 +24,14 @@ class TooLarge(BadInput):
     status = 413
 
 
+class TextTooLong(TooLarge):
+    """A text has more characters than the setting `max_text_chars` allows. given, limit: numbers of characters."""
+
+    def __init__(self, what: str, given: int, limit: int) -> None:
+        super().__init__(f"{what} has {given} characters; shorten it to at most {limit} (max_text_chars)")
+        self.given, self.limit = given, limit
+
+
 class PreconditionFailed(BadInput):
     """The request is valid, but not in the present state."""
 

@@ -1,4 +1,5 @@
 import { mount } from 'svelte';
+import '@fontsource-variable/figtree/wght.css';
 import './app.css';
 import App from './App.svelte';
 import { createChatApi, listModels, ping, sessionApi, speakFor, watchConnection } from './lib/api';
@@ -10,9 +11,21 @@ import { isChatModel, Models } from './lib/ui/models.svelte';
 import { Connection } from './lib/ui/connection.svelte';
 import { hrefOf, Router } from './lib/ui/router.svelte';
 import { registerServiceWorker } from './lib/ui/service_worker';
+import { Preferences } from './lib/ui/preferences.svelte';
 import { Session } from './lib/ui/session.svelte';
+import { language, loadMessages } from './lib/messages';
+
+/** The storage of this browser; null where it is switched off. */
+function storage() {
+  try {
+    return localStorage;
+  } catch {
+    return null;
+  }
+}
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+const preferences = new Preferences(storage(), navigator.languages);
 const connection = new Connection(ping, pause);
 watchConnection((answered) => connection.report(answered));
 addEventListener('offline', () => connection.report(false));
@@ -31,8 +44,14 @@ const live = new LiveStatus(api, pause);
 const conversation = new Conversation({ api, live, newId, rights: session });
 const conversations = new StoredConversations(api, pause);
 
-mount(App, {
-  target: document.getElementById('app')!,
-  props: { router, connection, session, models, live, conversation, conversations },
-});
-registerServiceWorker();
+async function start() {
+  await loadMessages(preferences.language).catch(() => {}); // without the file: in English
+  document.documentElement.lang = language;
+  mount(App, {
+    target: document.getElementById('app')!,
+    props: { router, connection, session, preferences, models, live, conversation, conversations },
+  });
+  registerServiceWorker();
+}
+
+void start();

@@ -7,9 +7,10 @@ request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --
                                             Runtime (models, learner, jobs)
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -60,7 +61,7 @@ from online.api.rest import (
 )
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
-from online.errors import NotFound, OnlineError, QuotaExceeded
+from online.errors import NotFound, OnlineError, QuotaExceeded, TextTooLong
 from online.serving.building import build
 from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
@@ -210,17 +211,24 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
 def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
     """Answer every error as {"error": "..."}, or in OpenAI's shape on OpenAI's path, and count it."""
 
-    def refuse(request: Request, status: int, text: str, missing: bool = False) -> Response:
+    def refuse(
+        request: Request,
+        status: int,
+        text: str,
+        missing: bool = False,
+        figures: Mapping[str, int] = MappingProxyType({}),
+    ) -> Response:
         runtime.metrics.refused.labels(str(status)).inc()
         model = runtime.models.get(str(request.path_params.get("model", "")))
         is_chat = request.url.path.endswith(chat_completions.PATH)
-        content = chat_completions.error_content(status, text, missing) if is_chat else {"error": text}
+        content = chat_completions.error_content(status, text, missing) if is_chat else {"error": text, **figures}
         headers = {"Retry-After": "1"} if status == 429 else {"WWW-Authenticate": "Bearer"} if status == 401 else {}
         return json_response(content, status, headers | (live_headers(model) if model else {}))
 
     @app.exception_handler(OnlineError)
     async def refuse_ours(request: Request, error: OnlineError) -> Response:
-        response = refuse(request, error.status, str(error), isinstance(error, NotFound))
+        figures = {"given": error.given, "limit": error.limit} if isinstance(error, TextTooLong) else {}
+        response = refuse(request, error.status, str(error), isinstance(error, NotFound), figures)
         if isinstance(error, QuotaExceeded):
             response.headers["Retry-After"] = str(error.retry_after_s)
         return response

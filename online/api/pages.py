@@ -10,7 +10,7 @@ from starlette.types import Scope
 from online.api.openapi import DocumentRoute, show_docs
 
 STATIC = Path(__file__).parent / "static"
-PAGES = ("", "repertoire", "draw", "learning", "reports")  # one document; it reads the path in the browser
+PAGES = ("", "repertoire", "draw", "learning", "reports", "shared")  # one document; it reads the path in the browser
 
 
 def add_pages(app: FastAPI) -> None:

@@ -3,7 +3,7 @@
 import math
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 
 def _check_path_segment(id: str) -> str:
@@ -48,3 +48,5 @@ class NativeRequest(Wire):
 
 class ErrorAnswer(Wire):
     error: str
+    given: int | None = Field(None, description="Where a text is too long: its characters.")
+    limit: int | None = Field(None, description="Where a text is too long: the most characters.")

@@ -246,6 +246,12 @@ def test_a_limit_is_enforced_over_http(small: Service, limit: str, route: str) -
     assert (response.status_code, f"({limit})" in response.text) == (413, True), response.text
 
 
+def test_a_text_that_is_too_long_is_refused_with_both_lengths(small: Service) -> None:
+    for path, body in (("/v1/models/chat:predict", {"instances": [LONG]}), ("/v1/models/chat/replies", {"text": LONG})):
+        refused = small.http.post(path, json=body).json()
+        assert (refused["given"], refused["limit"]) == (CHARS + 1, CHARS)
+
+
 @pytest.mark.parametrize(("limit", "route"), RPC)
 def test_a_limit_is_enforced_over_grpc(methods: dict[str, Any], limit: str, route: str) -> None:
     method, request = RPC[limit, route]

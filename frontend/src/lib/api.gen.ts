@@ -1729,6 +1729,16 @@ export interface components {
         ErrorAnswer: {
             /** Error */
             error: string;
+            /**
+             * Given
+             * @description Where a text is too long: its characters.
+             */
+            given?: number | null;
+            /**
+             * Limit
+             * @description Where a text is too long: the most characters.
+             */
+            limit?: number | null;
         };
         /** Explanation */
         Explanation: {

@@ -167,12 +167,19 @@ export interface ReplaysApi {
   page(id: string): string;
 }
 
+/** given, limit: the characters of a text that is too long, and the most that are accepted. */
+interface ErrorDetails {
+  given?: number;
+  limit?: number;
+}
+
 export class ApiError extends Error {
   /** status: of the response; 0 without one. retryAfter_s: when the service accepts another; null if it does not say. */
   constructor(
     message: string,
     readonly status = 0,
     readonly retryAfter_s: number | null = null,
+    readonly details: ErrorDetails = {},
   ) {
     super(message);
   }
@@ -244,9 +251,9 @@ async function call<T>(
 const NO_ANSWER = 'The server does not answer. Is it running?';
 
 function failure(answer: unknown, status: number, retryAfter: string | null): ApiError {
-  const { error } = (answer ?? {}) as { error?: string };
+  const { error, ...details } = (answer ?? {}) as ErrorDetails & { error?: string };
   const message = error ?? `The server answered ${status}.`;
-  return new ApiError(message, status, retryAfter === null ? null : Number(retryAfter));
+  return new ApiError(message, status, retryAfter === null ? null : Number(retryAfter), details);
 }
 
 /** A request with the user for whom it is made, if the page names one. */

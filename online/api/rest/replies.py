@@ -14,7 +14,7 @@ from online.api.auth.scopes import CallerDep
 from online.api.bodies import read_body, read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
-from online.errors import BadInput, NotFound, TooLarge
+from online.errors import BadInput, NotFound, TextTooLong
 from online.models import spec_of
 from online.prequential import Hits
 from online.schemas.access.callers import Caller
@@ -240,7 +240,7 @@ def check_text(text: str, most_chars: int) -> None:
     if not text.strip():
         raise BadInput("the text of a reply or of an example question is empty")
     if len(text) > most_chars:
-        raise TooLarge(f"the reply has {len(text)} characters; at most {most_chars} (max_text_chars)")
+        raise TextTooLong("the reply", len(text), most_chars)
 
 
 def describe_reply(row: ReplyRow) -> dict[str, object]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.errors import TooLarge
+from online.errors import TextTooLong
 from online.models.encoders import minilm
 from online.models.encoders.feature_cache import FeatureCache
 from online.models.encoders.follow_ups import read_text
@@ -88,9 +88,7 @@ class TextEncoder:
         if text is None:
             raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {format_value(instance)}')
         if len(text) > self.max_chars:
-            raise TooLarge(
-                f"instance {place} has {len(text)} characters; shorten it to at most {self.max_chars} (max_text_chars)"
-            )
+            raise TextTooLong(f"instance {place}", len(text), self.max_chars)
         words = " ".join(text.split())
         return SPELLING.correct(words) if self.language else words
 

@@ -1,5 +1,7 @@
 /* Sentences and formatted values for the page: pure functions from states to texts. */
 
+import { language } from '../messages';
+
 export interface FeedbackState {
   failed: string | null;
   saved: boolean;
@@ -125,17 +127,32 @@ export const pluralize = (number: number, one: string, many = `${one}s`) =>
 export const messageOf = (error: unknown) =>
   error instanceof Error ? error.message : String(error);
 
-const numbers = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
-const clock = new Intl.DateTimeFormat('en', {
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-  hour12: false,
-});
-const day = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric' });
+/** Returns a format of the chosen language, which is made once. */
+function formatOf<Format>(make: (locale: string) => Format): () => Format {
+  const made = new Map<string, Format>();
+  return () => {
+    const format = made.get(language) ?? make(language);
+    made.set(language, format);
+    return format;
+  };
+}
+
+const numbers = formatOf((locale) => new Intl.NumberFormat(locale, { maximumFractionDigits: 0 }));
+const clock = formatOf(
+  (locale) =>
+    new Intl.DateTimeFormat(locale, {
+      hour: '2-digit',
+      minute: '2-digit',
+      second: '2-digit',
+      hour12: false,
+    }),
+);
+const day = formatOf(
+  (locale) => new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }),
+);
 
 /** 12345 -> "12,345". */
-export const count = (number: number) => numbers.format(number);
+export const count = (number: number) => numbers().format(number);
 
 /** A number with few digits: 12,345; 0.973; "–" for none. */
 export function amount(figure: number | undefined): string {
@@ -154,8 +171,8 @@ export const signed = (figure: number) => `${figure < 0 ? '−' : '+'}${Math.abs
 /** A time of today as "14:03:11"; another day is added. */
 export function moment(at: string, today = new Date()): string {
   const then = new Date(at);
-  const time = clock.format(then);
-  return then.toDateString() === today.toDateString() ? time : `${day.format(then)}, ${time}`;
+  const time = clock().format(then);
+  return then.toDateString() === today.toDateString() ? time : `${day().format(then)}, ${time}`;
 }
 
 /** 5,300,000 -> "5.3 MB". */

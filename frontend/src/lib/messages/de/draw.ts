@@ -1,0 +1,5 @@
+import type { Messages } from '..';
+
+export const draw: Messages['draw'] = {
+  title: 'Zeichnen',
+};

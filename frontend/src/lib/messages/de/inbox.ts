@@ -1,0 +1,5 @@
+import type { Messages } from '..';
+
+export const inbox: Messages['inbox'] = {
+  title: 'Posteingang',
+};

@@ -1,0 +1,21 @@
+import { ui } from './ui';
+import { session } from './session';
+import { chat } from './chat';
+import { repertoire } from './repertoire';
+import { inbox } from './inbox';
+import { learning } from './learning';
+import { reports } from './reports';
+import { draw } from './draw';
+
+import type { Messages } from '..';
+
+export const de: Messages = {
+  ui,
+  session,
+  chat,
+  repertoire,
+  inbox,
+  learning,
+  reports,
+  draw,
+};

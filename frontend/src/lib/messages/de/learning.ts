@@ -1,0 +1,5 @@
+import type { Messages } from '..';
+
+export const learning: Messages['learning'] = {
+  title: 'Lernen',
+};

@@ -1,0 +1,5 @@
+import type { Messages } from '..';
+
+export const repertoire: Messages['repertoire'] = {
+  title: 'Repertoire',
+};

@@ -1,0 +1,5 @@
+import type { Messages } from '..';
+
+export const reports: Messages['reports'] = {
+  title: 'Berichte',
+};

@@ -1,0 +1,5 @@
+import type { Messages } from '..';
+
+export const session: Messages['session'] = {
+  title: 'Anmelden',
+};

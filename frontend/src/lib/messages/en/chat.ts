@@ -1,0 +1,7 @@
+export const chat = {
+  title: 'Chat',
+  conversations: {
+    title: 'Conversations',
+    start: 'New conversation',
+  },
+};

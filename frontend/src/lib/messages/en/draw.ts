@@ -1,0 +1,3 @@
+export const draw = {
+  title: 'Draw',
+};

@@ -1,0 +1,19 @@
+import { ui } from './ui';
+import { session } from './session';
+import { chat } from './chat';
+import { repertoire } from './repertoire';
+import { inbox } from './inbox';
+import { learning } from './learning';
+import { reports } from './reports';
+import { draw } from './draw';
+
+export const en = {
+  ui,
+  session,
+  chat,
+  repertoire,
+  inbox,
+  learning,
+  reports,
+  draw,
+};

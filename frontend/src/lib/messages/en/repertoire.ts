@@ -1,0 +1,3 @@
+export const repertoire = {
+  title: 'Repertoire',
+};

@@ -1,0 +1,76 @@
+/* Sentences that several pages share. */
+
+const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+
+export const ui = {
+  pages: {
+    label: 'Pages',
+    chat: 'Chat',
+    repertoire: 'Repertoire',
+    inbox: 'Inbox',
+    draw: 'Draw',
+    learning: 'Learning',
+    reports: 'Reports',
+    shared: 'Shared conversation',
+  },
+  skip: 'Skip to content',
+  loading: 'Loading…',
+  notLoaded: 'This page could not be loaded. Check your connection.',
+  reload: 'Reload',
+  cancel: 'Cancel',
+  close: 'Close',
+  save: 'Save',
+  delete: 'Delete',
+  undo: 'Undo',
+  refresh: 'Refresh',
+  copy: 'Copy',
+  copied: 'Copied',
+  copyFailed: 'Your browser did not allow copying.',
+  more: 'More actions',
+  dismiss: 'Dismiss',
+  notifications: 'Notifications',
+  explain: (what: string) => `What does “${what}” mean?`,
+  notGiven: '–',
+  settings: {
+    label: 'Settings',
+    theme: 'Theme',
+    system: 'As the device',
+    light: 'Light',
+    dark: 'Dark',
+    language: 'Language',
+    details: 'Show model details',
+    keys: 'Keyboard shortcuts',
+  },
+  connection: {
+    lost: 'No connection to the server. This page reconnects by itself.',
+    ended: 'You were signed out. Sign in again to continue.',
+  },
+  counts: {
+    replies: (count: number, shown: string) => `${shown} ${plural(count, 'reply', 'replies')}`,
+    questions: (count: number, shown: string) =>
+      `${shown} ${plural(count, 'question', 'questions')}`,
+  },
+  today: 'Today',
+  yesterday: 'Yesterday',
+  missing: {
+    title: 'Not available here',
+    noModel: (name: string, known: string) =>
+      `There is no model called “${name}”. This service has: ${known}.`,
+  },
+  problems: {
+    noAnswer: 'The server does not answer. Try again in a moment.',
+    incomplete: 'The answer was cut off. Try again.',
+    tooLong: (given: string, limit: string) => `Too long: ${given} of ${limit} characters.`,
+    notSignedIn: 'Sign in first to do this.',
+    notAllowed: 'You may not do this.',
+    notFound: 'This no longer exists.',
+    changed: 'Somebody else has changed this meanwhile. Reload and try again.',
+    tooLarge: 'This is too large to send.',
+    tooMany: 'Too many requests. Wait a moment and try again.',
+    tooManyUntil: (seconds: string) => `Too many requests. Try again in ${seconds} seconds.`,
+    invalid: 'This could not be accepted. Check what you entered.',
+    busy: 'The service is busy or starting. Try again in a moment.',
+    full: 'The service has no space left. Tell the people who run it.',
+    failed: 'Something went wrong on the server. Try again.',
+  },
+};

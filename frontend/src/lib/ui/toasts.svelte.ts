@@ -1,0 +1,37 @@
+/* Short notifications at the edge of the page, each with an undo where that is possible. */
+
+export interface ToastOptions {
+  /** Called where the person takes back what the toast tells. */
+  undo?: () => unknown;
+  tone?: 'plain' | 'problem';
+}
+
+export interface Toast extends ToastOptions {
+  id: number;
+  text: string;
+}
+
+const MAX_SHOWN = 3;
+
+export class Toasts {
+  shown = $state.raw<Toast[]>([]);
+
+  private count = 0;
+
+  add = (text: string, options: ToastOptions = {}): void => {
+    this.shown = [...this.shown, { id: ++this.count, text, ...options }].slice(-MAX_SHOWN);
+  };
+
+  dismiss(id: number) {
+    this.shown = this.shown.filter((one) => one.id !== id);
+  }
+
+  undo(toast: Toast) {
+    this.dismiss(toast.id);
+    void toast.undo?.();
+  }
+}
+
+/** The toasts of the page. */
+export const toasts = new Toasts();
+export const toast = toasts.add;
