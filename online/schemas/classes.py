@@ -1,7 +1,10 @@
-"""The classes of a classifier. The wire calls a class `label`, as feedback and predictions do."""
+"""The classes of a classifier, and what taught them. The wire calls a class `label`, as feedback and predictions do."""
+
+from typing import Any
 
 from pydantic import Field
 
+from online.schemas.feedback import FeedbackStatus
 from online.schemas.fields import Wire
 
 
@@ -16,3 +19,37 @@ class ClassState(Wire):
 class ClassesAnswer(Wire):
     classes: list[ClassState]
     labels: list[ClassState] = Field(description="The same list under its former name.", deprecated=True)
+
+
+class TaughtExample(Wire):
+    """One example: an input, and the feedback that named its class."""
+
+    id: str = Field(description="Of the feedback; retracting it takes the example back.")
+    prediction_id: str | None = Field(description="The prediction that the feedback is about; null for an input.")
+    input: Any = Field(description="As it was given, for a vector a list of numbers. Null where it is not kept.")
+    status: FeedbackStatus = Field(description="held: it counts only once it is accepted.")
+    offset: int | None = Field(description="Of its event; null while it is held.")
+    given_at: str
+
+
+class TaughtClass(Wire):
+    """One class, and what it was taught by."""
+
+    label: str
+    active: bool = Field(description="False: it was retired, and is not predicted until it is restored.")
+    count: int = Field(description="How many examples count now; not all of them need to be listed.")
+    held: int = Field(description="How many more wait to be accepted.")
+    examples: list[TaughtExample] = Field(description="The newest first.")
+
+
+class ExamplesAnswer(Wire):
+    classes: list[TaughtClass] = Field(description="The class that was taught last first.")
+    count: int = Field(description="How many examples of these classes count now.")
+
+
+class ForgottenClass(Wire):
+    """Examples of a class that their user has taken back."""
+
+    label: str
+    count: int = Field(description="How many examples were taken back, with those that were held.")
+    offset: int = Field(description="Of the last retraction; 0: there was nothing to retract.")

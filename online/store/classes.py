@@ -1,13 +1,22 @@
-"""Classes that a classifier has seen in feedback, and which of them are retired."""
+"""Classes that a classifier has seen in feedback, which of them are retired, and the examples that count now.
 
-from typing import Any
+    feedback (a label, not retracted, not refused) --its prediction, or its own input--> examples of each class
 
-from sqlalchemy import Connection, delete, func, insert, select
+An erased user, or an erased prediction, leaves no example here: both are blanked in the tables that this reads.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.errors import NotFound
 from online.schemas.events import Event, EventKind
+from online.store.database.values import NO_TEXT
 from online.store.events import EVENTS, append_events, derive_event_id
+from online.store.feedback import FEEDBACK, given_by
+from online.store.predictions import PREDICTIONS
 
 
 class ClassRow(SQLModel, table=True):
@@ -27,6 +36,19 @@ class ClassRow(SQLModel, table=True):
 CLASSES: Any = ClassRow.__table__  # type: ignore[attr-defined]
 
 
+class ExampleRow(NamedTuple):
+    """One example. id: of its feedback. input: JSON, None where it is not kept. of_class: how many its class has."""
+
+    label: str
+    of_class: int
+    id: str
+    prediction_id: str | None
+    input: str | None
+    status: str
+    offset: int
+    created_at: str
+
+
 def load_classes(connection: Connection, model: str) -> list[ClassRow]:
     """Return every class that feedback named, in the order of their first event.
 
@@ -39,6 +61,11 @@ def load_classes(connection: Connection, model: str) -> list[ClassRow]:
     for label, offset in first.items():
         rows.setdefault(label, ClassRow(model=model, id=label, offset=offset, active=True))
     return sorted(rows.values(), key=lambda row: min(row.offset, first.get(row.id, row.offset)))
+
+
+def list_retired_classes(connection: Connection, model: str) -> set[str]:
+    retired = (CLASSES.c.model == model, CLASSES.c.active.is_(False))
+    return set(connection.scalars(select(CLASSES.c.id).where(*retired)))
 
 
 def is_known_class(connection: Connection, model: str, label: str) -> bool:
@@ -62,3 +89,47 @@ def record_class_change(connection: Connection, model: str, label: str, active: 
     connection.execute(delete(CLASSES).where(*by_id))
     connection.execute(insert(CLASSES).values(model=model, id=label, offset=offset, active=active))
     return offset
+
+
+# examples
+
+
+def load_newest_examples(
+    connection: Connection, model: str, holder: str | None, of_each: int, in_all: int
+) -> list[ExampleRow]:
+    """Return the newest examples of each class: first the newest one of every class, then the second of each, and so on.
+
+    holder: who taught them; None for everybody. of_each, in_all: how many at most.
+    """
+    feedback, of_class = FEEDBACK.c, {"partition_by": FEEDBACK.c.about}
+    place = func.row_number().over(**of_class, order_by=feedback.offset.desc()).label("place")
+    count = func.count().over(**of_class).label("of_class")
+    ranked = select(feedback.id, count, place).where(*in_force(model, holder)).subquery()
+    kept_input = case((PREDICTIONS.c.input != NO_TEXT, PREDICTIONS.c.input), else_=feedback.input)
+    query = (
+        select(feedback.about, ranked.c.of_class, feedback.id, feedback.prediction_id, kept_input)
+        .add_columns(feedback.status, feedback.offset, feedback.created_at)
+        .join(ranked, (feedback.id == ranked.c.id) & (feedback.model == model))
+        .outerjoin(PREDICTIONS, PREDICTIONS.c.id == feedback.prediction_id)
+        .where(ranked.c.place <= of_each)
+        .order_by(ranked.c.place, feedback.offset.desc())
+    )
+    return [ExampleRow(*row) for row in connection.execute(query.limit(in_all))]
+
+
+def in_force(model: str, holder: str | None) -> Sequence[Any]:
+    """The conditions that feedback names a class and counts."""
+    feedback = FEEDBACK.c
+    is_label = feedback.content.like('%"label":%')  # in a text the quotes would be escaped
+    counts = (feedback.retracted_offset.is_(None), feedback.status != "refused", feedback.about.is_not(None), is_label)
+    of_holder = () if holder is None else (given_by == holder,)
+    return (feedback.model == model, *of_holder, *counts)
+
+
+def list_examples_of_class(
+    connection: Connection, model: str, holder: str, label: str, after: int, count: int
+) -> list[tuple[int, str]]:
+    """Return (offset, feedback id) of the oldest examples of a class by a holder after an offset."""
+    of_class = (*in_force(model, holder), FEEDBACK.c.about == label, FEEDBACK.c.offset > after)
+    query = select(FEEDBACK.c.offset, FEEDBACK.c.id).where(*of_class).order_by(FEEDBACK.c.offset).limit(count)
+    return [(offset, id) for offset, id in connection.execute(query)]

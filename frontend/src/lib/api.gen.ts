@@ -558,6 +558,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/examples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Examples
+         * @description The newest examples of each class that a user taught, and that count now or are held.
+         */
+        get: operations["list_examples_v1_models__model__examples_get"];
+        put?: never;
+        post?: never;
+        /**
+         * Forget Examples
+         * @description Take back every example of a class that a user taught. It is un-learned exactly; what others taught stays.
+         */
+        delete: operations["forget_examples_v1_models__model__examples_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/integrations/open-webui": {
         parameters: {
             query?: never;
@@ -1740,6 +1764,19 @@ export interface components {
              */
             limit?: number | null;
         };
+        /** ExamplesAnswer */
+        ExamplesAnswer: {
+            /**
+             * Classes
+             * @description The class that was taught last first.
+             */
+            classes: components["schemas"]["TaughtClass"][];
+            /**
+             * Count
+             * @description How many examples of these classes count now.
+             */
+            count: number;
+        };
         /** Explanation */
         Explanation: {
             /**
@@ -1790,6 +1827,24 @@ export interface components {
             reason?: string | null;
             /** Freshness Ms */
             freshness_ms?: number | null;
+        };
+        /**
+         * ForgottenClass
+         * @description Examples of a class that their user has taken back.
+         */
+        ForgottenClass: {
+            /** Label */
+            label: string;
+            /**
+             * Count
+             * @description How many examples were taken back, with those that were held.
+             */
+            count: number;
+            /**
+             * Offset
+             * @description Of the last retraction; 0: there was nothing to retract.
+             */
+            offset: number;
         };
         /** FreezeState */
         FreezeState: {
@@ -2571,6 +2626,68 @@ export interface components {
              * @description How many of those were right; of numbers, the sum of the absolute errors.
              */
             total: number;
+        };
+        /**
+         * TaughtClass
+         * @description One class, and what it was taught by.
+         */
+        TaughtClass: {
+            /** Label */
+            label: string;
+            /**
+             * Active
+             * @description False: it was retired, and is not predicted until it is restored.
+             */
+            active: boolean;
+            /**
+             * Count
+             * @description How many examples count now; not all of them need to be listed.
+             */
+            count: number;
+            /**
+             * Held
+             * @description How many more wait to be accepted.
+             */
+            held: number;
+            /**
+             * Examples
+             * @description The newest first.
+             */
+            examples: components["schemas"]["TaughtExample"][];
+        };
+        /**
+         * TaughtExample
+         * @description One example: an input, and the feedback that named its class.
+         */
+        TaughtExample: {
+            /**
+             * Id
+             * @description Of the feedback; retracting it takes the example back.
+             */
+            id: string;
+            /**
+             * Prediction Id
+             * @description The prediction that the feedback is about; null for an input.
+             */
+            prediction_id: string | null;
+            /**
+             * Input
+             * @description As it was given, for a vector a list of numbers. Null where it is not kept.
+             */
+            input: unknown;
+            /**
+             * Status
+             * @description held: it counts only once it is accepted.
+             * @enum {string}
+             */
+            status: "accepted" | "learned" | "refused" | "retracted" | "quarantined" | "held" | "rejected";
+            /**
+             * Offset
+             * @description Of its event; null while it is held.
+             */
+            offset: number | null;
+            /** Given At */
+            given_at: string;
         };
         /** Turn */
         Turn: {
@@ -5783,6 +5900,172 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_examples_v1_models__model__examples_get: {
+        parameters: {
+            query?: {
+                /** @description Most examples of each class; at most 1,000 in all. */
+                limit?: number;
+                /** @description everyone: the examples of all users, for callers with the scope `curate`. */
+                of?: "user" | "everyone";
+            };
+            header?: {
+                /** @description The user whose examples are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
+            };
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExamplesAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    forget_examples_v1_models__model__examples_delete: {
+        parameters: {
+            query: {
+                /** @description The class to take back. */
+                label: string;
+            };
+            header?: {
+                /** @description The user whose examples are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
+            };
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForgottenClass"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

@@ -70,6 +70,7 @@ ROUTES: dict[Route, Access] = {
         f"GET {MODEL}/conversations",
         f"GET {MODEL}/conversations/{{id}}",
         f"DELETE {MODEL}/conversations/{{id}}",
+        f"GET {MODEL}/examples",  # those of everybody: curate
         f"GET {MODEL}/predictions/{{id}}/why",
         "GET /v2/models",
         "GET /v2/models/stats",
@@ -87,6 +88,7 @@ ROUTES: dict[Route, Access] = {
         f"POST {MODEL}:feedback",  # with new replies, new classes and inputs of its own: teach
         f"GET {MODEL}/feedback/{{id}}",
         f"DELETE {MODEL}/feedback/{{id}}",
+        f"DELETE {MODEL}/examples",
     ),
     **table("teach", f"POST {MODEL}/replies", f"POST {MODEL}/replies:import"),
     **table(

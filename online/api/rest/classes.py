@@ -1,22 +1,57 @@
-"""The classes of a classifier: list, retire and restore them.
+"""The classes of a classifier: list, retire and restore them, list what a user taught, and forget it.
 
 A class is what a classifier predicts. The wire calls it `label` where feedback and predictions do.
 The routes under /labels are the former names of those under /classes, and answer with the same.
+
+Examples are those of the user on whose behalf the caller acts, whom the header X-User names where the caller may act for any
+user. To take back one of them, retract its feedback.
 """
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 
 from online.api.audit import name_offset, record_action
+from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
-from online.errors import BadInput
+from online.errors import BadInput, Forbidden
 from online.models import spec_of
-from online.schemas.classes import ClassesAnswer
+from online.schemas.classes import ClassesAnswer, ExamplesAnswer, ForgottenClass
 from online.schemas.feedback import Receipt
+from online.schemas.fields import Name
+from online.serving.feedback.examples import forget_class, load_examples
 from online.serving.model_runtime import ModelRuntime
 from online.store.classes import load_classes, record_class_change
 
+MAX_OF_EACH = 200
+
 router = APIRouter(responses=ERROR_RESPONSES)
+Limit = Annotated[int, Query(ge=1, le=MAX_OF_EACH, description="Most examples of each class; at most 1,000 in all.")]
+Whose = Annotated[
+    Literal["user", "everyone"],
+    Query(description="everyone: the examples of all users, for callers with the scope `curate`."),
+]
+ClassName = Annotated[str, Query(min_length=1, description="The class to take back.")]
+UserHeader = Annotated[
+    Name | None,
+    Header(alias="X-User", description="The user whose examples are meant, for callers that may act for any user."),
+]
+
+
+async def get_user(caller: CallerDep, named: UserHeader = None) -> str | None:
+    """The user whose examples are meant; None where none is named."""
+    return caller.acts_for(named)
+
+
+UserDep = Annotated[str | None, Depends(get_user)]
+
+
+def require_user(user: str | None) -> str:
+    """Raises BadInput where none is named."""
+    if user is None:
+        raise BadInput("header.X-User: name the user whose examples are meant")
+    return user
 
 
 @router.get("/v1/models/{model}/classes", response_model=ClassesAnswer)
@@ -56,3 +91,32 @@ def check_has_classes(model: ModelRuntime) -> None:
     if not kind.has_retirable_classes:
         has = "replies instead of classes" if kind.has_repertoire else "no classes to retire"
         raise BadInput(f"{model.spec.name} is a {model.spec.kind}: it has {has}")
+
+
+# what a user taught
+
+
+@router.get("/v1/models/{model}/examples", response_model=ExamplesAnswer)
+async def list_examples(
+    model: ModelDep, caller: CallerDep, user: UserDep, limit: Limit = 24, of: Whose = "user"
+) -> Response:
+    """The newest examples of each class that a user taught, and that count now or are held."""
+    check_has_classes(model)
+    if of == "everyone" and not caller.may("curate"):
+        raise Forbidden(f"of=everyone: the caller {caller.id!r} lacks the scope 'curate'; leave it out for your own")
+    whose = None if of == "everyone" else require_user(user)
+    answer = await model.read(lambda connection: load_examples(connection, model.spec.name, whose, limit))
+    return json_response(answer.model_dump(), headers=live_headers(model))
+
+
+@router.delete("/v1/models/{model}/examples", status_code=202, response_model=ForgottenClass)
+async def forget_examples(
+    request: Request, model: ModelDep, caller: CallerDep, user: UserDep, label: ClassName
+) -> Response:
+    """Take back every example of a class that a user taught. It is un-learned exactly; what others taught stays."""
+    check_has_classes(model)
+    forgotten = await forget_class(model.feedback, label, require_user(user), caller.id)
+    if forgotten.count:
+        offset = name_offset(forgotten.offset or None)
+        await record_action(request, "forget_class", model.spec.name, offset, count=forgotten.count)
+    return json_response(forgotten.model_dump(), 202, live_headers(model))

@@ -1,0 +1,133 @@
+"""What a classifier was taught by labels, and how a user takes a whole class of that back."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.schemas.classes import ExamplesAnswer, ForgottenClass, TaughtClass, TaughtExample
+from online.schemas.feedback import FeedbackStatus, Receipt
+from online.serving.feedback.feedback import Feedback
+from online.serving.feedback.held import withdraw
+from online.serving.feedback.retraction import find_closed_until, record_retractions
+from online.store.callers.held_feedback import HeldFeedbackRow, list_held_of_user
+from online.store.classes import (
+    ExampleRow,
+    list_examples_of_class,
+    list_retired_classes,
+    load_newest_examples,
+)
+from online.store.quarantine import load_open
+
+MAX_EXAMPLES = 1_000  # of one answer
+MAX_INPUT_CHARS = 4_000_000  # of all inputs of one answer
+RETRACTED = 50  # of one transaction, for which others wait some milliseconds
+
+
+def load_examples(connection: Connection, model: str, user: str | None, of_each: int) -> ExamplesAnswer:
+    """The newest examples of each class by a user, with those that are held; user None: by everybody, without them."""
+    rows = load_newest_examples(connection, model, user, of_each, MAX_EXAMPLES)
+    held = [] if user is None else list_held_labels(connection, model, user)
+    retired, quarantine = list_retired_classes(connection, model), load_open(connection, model)
+    since = None if quarantine is None else quarantine.since
+    examples, counts, waiting = (
+        defaultdict[str, list[TaughtExample]](list),
+        dict[str, int](),
+        defaultdict[str, int](int),
+    )
+    for label, item in held:
+        waiting[label] += 1
+        if waiting[label] <= of_each:
+            examples[label].append(describe_held(item))
+    for row in within_limit(rows):
+        counts[row.label] = row.of_class
+        examples[row.label].append(describe_example(row, since))
+    classes = [
+        TaughtClass(
+            label=label,
+            active=label not in retired,
+            count=counts.get(label, 0),
+            held=waiting[label],
+            examples=sorted(given, key=lambda each: each.given_at, reverse=True)[:of_each],
+        )
+        for label, given in examples.items()
+    ]
+    classes.sort(key=lambda each: each.examples[0].given_at, reverse=True)
+    return ExamplesAnswer(classes=classes, count=sum(counts.values()))
+
+
+def within_limit(rows: Sequence[ExampleRow]) -> Sequence[ExampleRow]:
+    """The first rows, whose inputs are together not too long to send."""
+    chars = 0
+    for place, row in enumerate(rows):
+        chars += len(row.input or "")
+        if chars > MAX_INPUT_CHARS:
+            return rows[:place]
+    return rows
+
+
+def list_held_labels(connection: Connection, model: str, user: str) -> list[tuple[str, HeldFeedbackRow]]:
+    """Return (class, item) of the labels of a user that wait for a decision, the newest first."""
+    undecided = [row for row in list_held_of_user(connection, model, user) if row.decision is None]
+    labels = [(json.loads(row.content).get("label"), row) for row in reversed(undecided)]
+    return [(label, row) for label, row in labels if label is not None]
+
+
+def describe_example(row: ExampleRow, quarantined_since: int | None) -> TaughtExample:
+    is_quarantined = quarantined_since is not None and row.offset >= quarantined_since
+    return describe(
+        row.id,
+        row.prediction_id,
+        row.input,
+        "quarantined" if is_quarantined else row.status,
+        row.offset,
+        row.created_at,
+    )
+
+
+def describe_held(row: HeldFeedbackRow) -> TaughtExample:
+    about = json.loads(row.content).get("prediction_id")
+    return describe(row.id, about, row.question, "held", None, row.created_at)
+
+
+def describe(
+    id: str, prediction_id: str | None, input: str | None, status: Any, offset: int | None, given_at: str
+) -> TaughtExample:
+    known: FeedbackStatus = status
+    value = None if input is None else json.loads(input)
+    return TaughtExample(
+        id=id, prediction_id=prediction_id, input=value, status=known, offset=offset, given_at=given_at
+    )
+
+
+async def forget_class(feedback: Feedback, label: str, user: str, by: str) -> ForgottenClass:
+    """Take back all examples of a class that a user taught, in many small transactions. by: the id of the caller.
+
+    What has expired stays: it cannot be un-learned any more.
+    """
+    count, last, after = 0, 0, 0
+
+    def retract_some(connection: Connection) -> tuple[int, int, int]:
+        """Returns how many, the offset of the last retraction, and of the last example."""
+        closed_until = find_closed_until(connection, feedback.name)
+        found = list_examples_of_class(connection, feedback.name, user, label, max(after, closed_until), RETRACTED)
+        offset = record_retractions(connection, feedback.spec, [id for _, id in found])
+        return len(found), offset, found[-1][0] if found else 0
+
+    def withdraw_all(connection: Connection) -> int:
+        held = [row for named, row in list_held_labels(connection, feedback.name, user) if named == label]
+        for row in held:
+            withdraw(connection, row, by)
+        return len(held)
+
+    count += await feedback.transactions.commit(withdraw_all)
+    while True:
+        retracted, offset, after = await feedback.transactions.commit(retract_some)
+        if not retracted:
+            break
+        count, last = count + retracted, offset
+    if last:
+        feedback.note_acknowledged([Receipt(id=label, offset=last, status="retracted")])
+    return ForgottenClass(label=label, count=count, offset=last)
