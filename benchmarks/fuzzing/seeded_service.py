@@ -50,6 +50,8 @@ def seed_service(operator: httpx.Client) -> Seeded:
     reply = send(operator, "POST", f"{chat}/replies", json={"id": "lane", "text": f"It is in {REPLY_WORD}."})["id"]
     question = {"instances": [f"Where is my {QUESTION_WORD}?"], "user": USER, "conversation": CONVERSATION}
     chats = send(operator, "POST", f"{chat}:predict", json=question)["prediction_ids"]
+    own = {"X-User": USER}
+    shared = send(operator, "POST", f"{chat}/conversations/{CONVERSATION}:share", headers=own)["share_id"]
     rated = [{"prediction_id": chats[0], "label": reply, "user": USER}]
     feedback = send(operator, "POST", f"{chat}:feedback", json={"feedback": rated})["receipts"][0]
     labelled = [{"input": [n, -n], "label": CLASS_WORD, "user": ERASED} for n in range(3)]
@@ -68,6 +70,7 @@ def seed_service(operator: httpx.Client) -> Seeded:
         "prediction_id": [*chats, *vectors],
         "predictions": [*chats, *vectors],
         "conversations": [CONVERSATION],
+        "shared": [shared],
         "feedback": [feedback["id"]],
         "replies": [reply],
         "classes": [CLASS_WORD],
@@ -78,6 +81,7 @@ def seed_service(operator: httpx.Client) -> Seeded:
     }
     paths = (
         f"{chat}/conversations/{CONVERSATION}",
+        f"/v1/shared/{shared}",
         f"{chat}/feedback/{feedback['id']}",
         f"{chat}/replies/{reply}",
         f"{vec}/versions",

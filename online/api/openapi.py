@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
 from online.schemas.access.sessions import NewKeyRequest, RotateKeyRequest, SignInRequest
 from online.schemas.chat import ChatRequest
+from online.schemas.conversations import ConversationChange, ShareRequest
 from online.schemas.feedback import FeedbackRequest, LinkedFeedback
 from online.schemas.integrations import OpenWebuiEvent, Score
 from online.schemas.jobs import BatchPredictRequest
@@ -22,6 +23,8 @@ from online.schemas.versions import EndQuarantine, FreezeRequest, LabelRequest, 
 
 PARSED_BODIES = (
     PredictRequest,
+    ConversationChange,
+    ShareRequest,
     BatchPredictRequest,
     EditReply,
     FeedbackRequest,

@@ -84,13 +84,15 @@ class Operations:
         timeout_ms: int = 2_000,
         record: bool = True,
         conversation: str | None = None,
+        after: str | None = None,
         exclude: Sequence[str] = (),
         feedback_urls: bool = False,
     ) -> Operation[PredictResponse]:
         """Answer instances.
 
         min_offset: answer with a version that has learned this offset, waiting up to timeout_ms.
-        record: false for a dry run, which takes no feedback. exclude: answers not to give.
+        record: false for a dry run, which takes no feedback. after: the prediction_id of the turn of the conversation that
+        the question follows; "" begins it; None: the newest turn. exclude: answers not to give.
         feedback_urls: whether the answer has a signed URL for each prediction, whose holder may rate it.
         """
         body: Json = {"instances": check_list("instances", instances), "record": record, "timeout_ms": timeout_ms}
@@ -98,6 +100,7 @@ class Operations:
             "user": self.user,
             "min_offset": min_offset,
             "conversation": conversation,
+            "after": after,
             "exclude": check_list("exclude", exclude),
             "feedback_urls": feedback_urls or None,
         }

@@ -1,10 +1,12 @@
 """The request and the answer of predict, in the native shape."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, StringConstraints
 
 from online.schemas.fields import Name, NativeRequest, Wire
+
+TurnId = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 class PredictRequest(NativeRequest):
@@ -22,6 +24,11 @@ class PredictRequest(NativeRequest):
     )
     conversation: Name | None = Field(
         None, description="Keep the question and its reply in this conversation of the user."
+    )
+    after: TurnId | None = Field(
+        None,
+        description="The prediction_id of the turn of the conversation that the question follows; empty: it begins the "
+        "conversation. Default: the newest turn.",
     )
     exclude: list[Name] = Field(
         default_factory=list,

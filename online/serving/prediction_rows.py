@@ -23,7 +23,8 @@ from online.serving.batcher import Answered, Recording
 from online.serving.transactions import Transactions
 from online.serving.versions import ServedVersion
 from online.store import now
-from online.store.conversations import Turn, add_turns, make_title
+from online.store.conversations.conversations import add_turns, make_title
+from online.store.conversations.turns import Turn
 from online.store.journal_copy import build_row
 from online.store.predictions import add_predictions
 
@@ -91,9 +92,11 @@ class PredictionRecorder:
         """
         frame = self.build_frame(served, recording.encoder, self.build_rows(recording, answers))
         rows = [build_row(frame, row, encoded) for row, encoded in zip(frame.rows, features, strict=True)]
+        # each question of a request follows the one before it
+        afters = [None] * len(rows) if request.after is None else [request.after, *recording.ids[:-1]]
         turns = [
-            {**row, "turn": Turn(request.conversation, make_title(instance), tuple(request.exclude))}
-            for row, instance in zip(rows, request.instances, strict=True)
+            {**row, "turn": Turn(request.conversation, make_title(instance), tuple(request.exclude), after)}
+            for row, instance, after in zip(rows, request.instances, afters, strict=True)
         ]
 
         def record(connection: Connection) -> None:

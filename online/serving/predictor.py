@@ -33,7 +33,7 @@ from online.serving.versions import EncoderConfig, ServedVersion, VersionSelecto
 from online.settings import Settings
 from online.snapshots.labels import CANARY
 from online.store import external_messages
-from online.store.conversations import load_questions
+from online.store.conversations.turns import load_questions
 from online.telemetry import Metrics
 
 ANY_VERSION = VersionSelector()
@@ -106,6 +106,10 @@ class Predictor:
         check_size(request.instances, self.settings)
         if request.conversation is not None and (request.user is None or not request.record):
             raise BadInput("a conversation needs a user and recorded predictions")
+        if request.after is not None and request.conversation is None:
+            raise BadInput(
+                "after: only a question of a conversation follows another one; name the conversation as well"
+            )
         if self.reads_follow_ups:
             request = await self._add_previous(request)
         lacks_room = request.record and self.lacks_room
@@ -123,7 +127,9 @@ class Predictor:
         if request.conversation is not None and any(map(needs_previous, request.instances)):
             model, user, conversation = self.name, request.user, request.conversation
             earlier = await self.transactions.read(
-                lambda connection: load_questions(connection, model, str(user), str(conversation), LATEST)
+                lambda connection: load_questions(
+                    connection, model, str(user), str(conversation), LATEST, request.after
+                )
             )
         instances = [add_previous(each, earlier) for each in request.instances]
         return request.model_copy(update={"instances": instances})

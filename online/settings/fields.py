@@ -111,6 +111,11 @@ class Settings(BaseSettings):
         description="What visitors of the chat page, who have no key, may teach: off, review (held until a curator accepts "
         "it) or on. Default: there are no visitors.",
     )
+    share_conversations: bool = Field(
+        True,
+        description="Let users share a conversation by a link, which everybody can read who has it. False: nobody shares, and "
+        "the links there are do not work.",
+    )
     trusted_proxies: tuple[str, ...] = Field(
         (), description="Addresses or networks, such as 10.0.0.0/8, of proxies whose X-Forwarded-For counts."
     )

@@ -33,7 +33,8 @@ from online.journal import (
     list_segments,
     read_frames,
 )
-from online.store.conversations import Turn, add_turns
+from online.store.conversations.conversations import add_turns
+from online.store.conversations.turns import Turn
 from online.store.database.meta import META, save_value
 from online.store.database.store import Store
 from online.store.deletion.retention import look_again_from

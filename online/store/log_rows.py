@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Event
-from online.store.conversations import TURNS
+from online.store.conversations.turns import TURNS
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS, is_kept, restore_features

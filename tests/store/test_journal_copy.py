@@ -11,7 +11,7 @@ from sqlalchemy import Connection, select
 from online.errors import Unavailable
 from online.journal import MAGIC, SUFFIX, JournalFrame, JournalRow, JournalWriter, list_segments
 from online.store import Store
-from online.store.conversations import TURNS
+from online.store.conversations.turns import TURNS
 from online.store.database.meta import META
 from online.store.deletion.retention import prune_oldest
 from online.store.encoder_moves import save_encoder

@@ -20,6 +20,7 @@ from sqlmodel import SQLModel
 from online.errors import SetupError
 from online.schemas.events import Event, Target, chain_digest
 from online.store import Store
+from online.store.conversations.conversations import load_conversations
 from online.store.database import schema
 from online.store.database.engine import create_engine_for
 from online.store.database.schema import TABLES, configure_alembic, downgrade, upgrade
@@ -100,6 +101,8 @@ def add_rows(connection: Connection) -> None:
         insert(connection, "meta", {"key": key, "value": value})
     for id in ("p1", "p2"):
         insert(connection, "turn", {"prediction_id": id, "model": "m", "conversation": "c", "besides": '["a"]'})
+    talk = {"model": "m", "id": "c", "user": "ada", "title": "hello", "created_at": AT, "updated_at": AT}
+    insert(connection, "conversation", talk)
 
 
 def insert(connection: Connection, table: str, row: dict[str, Any]) -> None:
@@ -177,6 +180,8 @@ def test_a_store_of_release_0_1_is_migrated_when_it_is_opened(release_0_1: Engin
         assert (encoder_of(connection, "m"), encoder_since(connection, "m")) == ("e" * 64, 7)
         assert (encoder_of(connection, "n"), load_adaptation(connection, "n")) == ("", {"state": "refused"})
         assert connection.scalars(text('SELECT "exclude" FROM turn')).all() == ['["a"]', '["a"]']
+        [talk] = load_conversations(connection, "m", "ada")
+        assert (talk["title"], talk["pinned"], talk["share_id"]) == ("hello", False, None)
     assert store.instance == "abc123"
     store.close()
 
@@ -352,6 +357,7 @@ def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
 OPEN = """
 import sys
 from online.store import Store
+from online.store.conversations.conversations import load_conversations
 print(sys.stdin.readline().strip(), flush=True)  # all processes are ready
 sys.stdin.readline()
 store = Store(sys.argv[1])

@@ -410,7 +410,7 @@ export interface paths {
         };
         /**
          * List Conversations
-         * @description The newest 100 conversations of a user.
+         * @description The conversations of a user: pinned ones first, then the newest. `next` leads to older ones.
          */
         get: operations["list_conversations_v1_models__model__conversations_get"];
         put?: never;
@@ -440,6 +440,56 @@ export interface paths {
          * @description Delete a conversation and its texts. What was learned from it stays; retract the feedback or erase the user for that.
          */
         delete: operations["delete_conversation_v1_models__model__conversations__id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change Conversation
+         * @description Rename a conversation, or pin it to the top of the list, or no longer.
+         */
+        patch: operations["change_conversation_v1_models__model__conversations__id__patch"];
+        trace?: never;
+    };
+    "/v1/models/{model}/conversations/{id}:share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Share Conversation
+         * @description Let everybody read a conversation who knows its share_id, until its newest turn. Called again, it shares later turns too.
+         *
+         *     A body is not needed; `{"until": "PREDICTION_ID"}` names the last turn that is shared, of any branch.
+         */
+        post: operations["share_conversation_v1_models__model__conversations__id__share_post"];
+        /**
+         * End Share
+         * @description Share a conversation no longer. Its share_id is never used again.
+         */
+        delete: operations["end_share_v1_models__model__conversations__id__share_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/{share_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Shared Conversation
+         * @description A conversation that was shared, for everybody who knows its share_id. It needs no key.
+         */
+        get: operations["get_shared_conversation_v1_shared__share_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1472,18 +1522,36 @@ export interface components {
             id: string;
             /**
              * Title
-             * @description The first question.
+             * @description The first question, until it is renamed.
              */
             title: string;
             /** Created At */
             created_at: string;
-            /** Updated At */
+            /**
+             * Updated At
+             * @description When the last question was asked.
+             */
             updated_at: string;
             /** Turns */
             turns: number;
             /**
+             * Pinned
+             * @description Whether it stands at the top of the list.
+             */
+            pinned: boolean;
+            /**
+             * Share Id
+             * @description Who knows it can read the conversation; null unless it is shared.
+             */
+            share_id: string | null;
+            /**
+             * Shared At
+             * @description When it was shared, for the last time; later turns are not shared.
+             */
+            shared_at: string | null;
+            /**
              * Said
-             * @description The turns, in order.
+             * @description The turns of all branches, in order of time.
              */
             said: components["schemas"]["Turn"][];
         };
@@ -1493,23 +1561,46 @@ export interface components {
             id: string;
             /**
              * Title
-             * @description The first question.
+             * @description The first question, until it is renamed.
              */
             title: string;
             /** Created At */
             created_at: string;
-            /** Updated At */
+            /**
+             * Updated At
+             * @description When the last question was asked.
+             */
             updated_at: string;
             /** Turns */
             turns: number;
+            /**
+             * Pinned
+             * @description Whether it stands at the top of the list.
+             */
+            pinned: boolean;
+            /**
+             * Share Id
+             * @description Who knows it can read the conversation; null unless it is shared.
+             */
+            share_id: string | null;
+            /**
+             * Shared At
+             * @description When it was shared, for the last time; later turns are not shared.
+             */
+            shared_at: string | null;
         };
         /** ConversationsAnswer */
         ConversationsAnswer: {
             /**
              * Conversations
-             * @description The newest first.
+             * @description Pinned ones first, then the newest first.
              */
             conversations: components["schemas"]["ConversationSummary"][];
+            /**
+             * Next
+             * @description What `before` takes for the conversations that follow; null after the last one.
+             */
+            next: string | null;
         };
         /** CreatedKey */
         CreatedKey: {
@@ -2591,6 +2682,11 @@ export interface components {
              * @description Whether the field `user` and the header X-User count.
              */
             may_name_user: boolean;
+            /**
+             * Share Conversations
+             * @description Whether a conversation can be shared by a link.
+             */
+            share_conversations: boolean;
         };
         /**
          * ShadowAnswer
@@ -2613,6 +2709,42 @@ export interface components {
             shadow_right: number;
             /** Live Right */
             live_right: number;
+        };
+        /** ShareAnswer */
+        ShareAnswer: {
+            /** Share Id */
+            share_id: string;
+            /** Shared At */
+            shared_at: string;
+        };
+        /**
+         * SharedConversation
+         * @description What a share link shows: no user, no feedback, no id.
+         */
+        SharedConversation: {
+            /** Model */
+            model: string;
+            /** Title */
+            title: string;
+            /** Created At */
+            created_at: string;
+            /** Shared At */
+            shared_at: string;
+            /** Turns */
+            turns: components["schemas"]["SharedTurn"][];
+        };
+        /** SharedTurn */
+        SharedTurn: {
+            /**
+             * Question
+             * @description Null where it was erased.
+             */
+            question: string | null;
+            /**
+             * Reply
+             * @description The text of the reply; null where there was none, or it exists no more.
+             */
+            reply: string | null;
         };
         /** Tally */
         Tally: {
@@ -2693,6 +2825,11 @@ export interface components {
         Turn: {
             /** Prediction Id */
             prediction_id: string;
+            /**
+             * After
+             * @description The prediction_id of the turn that it follows; empty for the start of the conversation.
+             */
+            after: string;
             /**
              * Question
              * @description Null where it was erased.
@@ -2886,10 +3023,43 @@ export interface components {
              */
             conversation?: string | null;
             /**
+             * After
+             * @description The prediction_id of the turn of the conversation that the question follows; empty: it begins the conversation. Default: the newest turn.
+             * @default null
+             */
+            after?: string | null;
+            /**
              * Exclude
              * @description Replies or classes that must not be given. The former name `besides` is accepted too.
              */
             exclude?: string[];
+        };
+        /**
+         * ConversationChange
+         * @description What is left out stays as it is.
+         */
+        ConversationChange: {
+            /**
+             * Title
+             * @description One line of at most 80 characters.
+             * @default null
+             */
+            title?: string | null;
+            /**
+             * Pinned
+             * @description Whether it stands at the top of the list.
+             * @default null
+             */
+            pinned?: boolean | null;
+        };
+        /** ShareRequest */
+        ShareRequest: {
+            /**
+             * Until
+             * @description The prediction_id of the last turn that is shared, with those that it follows. Default: the newest turn.
+             * @default null
+             */
+            until?: string | null;
         };
         /**
          * BatchPredictRequest
@@ -5182,8 +5352,12 @@ export interface operations {
     list_conversations_v1_models__model__conversations_get: {
         parameters: {
             query?: {
-                /** @description Only conversations with these words in a question or a reply. */
+                /** @description Only conversations with these words in the title, a question or a reply. */
                 q?: string;
+                /** @description The most conversations that are listed. */
+                limit?: number;
+                /** @description The `next` of the list before, for what follows it. */
+                before?: string | null;
             };
             header?: {
                 /** @description The user whose conversations are meant, for callers that may act for any user. */
@@ -5363,6 +5537,330 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeletedConversation"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    change_conversation_v1_models__model__conversations__id__patch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
+            };
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConversationChange"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationSummary"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    share_conversation_v1_models__model__conversations__id__share_post: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
+            };
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ShareRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShareAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    end_share_v1_models__model__conversations__id__share_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The user whose conversations are meant, for callers that may act for any user. */
+                "X-User"?: string | null;
+            };
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationSummary"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_shared_conversation_v1_shared__share_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                share_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharedConversation"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

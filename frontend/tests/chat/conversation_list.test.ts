@@ -5,6 +5,7 @@ import type { StoredConversation, StoredFeedback, StoredTurn } from '../../src/l
 import { CANDIDATES, FakeApi, openAndAsk, openPage, settle } from '../fake';
 
 const turn = (id: string, reply: number | null, more: Partial<StoredTurn> = {}): StoredTurn => ({
+  after: '',
   prediction_id: id,
   question: 'When do you open?',
   reply: reply === null ? null : CANDIDATES[reply]!,
@@ -29,6 +30,9 @@ const stored = (id: string, ...turns: StoredTurn[]): StoredConversation => ({
   created_at: '2026-11-20T10:00:00Z',
   updated_at: '2026-11-20T10:05:00Z',
   turns: turns.length,
+  pinned: false,
+  share_id: null,
+  shared_at: null,
   said: turns,
 });
 

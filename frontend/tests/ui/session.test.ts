@@ -10,6 +10,7 @@ const NOBODY: SessionAnswer = {
   is_signed_in: false,
   public_teaching: null,
   may_name_user: false,
+  share_conversations: true,
 };
 const VISITOR: SessionAnswer = {
   ...NOBODY,

@@ -13,7 +13,7 @@ from online.api.auth.authentication import CALLER
 from online.errors import Forbidden, Unauthorized
 from online.schemas.access.callers import SCOPES, Caller, Scope
 
-Public = Literal["anybody", "signed URL", "own keys"]
+Public = Literal["anybody", "signed URL", "share link", "own keys"]
 Access = Scope | Public
 Route = tuple[str, str]
 
@@ -48,6 +48,7 @@ ROUTES: dict[Route, Access] = {
         "POST /integrations/open-webui",  # what an event says is read from the configured Open WebUI itself
     ),
     **table("signed URL", *(f"{method} {MODEL}/feedback" for method in ("GET", "POST", "DELETE"))),
+    **table("share link", "GET /v1/shared/{share_id}"),
     **table(
         "own keys",  # langfuse_public_key and langfuse_secret_key
         "POST /api/public/scores",
@@ -69,8 +70,11 @@ ROUTES: dict[Route, Access] = {
         f"GET {MODEL}/replies/{{id}}",
         f"GET {MODEL}/conversations",
         f"GET {MODEL}/conversations/{{id}}",
+        f"PATCH {MODEL}/conversations/{{id}}",
         f"DELETE {MODEL}/conversations/{{id}}",
         f"GET {MODEL}/examples",  # those of everybody: curate
+        f"POST {MODEL}/conversations/{{id}}:share",
+        f"DELETE {MODEL}/conversations/{{id}}:share",
         f"GET {MODEL}/predictions/{{id}}/why",
         "GET /v2/models",
         "GET /v2/models/stats",

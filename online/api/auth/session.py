@@ -78,5 +78,6 @@ def answer(request: Request, caller: Caller, is_signed_in: bool | None = None) -
         is_signed_in=is_signed_in,
         public_teaching=callers.settings.public_teaching,
         may_name_user=caller.may("impersonate"),
+        share_conversations=callers.settings.share_conversations,
     )
     return json_response(content.model_dump(), headers=HEADERS)

@@ -18,6 +18,7 @@ class SessionAnswer(Wire):
     is_signed_in: bool = Field(description="Whether a session of this browser counts, which can be signed out.")
     public_teaching: PublicTeaching | None = Field(description="What visitors may teach; null where there are none.")
     may_name_user: bool = Field(description="Whether the field `user` and the header X-User count.")
+    share_conversations: bool = Field(description="Whether a conversation can be shared by a link.")
 
 
 class NewKeyRequest(NativeRequest):

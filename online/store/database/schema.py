@@ -23,7 +23,8 @@ from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.callers.standing import STANDING
 from online.store.classes import CLASSES
-from online.store.conversations import CONVERSATIONS, TURNS
+from online.store.conversations.conversations import CONVERSATIONS
+from online.store.conversations.turns import TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
 from online.store.database.meta import META, SECURE_DELETE, save_value
 from online.store.drift_alarms import DRIFT_ALARMS

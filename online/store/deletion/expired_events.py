@@ -16,7 +16,8 @@ from sqlalchemy import Connection, delete, insert, select, update
 from online.schemas.events import Event
 from online.store.callers.held_feedback import HELD, list_undecided_predictions
 from online.store.classes import CLASSES
-from online.store.conversations import CONVERSATIONS, TURNS, make_title
+from online.store.conversations.conversations import CONVERSATIONS, make_title
+from online.store.conversations.turns import TURNS, delete_turns
 from online.store.database.values import NO_TEXT
 from online.store.deletion.event_expiry import load_expiry, save_expiry
 from online.store.events import EVENTS, derive_event_id, lock_log, void_at
@@ -164,7 +165,7 @@ def delete_predictions(connection: Connection, model: str, ids: Sequence[str]) -
     """Delete predictions and all that belongs to them; a conversation without any turn is deleted too."""
     turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
     conversations = set(connection.scalars(select(TURNS.c.conversation).where(*turns).distinct())) - {None}
-    connection.execute(delete(TURNS).where(*turns))
+    delete_turns(connection, ids)
     connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
     delete_messages(connection, ids)
     connection.execute(update(FEEDBACK).where(FEEDBACK.c.prediction_id.in_(ids)).values(prediction_id=None))
@@ -174,7 +175,7 @@ def delete_predictions(connection: Connection, model: str, ids: Sequence[str]) -
 
 
 def retitle_conversation(connection: Connection, model: str, id: str) -> None:
-    """Name a conversation after the first question that is left, or delete it if none is."""
+    """Name a conversation after the first question that is left, unless it was renamed; delete it if none is."""
     same = (CONVERSATIONS.c.model == model, CONVERSATIONS.c.id == id)
     left = select(PREDICTIONS.c.input).join(TURNS, TURNS.c.prediction_id == PREDICTIONS.c.id)
     in_it = (TURNS.c.model == model, TURNS.c.conversation == id)
@@ -183,4 +184,5 @@ def retitle_conversation(connection: Connection, model: str, id: str) -> None:
         connection.execute(delete(CONVERSATIONS).where(*same))
     else:
         title = NO_TITLE if first == NO_TEXT else make_title(json.loads(first))
-        connection.execute(update(CONVERSATIONS).where(*same).values(title=title))
+        own_words = CONVERSATIONS.c.renamed.is_(False)
+        connection.execute(update(CONVERSATIONS).where(*same, own_words).values(title=title))

@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select
 
-from online.store.conversations import CONVERSATIONS, TURNS, delete_conversation
+from online.store.conversations.conversations import CONVERSATIONS, delete_conversation
+from online.store.conversations.turns import delete_turns
 from online.store.database.meta import META, save_value
 from online.store.external_messages import MESSAGES
 from online.store.feedback import FEEDBACK
@@ -84,7 +85,8 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
         return Step(0, 0)
     rated = set(connection.scalars(select(FEEDBACK.c.prediction_id).where(FEEDBACK.c.prediction_id.in_(ids))))
     unrated = [id for id in ids if id not in rated]
-    for table in (TURNS, SHADOW_ANSWERS, MESSAGES):
+    delete_turns(connection, unrated)
+    for table in (SHADOW_ANSWERS, MESSAGES):
         connection.execute(delete(table).where(table.c.prediction_id.in_(unrated)))
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(unrated)))
     save_value(connection, cursor_key(kind), ids[-1])

@@ -11,7 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, case, delete, func, select, update
 
-from online.store.conversations import CONVERSATIONS, TURNS
+from online.store.conversations.conversations import CONVERSATIONS
+from online.store.conversations.turns import TURNS
 from online.store.database.values import ERASED, NO_TEXT
 from online.store.external_messages import delete_messages
 from online.store.feedback import FEEDBACK
@@ -71,7 +72,7 @@ def blank_predictions(connection: Connection, model: str, ids: Sequence[str]) ->
     delete_messages(connection, ids)
     connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
     turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
-    connection.execute(update(TURNS).where(*turns).values(conversation=None, exclude="[]"))
+    connection.execute(update(TURNS).where(*turns).values(conversation=None, parent=None, exclude="[]"))
     connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(ids)).values(**NOTHING))
 
 
@@ -80,7 +81,7 @@ def delete_conversations(connection: Connection, model: str, user: str) -> int:
     owned = (CONVERSATIONS.c.model == model) & (CONVERSATIONS.c.user == user)
     ids = select(CONVERSATIONS.c.id).where(owned).scalar_subquery()
     turns = (TURNS.c.model == model) & TURNS.c.conversation.in_(ids)
-    connection.execute(update(TURNS).where(turns).values(conversation=None))
+    connection.execute(update(TURNS).where(turns).values(conversation=None, parent=None))
     return int(connection.execute(delete(CONVERSATIONS).where(owned)).rowcount)
 
 

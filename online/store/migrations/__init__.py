@@ -17,5 +17,6 @@ REVISIONS = (
     "0010",
     "0011",
     "0012",
+    "0013",
 )  # oldest first
 HEAD = REVISIONS[-1]

@@ -3,11 +3,13 @@
 import sqlite3
 import uuid
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.api.auth.access import ADMIN_KEY, browse, build
 from tests.api.rest.test_predict import give, predict
 from tests.conftest import Start
 from tests.support import Service
@@ -282,3 +284,258 @@ def test_a_question_in_another_language_gets_no_reply_until_one_is_taught(person
     assert second["reply"]["text"] == feedback["correction"]
     retraction = person.service.http.delete(f"/v1/models/chat/feedback/{receipt['id']}").json()
     person.service.wait_learned("chat", retraction["offset"])
+
+
+# titles, pins and pages of the list
+
+
+def send(person: Person, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    url = f"/v1/models/chat/conversations/{path}"
+    return person.service.http.request(method, url, json=body, headers={"X-User": person.user})
+
+
+def test_a_renamed_conversation_keeps_its_title_and_is_found_by_it(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("When do you open?", id)
+    renamed = send(person, "PATCH", id, {"title": "  Größe & Zeiten  "}).json()
+    assert (renamed["id"], renamed["title"], renamed["turns"]) == (id, "Größe & Zeiten", 1)
+    person.ask("Is there wifi?", id)
+    assert person.titles() == person.titles(q="größe") == person.titles(q="open") == ["Größe & Zeiten"]
+    assert person.get(f"/{id}").json()["title"] == "Größe & Zeiten"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"title": "   "}, "at least 1 character"),
+        ({"title": "x" * 81}, "at most 80 characters"),
+        ({"title": "two\nlines"}, "one line"),
+        ({"title": "moc.live\u202e"}, "control characters"),
+        ({"title": "\u200b"}, "visible"),
+        ({}, "give a title"),
+        ({"name": "mine"}, "unknown field 'name'"),
+        ({"pinned": "very"}, "pinned"),
+    ],
+)
+def test_an_invalid_change_of_a_conversation_is_refused(person: Person, change: dict[str, Any], problem: str) -> None:
+    id = uuid.uuid4().hex
+    person.ask("When do you open?", id)
+    refused = send(person, "PATCH", id, change)
+    assert refused.status_code == 400 and problem in refused.json()["error"]
+    assert person.titles() == ["When do you open?"]
+
+
+def test_a_pinned_conversation_comes_first(person: Person) -> None:
+    first, second = uuid.uuid4().hex, uuid.uuid4().hex
+    person.ask("When do you open?", first)
+    person.ask("Can I print here?", second)
+    assert send(person, "PATCH", first, {"pinned": True}).json()["pinned"] is True
+    assert person.titles() == ["When do you open?", "Can I print here?"]
+    assert send(person, "PATCH", first, {"pinned": False}).json()["pinned"] is False
+    assert person.titles() == ["Can I print here?", "When do you open?"]
+
+
+def test_the_pages_of_the_list_have_every_conversation_once(person: Person) -> None:
+    ids = [uuid.uuid4().hex for _ in range(7)]
+    for id in ids:
+        person.ask("When do you open?", id)
+    for id in (ids[1], ids[4], ids[5]):
+        send(person, "PATCH", id, {"pinned": True})
+    listed, before = list[str](), dict[str, str]()
+    while True:
+        page = person.get(limit="2", **before).json()
+        listed += [each["id"] for each in page["conversations"]]
+        if page["next"] is None:
+            break
+        before = {"before": page["next"]}
+    assert listed == [ids[n] for n in (5, 4, 1, 6, 3, 2, 0)]
+
+
+def test_an_invalid_page_of_the_list_is_refused(person: Person) -> None:
+    for query in ({"limit": "0"}, {"limit": "101"}, {"before": "2026-01-01"}):
+        assert person.get(**query).status_code == 400
+
+
+# branches
+
+
+def follow(person: Person, question: str, id: str, after: str | None, **more: Any) -> str:
+    """Ask a question after a turn; return the id of its turn."""
+    fields = {} if after is None else {"after": after}
+    return str(person.ask(question, id, **fields, **more)["prediction_ids"][0])
+
+
+def test_a_question_follows_the_turn_that_it_names(person: Person) -> None:
+    id = uuid.uuid4().hex
+    first = follow(person, "When do you open?", id, "")
+    second = follow(person, "Is there wifi?", id, first)
+    edited = follow(person, "Can I print here?", id, first)
+    begun = follow(person, "How do I join?", id, "")
+    newest = follow(person, "Is there wifi?", id, None)
+    said = person.get(f"/{id}").json()["said"]
+    assert {turn["prediction_id"]: turn["after"] for turn in said} == {
+        first: "",
+        second: first,
+        edited: first,
+        begun: "",
+        newest: begun,
+    }
+
+
+def test_another_reply_follows_what_its_question_follows(person: Person) -> None:
+    id = uuid.uuid4().hex
+    first = follow(person, "When do you open?", id, None)
+    other = follow(person, "When do you open?", id, None, exclude=["hours"])
+    next_one = follow(person, "Is there wifi?", id, None)
+    after = {turn["prediction_id"]: turn["after"] for turn in person.get(f"/{id}").json()["said"]}
+    assert after == {first: "", other: "", next_one: other}
+
+
+def test_a_follow_up_is_read_with_the_question_of_its_branch(person: Person) -> None:
+    id = uuid.uuid4().hex
+    printing = follow(person, "Can I print here?", id, "")
+    follow(person, "Is there wifi?", id, "")
+    assert reply_id(person.ask("And in colour?", id, after=printing)) == "print"
+    assert reply_id(person.ask("And in colour?", id, after="")) is None
+
+
+def test_the_questions_of_one_request_follow_each_other(person: Person) -> None:
+    id = uuid.uuid4().hex
+    first = follow(person, "When do you open?", id, None)
+    questions = ["Is there wifi?", "Can I print here?"]
+    ids = predict(person.service, "chat", questions, user=person.user, conversation=id, after=first)["prediction_ids"]
+    after = {turn["prediction_id"]: turn["after"] for turn in person.get(f"/{id}").json()["said"]}
+    assert after == {first: "", ids[0]: first, ids[1]: ids[0]}
+
+
+def test_a_question_follows_no_turn_of_another_conversation_or_user(person: Person) -> None:
+    mine, other = uuid.uuid4().hex, Person(person.service)
+    elsewhere = follow(person, "When do you open?", uuid.uuid4().hex, None)
+    theirs = follow(other, "When do you open?", uuid.uuid4().hex, None)
+    follow(person, "When do you open?", mine, None)
+    for after in (elsewhere, theirs, "nothing"):
+        body = {"instances": ["Is there wifi?"], "user": person.user, "conversation": mine, "after": after}
+        refused = person.service.http.post("/v1/models/chat:predict", json=body)
+        assert refused.status_code == 404 and f"has no turn {after!r}" in refused.json()["error"]
+    assert person.get(f"/{mine}").json()["turns"] == 1
+    alone = person.service.http.post("/v1/models/chat:predict", json={"instances": ["Is there wifi?"], "after": ""})
+    assert alone.status_code == 400 and "name the conversation" in alone.json()["error"]
+
+
+# sharing
+
+
+def share(person: Person, id: str, body: dict[str, Any] | None = None) -> str:
+    answer = send(person, "POST", f"{id}:share", body)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["share_id"])
+
+
+def read_shared(person: Person, share_id: str) -> httpx.Response:
+    return person.service.http.get(f"/v1/shared/{share_id}")
+
+
+def shared_questions(person: Person, share_id: str) -> list[str]:
+    return [turn["question"] for turn in read_shared(person, share_id).json()["turns"]]
+
+
+def test_a_shared_conversation_shows_questions_and_replies_and_nothing_of_its_user(person: Person) -> None:
+    id = uuid.uuid4().hex
+    asked = person.ask("When do you open?", id)["prediction_ids"][0]
+    given = give(person.service, "chat", prediction_id=asked, reward=1.0, user=person.user, comment="lovely")
+    shared = read_shared(person, share(person, id))
+    content = shared.json()
+    assert shared.headers["cache-control"] == "no-store" and shared.headers["x-robots-tag"] == "noindex"
+    assert set(content) == {"model", "title", "created_at", "shared_at", "turns"}
+    assert (content["model"], content["title"]) == ("chat", "When do you open?")
+    assert content["turns"] == [{"question": "When do you open?", "reply": "We open at nine."}]
+    for secret in (person.user, asked, id, given["id"], "lovely"):
+        assert secret not in shared.text
+    person.service.http.delete(f"/v1/models/chat/feedback/{given['id']}")
+
+
+def test_sharing_again_keeps_the_link_and_shares_what_was_asked_since(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("When do you open?", id)
+    first = share(person, id)
+    person.ask("Is there wifi?", id)
+    assert shared_questions(person, first) == ["When do you open?"]
+    assert person.get().json()["conversations"][0]["share_id"] == person.get(f"/{id}").json()["share_id"] == first
+    assert share(person, id) == first
+    assert shared_questions(person, first) == ["When do you open?", "Is there wifi?"]
+
+
+def test_one_branch_is_shared(person: Person) -> None:
+    id = uuid.uuid4().hex
+    first = follow(person, "When do you open?", id, "")
+    old = follow(person, "Is there wifi?", id, first)
+    follow(person, "Can I print here?", id, first)
+    assert shared_questions(person, share(person, id)) == ["When do you open?", "Can I print here?"]
+    assert shared_questions(person, share(person, id, {"until": old})) == ["When do you open?", "Is there wifi?"]
+    assert send(person, "POST", f"{id}:share", {"until": "nothing"}).status_code == 404
+
+
+def test_a_link_ends_with_its_share_its_conversation_and_its_user(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("When do you open?", id)
+    first = share(person, id)
+    ended = send(person, "DELETE", f"{id}:share").json()
+    assert (ended["id"], ended["share_id"], ended["shared_at"]) == (id, None, None)
+    second = share(person, id)
+    send(person, "DELETE", id)
+    person.ask("When do you open?", id)
+    third = share(person, id)
+    person.service.http.delete(f"/v1/models/chat/users/{person.user}")
+    assert len({first, second, third}) == 3
+    for share_id in (first, second, third, first[:-1], "x"):
+        gone = read_shared(person, share_id)
+        assert gone.status_code == 404 and "no such shared conversation" in gone.json()["error"]
+
+
+def test_nobody_changes_or_shares_the_conversation_of_another(person: Person) -> None:
+    id, other = uuid.uuid4().hex, Person(person.service)
+    person.ask("When do you open?", id)
+    share_id = share(person, id)
+    for method, path, body in (
+        ("PATCH", id, {"title": "Mine"}),
+        ("POST", f"{id}:share", None),
+        ("DELETE", f"{id}:share", None),
+    ):
+        assert send(other, method, path, body).status_code == 404
+    assert person.titles() == ["When do you open?"] and shared_questions(person, share_id) == ["When do you open?"]
+
+
+def test_a_new_conversation_has_no_id_that_sharing_needs_for_itself(person: Person) -> None:
+    body = {"instances": ["Is there wifi?"], "user": person.user, "conversation": "mine:share"}
+    refused = person.service.http.post("/v1/models/chat:predict", json=body)
+    assert refused.status_code == 400 and "must not end with ':share'" in refused.json()["error"]
+
+
+def test_sharing_can_be_switched_off(tmp_path: Path) -> None:
+    headers = {"X-Admin-Key": ADMIN_KEY, "X-User": "ann"}
+    conversation = "/v1/models/vec/conversations/c1"
+    app = build(tmp_path)
+    with browse(app, **headers) as client:
+        body = {"instances": [[1, 2]], "user": "ann", "conversation": "c1"}
+        assert client.post("/v1/models/vec:predict", json=body).status_code == 200
+        share_id = client.post(f"{conversation}:share").json()["share_id"]
+        assert client.get("/v1/session").json()["share_conversations"] is True
+        shared = browse(app).get(f"/v1/shared/{share_id}")  # without a key
+        assert shared.json()["turns"] == [{"question": "[1, 2]", "reply": None}]
+    with browse(build(tmp_path, share_conversations=False), **headers) as client:
+        assert client.post(f"{conversation}:share").status_code == 403
+        assert client.get(f"/v1/shared/{share_id}").status_code == 404
+        assert client.get("/v1/session").json()["share_conversations"] is False
+        assert client.delete(f"{conversation}:share").json()["share_id"] is None
+
+
+def test_share_links_are_long_random_and_counted(tmp_path: Path) -> None:
+    app = build(tmp_path, address_requests_per_minute=5)
+    with browse(app, **{"X-Admin-Key": ADMIN_KEY, "X-User": "ann"}) as client:
+        links = set[str]()
+        for n in range(3):
+            client.post("/v1/models/vec:predict", json={"instances": [[1, 2]], "user": "ann", "conversation": f"c{n}"})
+            links.add(client.post(f"/v1/models/vec/conversations/c{n}:share").json()["share_id"])
+        assert len(links) == 3 and {len(link) for link in links} == {32}  # of 64 characters
+        guesses = [browse(app, "203.0.113.99").get(f"/v1/shared/{'a' * 31}{n}").status_code for n in range(6)]
+    assert guesses == [404] * 5 + [429]

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Connection, func, select
 
 from online.store import Store
-from online.store.conversations import CONVERSATIONS, TURNS, Turn, add_turns
+from online.store.conversations.conversations import CONVERSATIONS, add_turns
+from online.store.conversations.turns import TURNS, Turn
 from online.store.deletion.retention import measure_predictions, prune_conversations, prune_oldest, prune_predictions
 from online.store.external_messages import MESSAGES, add_message
 from online.store.feedback import FeedbackRow, add_feedback

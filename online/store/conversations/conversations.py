@@ -10,24 +10,42 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, String, cast, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    String,
+    and_,
+    cast,
+    delete,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlmodel import Field, SQLModel
 
-from online.errors import NotFound
+from online.errors import BadInput, NotFound
 from online.store.callers.held_feedback import delete_held_about
+from online.store.conversations.turns import START, TURNS, Turn, check_turn, extract_question, find_parents
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK, FeedbackRow
 from online.store.predictions import PREDICTIONS
 from online.store.replies import REPLIES
 
 TITLE_CHARS = 80
-
-
 MAX_LISTED = 100
+SHARE_SUFFIX = ":share"  # ends the paths that share a conversation
 
 
 class ConversationRow(SQLModel, table=True):
-    """A conversation of one user with a model. title: its first question, shortened."""
+    """A conversation of one user with a model.
+
+    title: its first question, shortened, until the user renames it. share_id: the permission to read it until shared_at, up to
+    the turn shared_turn; see shares.py.
+    """
 
     __tablename__ = "conversation"
 
@@ -37,35 +55,23 @@ class ConversationRow(SQLModel, table=True):
     title: str
     created_at: str
     updated_at: str
-
-
-class TurnRow(SQLModel, table=True):
-    """The place of a prediction in a conversation. exclude: the answers that it was to leave out, as JSON."""
-
-    __tablename__ = "turn"
-
-    prediction_id: str = Field(primary_key=True)
-    model: str
-    conversation: str | None = Field(index=True)
-    exclude: str
+    pinned: bool = Field(False, sa_column_kwargs={"server_default": false()})
+    renamed: bool = Field(False, sa_column_kwargs={"server_default": false()})
+    share_id: str | None = Field(None, index=True, unique=True)
+    shared_at: str | None = None
+    shared_turn: str | None = None
 
 
 CONVERSATIONS: Any = ConversationRow.__table__  # type: ignore[attr-defined]
 
 
-TURNS: Any = TurnRow.__table__  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """What a prediction request says beyond its instance.
+class Place:
+    """Where a conversation stands in the list: pinned ones come first, then those used last."""
 
-    conversation: the id, if any. title: of the conversation, if it is new. exclude: answers to leave out.
-    """
-
-    conversation: str | None
-    title: str
-    exclude: tuple[str, ...]
+    pinned: bool
+    updated_at: str
+    id: str
 
 
 def make_title(question: Any) -> str:
@@ -75,20 +81,20 @@ def make_title(question: Any) -> str:
     return words if len(words) <= TITLE_CHARS else f"{words[:TITLE_CHARS].rstrip()}…"
 
 
-def extract_question(instance: Any) -> Any:
-    """What a user typed: a follow-up is stored as an object, with the question before it."""
-    return instance["text"] if isinstance(instance, dict) and isinstance(instance.get("text"), str) else instance
-
-
 def add_turns(connection: Connection, model: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """rows: predictions, each with its Turn as `turn`. Raises NotFound for a conversation of another user."""
+    """rows: predictions, each with its Turn as `turn`.
+
+    Raises NotFound for a conversation of another user, and for a turn to follow that the conversation does not have.
+    """
     for row in rows:
         turn: Turn = row["turn"]
         if turn.conversation is not None:
             _touch_conversation(connection, model, turn.conversation, row["user"], turn.title)
+            if turn.after is not None and turn.after != START:
+                check_turn(connection, model, turn.conversation, turn.after)
         exclude = json.dumps(turn.exclude)
         values = {"prediction_id": row["id"], "model": model, "conversation": turn.conversation, "exclude": exclude}
-        connection.execute(insert(TURNS).values(**values))
+        connection.execute(insert(TURNS).values(**values, parent=turn.after))
 
 
 def _touch_conversation(connection: Connection, model: str, id: str, user: str, title: str) -> None:
@@ -96,6 +102,8 @@ def _touch_conversation(connection: Connection, model: str, id: str, user: str, 
     by_id, at = _by_id(model, id), now()
     owner = connection.scalar(select(CONVERSATIONS.c.user).where(*by_id))
     if owner is None:
+        if id.endswith(SHARE_SUFFIX):
+            raise BadInput(f"conversation: an id must not end with {SHARE_SUFFIX!r}, as the paths that share one do")
         row = {"model": model, "id": id, "user": user, "title": title, "created_at": at, "updated_at": at}
         connection.execute(insert(CONVERSATIONS).values(**row))
     elif owner != user:
@@ -108,18 +116,16 @@ def _by_id(model: str, id: str) -> tuple[ColumnElement[bool], ...]:
     return CONVERSATIONS.c.model == model, CONVERSATIONS.c.id == id
 
 
-def load_conversations(connection: Connection, model: str, user: str, words: str = "") -> list[dict[str, Any]]:
-    """Return a user's conversations, newest first, each with its number of turns.
+def load_conversations(
+    connection: Connection, model: str, user: str, words: str = "", limit: int = MAX_LISTED, after: Place | None = None
+) -> list[dict[str, Any]]:
+    """Return a user's conversations, pinned ones first, then newest first, each with its number of turns.
 
-    words: only conversations with these words in a question or a reply.
+    words: only conversations with these words in the title, a question or a reply. after: only those behind this place.
     """
-    turns = TURNS.join(PREDICTIONS, PREDICTIONS.c.id == TURNS.c.prediction_id)
-    in_it = (TURNS.c.model == CONVERSATIONS.c.model) & (TURNS.c.conversation == CONVERSATIONS.c.id)
-    count = select(func.count()).select_from(TURNS).where(in_it).scalar_subquery()
-    query = select(CONVERSATIONS, count.label("turns")).where(
-        CONVERSATIONS.c.model == model, CONVERSATIONS.c.user == user
-    )
+    query = _select_with_turns(model, user)
     if words:
+        turns = TURNS.join(PREDICTIONS, PREDICTIONS.c.id == TURNS.c.prediction_id)
         answered = turns.outerjoin(
             REPLIES, (REPLIES.c.model == PREDICTIONS.c.model) & (REPLIES.c.id == PREDICTIONS.c.choice)
         )
@@ -128,48 +134,81 @@ def load_conversations(connection: Connection, model: str, user: str, words: str
             cast(PREDICTIONS.c.input, String).icontains(as_stored, autoescape=True),
             REPLIES.c.text.icontains(words, autoescape=True),
         )
-        query = query.where(select(TURNS.c.prediction_id).select_from(answered).where(in_it, found).exists())
-    newest = query.order_by(CONVERSATIONS.c.updated_at.desc(), CONVERSATIONS.c.id).limit(MAX_LISTED)
-    return [dict(row) for row in connection.execute(newest).mappings()]
+        has_words = select(TURNS.c.prediction_id).select_from(answered).where(_in_conversation(), found).exists()
+        query = query.where(or_(CONVERSATIONS.c.title.icontains(words, autoescape=True), has_words))
+    if after is not None:
+        query = query.where(_is_behind(after))
+    order = (CONVERSATIONS.c.pinned.desc(), CONVERSATIONS.c.updated_at.desc(), CONVERSATIONS.c.id)
+    return [dict(row) for row in connection.execute(query.order_by(*order).limit(limit)).mappings()]
+
+
+def _in_conversation() -> ColumnElement[bool]:
+    in_it: ColumnElement[bool] = (TURNS.c.model == CONVERSATIONS.c.model) & (TURNS.c.conversation == CONVERSATIONS.c.id)
+    return in_it
+
+
+def _select_with_turns(model: str, user: str) -> Select[Any]:
+    """The conversations of a user, each with its number of turns as `turns`."""
+    count = select(func.count()).select_from(TURNS).where(_in_conversation()).scalar_subquery()
+    own = (CONVERSATIONS.c.model == model, CONVERSATIONS.c.user == user)
+    return select(CONVERSATIONS, count.label("turns")).where(*own)
+
+
+def _is_behind(place: Place) -> ColumnElement[bool]:
+    """Whether a conversation stands behind a place in the list."""
+    columns = CONVERSATIONS.c
+    later = or_(
+        columns.updated_at < place.updated_at, and_(columns.updated_at == place.updated_at, columns.id > place.id)
+    )
+    if place.pinned:
+        return or_(columns.pinned.is_(False), and_(columns.pinned.is_(True), later))
+    return and_(columns.pinned.is_(False), later)
 
 
 def load_conversation(connection: Connection, model: str, user: str, id: str) -> dict[str, Any]:
-    """Return the row of a conversation. Raises NotFound."""
-    query = select(CONVERSATIONS).where(*_by_id(model, id), CONVERSATIONS.c.user == user)
+    """Return the row of a conversation, with its number of turns as `turns`. Raises NotFound."""
+    query = _select_with_turns(model, user).where(CONVERSATIONS.c.id == id)
     row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound(f"{model} has no conversation {id!r} of this user")
     return dict(row)
 
 
-def load_questions(connection: Connection, model: str, user: str, id: str, count: int) -> list[str]:
-    """Return the last questions of a user's conversation, in order; those whose text was erased are left out."""
-    joined = TURNS.join(PREDICTIONS, PREDICTIONS.c.id == TURNS.c.prediction_id)
-    own = (TURNS.c.model == model, TURNS.c.conversation == id, PREDICTIONS.c.user == user)
-    query = select(PREDICTIONS.c.input).select_from(joined).where(*own, PREDICTIONS.c.input != NO_TEXT)
-    newest = query.order_by(PREDICTIONS.c.created_at.desc(), PREDICTIONS.c.id.desc()).limit(count)
-    questions = [extract_question(json.loads(each)) for each in connection.scalars(newest)]
-    return [each for each in reversed(questions) if isinstance(each, str)]
+def change_conversation(
+    connection: Connection, model: str, user: str, id: str, title: str | None, pinned: bool | None
+) -> dict[str, Any]:
+    """Rename a conversation, or pin it, or no longer; return its row. Its place in time stays. None: no change.
+
+    Raises NotFound.
+    """
+    values = {} if title is None else {"title": title, "renamed": True}
+    if pinned is not None:
+        values["pinned"] = pinned
+    own = (*_by_id(model, id), CONVERSATIONS.c.user == user)
+    connection.execute(update(CONVERSATIONS).where(*own).values(**values))
+    return load_conversation(connection, model, user, id)
 
 
 def load_turns(connection: Connection, model: str, id: str) -> list[dict[str, Any]]:
     """Return the predictions of a conversation in order, each with all that is shown with it.
 
     Keys beyond the columns: candidates, [id, score] pairs; texts, of all replies listed, by id;
-    exclude, JSON; feedback, rows that are not retracted.
+    exclude, JSON; after, the turn that it follows; feedback, rows that are not retracted.
     """
     in_conversation = (TURNS.c.model == model, TURNS.c.conversation == id)
     joined = TURNS.join(PREDICTIONS, PREDICTIONS.c.id == TURNS.c.prediction_id)
-    query = select(PREDICTIONS, TURNS.c.exclude).select_from(joined).where(*in_conversation)
+    query = select(PREDICTIONS, TURNS.c.exclude, TURNS.c.parent).select_from(joined).where(*in_conversation)
     rows = connection.execute(query.order_by(PREDICTIONS.c.created_at, PREDICTIONS.c.id)).mappings().all()
     about = select(FEEDBACK).join(TURNS, TURNS.c.prediction_id == FEEDBACK.c.prediction_id)
     in_force = (FEEDBACK.c.model == model, FEEDBACK.c.retracted_offset.is_(None))
     feedback = [FeedbackRow(**row) for row in connection.execute(about.where(*in_conversation, *in_force)).mappings()]
     candidates = {row["id"]: json.loads(row["candidates"]) for row in rows}
     texts = load_texts(connection, model, {reply for each in candidates.values() for reply, _ in each})
+    parents = find_parents([dict(row) for row in rows])
     return [
         {
             **row,
+            "after": parents[row["id"]],
             "candidates": candidates[row["id"]],
             "texts": texts,
             "feedback": sorted(
@@ -201,6 +240,6 @@ def delete_conversation(connection: Connection, model: str, user: str, id: str) 
     connection.execute(update(PREDICTIONS).where(PREDICTIONS.c.id.in_(predictions)).values(input=NO_TEXT, user=None))
     about = (FEEDBACK.c.model == model) & FEEDBACK.c.prediction_id.in_(predictions)
     connection.execute(update(FEEDBACK).where(about).values(content=ERASED))
-    turns = connection.execute(update(TURNS).where(in_conversation).values(conversation=None))
+    turns = connection.execute(update(TURNS).where(in_conversation).values(conversation=None, parent=None))
     connection.execute(delete(CONVERSATIONS).where(*_by_id(model, id)))
     return turns.rowcount

@@ -1,0 +1,1 @@
+"""Conversations of users with a ranker: their list, their turns and branches, and those that are shared."""
