@@ -1,9 +1,13 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
 import { PAGES } from './src/lib/ui/pages.ts';
 
 const service = 'http://127.0.0.1:8000';
+const OUTPUT = '../online/api/static';
 const WORKER = 'sw.js'; // a fixed name, where a browser looks for a newer worker
 const PUBLIC = ['favicon.svg', 'manifest.webmanifest', 'icon-192.png'];
 
@@ -35,12 +39,46 @@ const shell: Plugin = {
   },
 };
 
+/** Swagger UI, for the documentation of the API. */
+const swagger: Plugin = {
+  name: 'swagger',
+  async buildStart() {
+    for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) {
+      const source = await readFile(join('node_modules/swagger-ui-dist', name));
+      this.emitFile({ type: 'asset', fileName: `docs/${name}`, source });
+    }
+  },
+};
+
+const TEXT = /\.(css|js|json|svg|txt)$/;
+const RENDERED = [WORKER]; // and others without such an ending: the service writes into them, and compresses them itself
+const LEAST_BYTES = 500; // a smaller file is one packet anyway
+
+/** Writes a Brotli and a gzip file beside each text, once it is in the output folder. */
+const compression: Plugin = {
+  name: 'compression',
+  apply: 'build',
+  async closeBundle() {
+    const names = await readdir(OUTPUT, { recursive: true });
+    const texts = names.filter((name) => TEXT.test(name) && !RENDERED.includes(name));
+    await Promise.all(texts.map((name) => compress(join(OUTPUT, name))));
+  },
+};
+
+async function compress(path: string) {
+  const text = await readFile(path);
+  if (text.length < LEAST_BYTES) return;
+  const params = { [constants.BROTLI_PARAM_SIZE_HINT]: text.length };
+  await writeFile(`${path}.br`, brotliCompressSync(text, { params }));
+  await writeFile(`${path}.gz`, gzipSync(text, { level: 9 }));
+}
+
 export default defineConfig(({ mode }) => ({
-  plugins: [svelte({ configFile: false }), shell],
+  plugins: [svelte({ configFile: false }), shell, swagger, compression],
   // Relative, so that the service can show the page under any path prefix; see src/lib/base.ts.
   base: './',
   build: {
-    outDir: '../online/api/static',
+    outDir: OUTPUT,
     emptyOutDir: true,
     modulePreload: { polyfill: false },
     rollupOptions: {

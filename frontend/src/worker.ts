@@ -2,11 +2,12 @@
    an answer of the API.
 
    request for a page        the service's answer; the stored page if there is none, or a 5xx of a proxy
-   request for a build file  the stored file (its name contains its hash), else the service's
+   request for an asset      the stored file (its name contains its hash), else the service's
+   request for a shell file  such as the logo: the service's answer, else the stored file
    any other request         not handled: /v1, reports, documentation
 
-   A build is stored as a whole under its own name. A new build takes over when no page of the previous
-   build is open.
+   A build is stored as a whole under its own name, with the branding of the service. A new build, or a
+   service with another branding, takes over when no page of the previous one is open.
 
    This is not vite-plugin-pwa: the worker that Workbox generates answers pages from its cache first, or
    shows the user a proxy's 5xx. Its other mode, injectManifest, would need the code below as well, and
@@ -15,6 +16,11 @@
 
 /** Inserted by the build. files: the files of the shell. pages: the addresses that show it. */
 declare const SHELL: { version: string; files: string[]; pages: string[] };
+/** Written by the service before this code. Another branding makes it another worker, so browsers install it. */
+interface Branding {
+  version: string;
+  files: string[];
+}
 
 // The parts of the service worker API used here; TypeScript's DOM library does not declare them.
 interface LifecycleEvent extends Event {
@@ -25,6 +31,7 @@ interface FetchEvent extends Event {
   respondWith(answer: Promise<Response>): void;
 }
 interface Worker {
+  BRANDING?: Branding;
   registration: { scope: string };
   clients: { claim(): Promise<void> };
   addEventListener(type: 'install' | 'activate', listener: (event: LifecycleEvent) => void): void;
@@ -36,9 +43,11 @@ const { scope } = worker.registration;
 // Caches belong to the origin, so the name contains the path prefix of this service.
 const CACHE_PREFIX = `online-shell-${new URL(scope).pathname.slice(1)}`;
 const shell = SHELL;
-const CACHE = CACHE_PREFIX + shell.version;
+const branding = worker.BRANDING ?? { version: 'shipped', files: [] };
+const CACHE = `${CACHE_PREFIX}${shell.version}-${branding.version}`;
 const resolve = (path: string) => new URL(path, scope).href;
-const files = new Set(shell.files.map(resolve));
+const files = new Set([...shell.files, ...branding.files].map(resolve));
+const assets = resolve('assets/');
 const pages = new Set(shell.pages.map(resolve));
 
 worker.addEventListener('install', (event) => event.waitUntil(storeShell()));
@@ -49,7 +58,10 @@ worker.addEventListener('fetch', (event) => {
   const { origin, pathname } = new URL(url);
   const address = origin + pathname;
   if (mode === 'navigate' && pages.has(address)) event.respondWith(answerPage(event.request));
-  else if (files.has(address)) event.respondWith(answerFile(event.request));
+  else if (files.has(address))
+    event.respondWith(
+      address.startsWith(assets) ? answerAsset(event.request) : answerFile(event.request),
+    );
 });
 
 async function storeShell() {
@@ -74,5 +86,12 @@ async function answerPage(request: Request): Promise<Response> {
   return (await stored(resolve('./'))) ?? answer ?? Response.error();
 }
 
-const answerFile = async (request: Request) => (await stored(request.url)) ?? fetch(request);
+const answerAsset = async (request: Request) => (await stored(request.url)) ?? fetch(request);
+
+async function answerFile(request: Request): Promise<Response> {
+  const answer = await fetch(request).catch(() => null);
+  if (answer?.ok) return answer;
+  return (await stored(request.url)) ?? answer ?? Response.error();
+}
+
 const stored = async (url: string) => (await caches.open(CACHE)).match(url);

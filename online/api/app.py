@@ -2,7 +2,7 @@
 
 request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests --> Authentication
                                                                                       |
-                                            FastPath | routes of every protocol | pages
+                                            FastPath | Compression --> routes of every protocol | pages
                                                 |
                                             Runtime (models, learner, jobs)
 """
@@ -17,6 +17,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -61,6 +62,8 @@ from online.api.rest import (
 )
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
+from online.api.web.branding import load_branding
+from online.api.web.compression import Compression
 from online.errors import NotFound, OnlineError, QuotaExceeded, TextTooLong
 from online.serving.building import build
 from online.serving.runtime import Runtime
@@ -95,6 +98,10 @@ MODULES = (
 )
 
 
+# answers with secrets, or with the words of one user, are never compressed
+UNCOMPRESSED = (conversations, feedback_links, session, key_routes, holder_routes)
+
+
 class Application(FastAPI):
     """FastAPI with a shorter stack in front of its router.
 
@@ -124,6 +131,7 @@ def create_app(
     is_primary: whether this process is the only worker, or the first. with_store_process: whether a process of its own commits
     feedback, and copies predictions into the store; None: if there is a learner.
     """
+    branding = load_branding(settings)
     runtime = build(
         settings, with_learner, is_primary, with_learner if with_store_process is None else with_store_process
     )
@@ -136,6 +144,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    app.add_middleware(Compression, routes=list_compressed())
     app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
     callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.keys))
     check_exposure(settings, callers)
@@ -161,7 +170,7 @@ def create_app(
     check_table([*(route for module in MODULES for route in module.router.routes), *tensorflow.unmatched.routes])
     _handle_errors(app, runtime)
     openapi.add_schemas(app)
-    pages.add_pages(app)
+    pages.add_pages(app, branding)
     return app
 
 
@@ -179,6 +188,13 @@ async def _lifespan(runtime: Runtime, app: FastAPI) -> AsyncIterator[None]:
         if grpc_server is not None:
             await grpc_server.stop()
         await runtime.stop()
+
+
+def list_compressed() -> list[str]:
+    """The routes whose answers may be compressed."""
+    modules = [module for module in MODULES if module not in UNCOMPRESSED]
+    paths = [route.path for module in modules for route in module.router.routes if isinstance(route, APIRoute)]
+    return [*paths, "/openapi.json"]
 
 
 def _create_grpc_server(runtime: Runtime, callers: Callers, rates: RateLimits) -> "GrpcServer | None":
@@ -235,7 +251,10 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
 
     @app.exception_handler(HTTPException)
     async def refuse_http(request: Request, error: HTTPException) -> Response:
-        return refuse(request, error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+        method = "GET" if request.method == "HEAD" else request.method  # both have the same answer
+        response = refuse(request, error.status_code, f"{method} {request.url.path}: {error.detail}")
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(RequestValidationError)
     async def refuse_invalid(request: Request, error: RequestValidationError) -> Response:

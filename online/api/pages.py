@@ -2,47 +2,53 @@
 
 from pathlib import Path
 
-from fastapi import FastAPI, Response
-from fastapi.responses import FileResponse, HTMLResponse
-from fastapi.staticfiles import StaticFiles
-from starlette.types import Scope
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse
 
 from online.api.openapi import DocumentRoute, show_docs
+from online.api.web.branding import LOGO_PATH, Branding
+from online.api.web.built_files import BuiltFiles
+from online.api.web.rendered_files import RENDERERS, RenderedBuild, RenderedFile
 
 STATIC = Path(__file__).parent / "static"
 PAGES = ("", "repertoire", "draw", "learning", "reports", "shared")  # one document; it reads the path in the browser
+LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # an SVG could hold scripts
 
 
-def add_pages(app: FastAPI) -> None:
+def add_pages(app: FastAPI, branding: Branding) -> None:
     app.add_api_route("/openapi.json", DocumentRoute(app).show, include_in_schema=False)
     app.add_api_route("/docs", show_docs, include_in_schema=False)
+    rendered = {name: RenderedBuild(STATIC / name, branding) for name in RENDERERS}
+
+    async def show_page(request: Request) -> Response:
+        return respond(request, rendered["index.html"].render())
+
+    async def show_file(request: Request) -> Response:
+        return respond(request, rendered[request.url.path.rpartition("/")[2]].render())
+
     for name in PAGES:
         app.add_api_route(f"/{name}", show_page, include_in_schema=False)
+    for name in rendered:
+        app.add_api_route(f"/{name}", show_file, include_in_schema=False)
+    if branding.logo:
+        logo = RenderedFile(
+            branding.logo.content,
+            branding.logo.media_type,
+            {"Cache-Control": "no-cache", "Content-Security-Policy": LOGO_POLICY, "X-Content-Type-Options": "nosniff"},
+        )
+
+        async def show_logo(request: Request) -> Response:
+            return logo.respond(request)
+
+        app.add_api_route(f"/{LOGO_PATH}", show_logo, include_in_schema=False)
     if STATIC.exists():
         app.mount("/", BuiltFiles(directory=STATIC), name="static")
 
 
-async def show_page() -> Response:
-    built = STATIC / "index.html"
-    if built.exists():
-        return FileResponse(built, headers={"Cache-Control": "no-cache"})
+def respond(request: Request, file: RenderedFile | None) -> Response:
+    if file is not None:
+        return file.respond(request)
     return HTMLResponse(
         "<h1>online</h1><p>The page is not built: run <code>make page</code>. "
         "The API is documented at <a href='docs'>docs</a>.</p>"
     )
-
-
-class BuiltFiles(StaticFiles):
-    """Static files with cache headers.
-
-    Files in assets/ have a hash in their name and may be cached forever. A browser revalidates all others, the
-    service worker above all.
-    """
-
-    async def get_response(self, path: str, scope: Scope) -> Response:
-        response = await super().get_response(path, scope)
-        is_hashed = path.startswith("assets/")
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
-        if path.endswith(".webmanifest"):
-            response.headers["Content-Type"] = "application/manifest+json"
-        return response

@@ -11,6 +11,7 @@ from pydantic import (
     PlainSerializer,
     SecretStr,
     SerializationInfo,
+    StringConstraints,
     field_validator,
     model_validator,
 )
@@ -34,6 +35,8 @@ def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
 WebOrigin = Annotated[
     str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$|^https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?$")
 ]
+ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
+Suggestion = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120, pattern=ONE_LINE)]
 Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-unless-none")]
 
 
@@ -81,6 +84,33 @@ class Settings(BaseSettings):
     )
     widget_origins: tuple[WebOrigin, ...] = Field(
         (), description="Origins whose pages may show the chat page in a frame. Default: none."
+    )
+    page_name: str | None = Field(
+        None,
+        min_length=1,
+        max_length=40,
+        pattern=ONE_LINE,
+        description="Name of this service on its pages. Default: online; with the starter repertoire, the library's name.",
+    )
+    page_logo: Path | None = Field(
+        None, description="SVG or PNG file of the logo on the pages, of at most 200 kB. Default: the shipped one."
+    )
+    page_greeting: str | None = Field(
+        None, min_length=1, max_length=200, pattern=ONE_LINE, description="What the empty chat page says first."
+    )
+    page_intro: str | None = Field(
+        None, max_length=300, pattern=ONE_LINE, description="A sentence under that greeting; empty for none."
+    )
+    page_color: str | None = Field(
+        None,
+        pattern=r"^#[0-9A-Fa-f]{6}$",
+        description="Color of buttons and links on the pages, such as #1b6f5a. It is darkened or lightened until texts in it "
+        "can be read. Default: the shipped green.",
+    )
+    page_suggestions: tuple[Suggestion, ...] | None = Field(
+        None,
+        max_length=6,
+        description="Questions that the empty chat page suggests. Default: three with the starter repertoire, else none.",
     )
     tls_certificate: Path | None = Field(
         None, description="PEM file of the certificate for HTTPS and gRPC. Default: no TLS; a proxy may add it."

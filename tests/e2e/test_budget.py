@@ -1,7 +1,6 @@
 """Limits of the page: its bytes, its requests, its render-blocking files, and the time to the first answer."""
 
 import gzip
-import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,7 +53,8 @@ def list_resources(browser: Browser, url: str) -> list[dict[str, Any]]:
     context = browser.new_context(service_workers="block")  # the service worker fetches the other pages later
     page = context.new_page()
     page.goto(url)
-    expect(page.get_by_role("complementary", name="Live version")).to_contain_text(re.compile(r"version \d"))
+    expect(page.get_by_label("Your question")).to_be_editable()
+    page.wait_for_load_state("networkidle")
     resources: list[dict[str, Any]] = page.evaluate(RESOURCES)
     context.close()
     return resources

@@ -13,7 +13,7 @@ from tests.e2e.browsing import SIZES, SLOW_MS, Visits, check_accessible, shoot
 from tests.support import Service, until
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
-LOST = "The server cannot be reached."
+LOST = "No connection to the server."
 CACHED_FILES = """
 async () => {
   const names = (await caches.keys()).filter((name) => name.startsWith('online-shell-'));
@@ -53,7 +53,7 @@ def test_the_page_works_offline_and_recovers_when_the_service_is_back(
     expect(reply).to_contain_text("We open at nine.")
     page.reload()
     expect(page.get_by_text(LOST)).to_be_visible(timeout=SLOW_MS)
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Reports").click()
+    page.goto(f"{service.url}/reports")  # without the service it is not known what the visitor may see
     expect(page.get_by_role("heading", name="Reports", level=1)).to_be_visible()
     check_accessible(page)
     shoot(page, f"offline-{scheme}")
@@ -102,6 +102,35 @@ def test_the_cache_of_an_older_build_is_deleted(visits: Visits, chat: Service) -
     assert len(read_cache(page)["names"]) == 1
     assert "online-shell-old" not in page.evaluate("caches.keys()")
     assert "another-cache" in page.evaluate("caches.keys()")
+
+
+STORED_TITLES = """
+async () => {
+  const pages = await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).match('/')));
+  const texts = await Promise.all(pages.filter(Boolean).map((page) => page.text()));
+  return texts.map((text) => new DOMParser().parseFromString(text, 'text/html').title);
+}
+"""
+
+
+def test_the_stored_page_follows_the_branding_of_the_service(visits: Visits, start: Start) -> None:
+    service = start(CHAT, page_name="Before")
+    address = f"{service.url}/reports"
+    page = visits.open(address)
+    read_cache(page)
+    assert page.evaluate(STORED_TITLES) == ["Before"]
+
+    service.stop(signal.SIGTERM)
+    start(CHAT, ("--port", str(urlsplit(service.url).port)), page_name="After")
+    page.reload()
+    expect(page).to_have_title("Reports · After")
+    until(lambda: "After" in page.evaluate(STORED_TITLES), what="another service worker")
+    page.goto("about:blank")  # no page of the previous one is open: the new one takes over
+    page.goto(address)
+    until(lambda: page.evaluate(STORED_TITLES) == ["After"], what="the end of the previous one")
+    page.context.set_offline(True)
+    page.reload()
+    expect(page).to_have_title("Reports · After")
 
 
 def test_chromium_can_install_the_page(visits: Visits, chat: Service) -> None:

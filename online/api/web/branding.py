@@ -1,0 +1,109 @@
+"""The branding of the pages: whose service this is, from the settings `page_*`.
+
+settings --load_branding--> Branding --> <script type="application/json" id="page-settings"> in index.html
+                                     --> manifest.webmanifest, and the pages that the server renders
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from online.api.web.colors import DARK, LIGHT, derive_accent
+from online.errors import SetupError
+from online.models import spec_of
+from online.settings import Settings
+
+LOGO_PATH = "page-logo"
+MAX_LOGO_BYTES = 200_000
+PNG = b"\x89PNG\r\n\x1a\n"
+SVG = re.compile(rb"<svg[\s>]")
+SVG_BEGIN_BYTES = 4_096  # within which the root element of an SVG is expected, after comments
+SHIPPED_COLOR = "#1b6f5a"  # of the shipped icons
+
+# what is shown with data/repertoire.jsonl
+STARTER_NAME = "Harbour Street Library"
+STARTER_GREETING = "Hello! How can I help?"
+STARTER_INTRO = "This is an example library. Rate a reply or correct it, and the answers change within moments."
+STARTER_SUGGESTIONS = ("When are you open?", "Can I print from my phone?", "Can I borrow a ukulele?")
+
+
+@dataclass(frozen=True, slots=True)
+class Logo:
+    """The file of the configured logo. width: of a PNG, in pixels; None for an SVG, which has any size."""
+
+    content: bytes
+    media_type: str
+    width: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Branding:
+    """What the pages say about the service.
+
+    greeting: empty for that of the pages, which is in the visitor's language. color: None for the shipped colors.
+    """
+
+    name: str
+    greeting: str
+    intro: str
+    color: str | None
+    suggestions: tuple[str, ...]
+    logo: Logo | None
+
+    def describe(self) -> dict[str, Any]:
+        """The settings of the pages as they read them. Without a configured color, all colors are null."""
+        own = {"name": self.name, "logo": LOGO_PATH if self.logo else None, "greeting": self.greeting}
+        texts = {**own, "intro": self.intro, "color": self.color, "suggestions": self.suggestions}
+        return texts | self._describe_colors()
+
+    def _describe_colors(self) -> dict[str, str | None]:
+        modes = {"light": LIGHT, "dark": DARK}
+        accents = {f"accent_{name}": self.color and derive_accent(self.color, each) for name, each in modes.items()}
+        return accents | {f"on_accent_{name}": self.color and each.ink for name, each in modes.items()}
+
+    def hash(self) -> str:
+        """Identifies the branding: another one has another hash."""
+        return hashlib.sha256(orjson.dumps(self.describe()) + (self.logo.content if self.logo else b"")).hexdigest()[
+            :16
+        ]
+
+
+def load_branding(settings: Settings) -> Branding:
+    """Raises SetupError for a logo that cannot be served."""
+    is_starter = serves_starter(settings)
+    intro = STARTER_INTRO if is_starter else ""
+    suggestions = STARTER_SUGGESTIONS if is_starter else ()
+    return Branding(
+        name=(settings.page_name or "").strip() or (STARTER_NAME if is_starter else "online"),
+        greeting=(settings.page_greeting or "").strip() or (STARTER_GREETING if is_starter else ""),
+        intro=intro if settings.page_intro is None else settings.page_intro.strip(),
+        color=settings.page_color and settings.page_color.lower(),
+        suggestions=suggestions if settings.page_suggestions is None else settings.page_suggestions,
+        logo=load_logo(settings.page_logo) if settings.page_logo else None,
+    )
+
+
+def serves_starter(settings: Settings) -> bool:
+    """Whether a model begins with the starter repertoire."""
+    return settings.repertoire is None and any(spec_of(model.kind).has_repertoire for model in settings.models)
+
+
+def load_logo(path: Path) -> Logo:
+    """Raises SetupError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"page_logo: {path} cannot be read: {error.strerror}") from None
+    if len(content) > MAX_LOGO_BYTES:
+        raise SetupError(
+            f"page_logo: {path} has {len(content):,} bytes; use a file of at most {MAX_LOGO_BYTES:,} bytes"
+        )
+    if content.startswith(PNG) and len(content) > 24:
+        return Logo(content, "image/png", int.from_bytes(content[16:20], "big"))
+    if SVG.search(content[:SVG_BEGIN_BYTES]):
+        return Logo(content, "image/svg+xml", None)
+    raise SetupError(f"page_logo: {path} is neither a PNG nor an SVG file")
