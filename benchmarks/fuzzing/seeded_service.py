@@ -70,7 +70,6 @@ def seed_service(operator: httpx.Client) -> Seeded:
         "prediction_id": [*chats, *vectors],
         "predictions": [*chats, *vectors],
         "conversations": [CONVERSATION],
-        "shared": [shared],
         "feedback": [feedback["id"]],
         "replies": [reply],
         "classes": [CLASS_WORD],

@@ -1,9 +1,11 @@
-"""Paths and methods: the prefix of a reverse proxy, and HEAD requests."""
+"""Paths and methods: the prefix of a reverse proxy, paths that no store can look up, and HEAD requests."""
 
 import asyncio
 import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from online.errors import BadInput
 
 PREFIX_HEADER = b"x-forwarded-prefix"
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
@@ -14,15 +16,18 @@ class PathPrefix:
 
     The prefix comes from the setting `root_path`, or from the header X-Forwarded-Prefix. /docs, the
     servers entry of the OpenAPI document and signed URLs begin with it. The proxy may strip the
-    prefix from the path or leave it there.
+    prefix from the path or leave it there. Raises BadInput for a NUL: Postgres takes no text with one.
     """
 
     def __init__(self, app: ASGIApp, root_path: str) -> None:
         self.app, self.root_path = app, root_path.rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (prefix := self.root_path or forwarded_prefix(scope)):
-            scope["root_path"] = prefix
+        if scope["type"] == "http":
+            if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+                raise BadInput("the path or the query has a NUL character (%00); leave it out")
+            if prefix := self.root_path or forwarded_prefix(scope):
+                scope["root_path"] = prefix
         await self.app(scope, receive, send)
 
 

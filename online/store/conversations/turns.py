@@ -88,11 +88,11 @@ def read_question(turn: Mapping[str, Any]) -> Any:
 
 def trace_branch(parents: Mapping[str, str], last: str) -> list[str]:
     """The ids of the turns from the start of a conversation to a turn."""
-    branch = list[str]()
+    branch = dict[str, None]()
     while last != START and last not in branch:  # clocks of several machines can make turns follow one another
-        branch.append(last)
+        branch[last] = None
         last = parents.get(last, START)
-    return branch[::-1]
+    return [*reversed(branch)]
 
 
 def load_places(connection: Connection, model: str, conversation: str) -> list[dict[str, Any]]:
@@ -115,9 +115,9 @@ def load_questions(
     places = [row for row in load_places(connection, model, id) if row["user"] == user]
     if after is None:
         after = places[-1]["id"] if places else START
-    questions = {row["id"]: read_question(row) for row in places if row["input"] != NO_TEXT}
-    branch = [questions[turn] for turn in trace_branch(find_parents(places), after) if turn in questions]
-    return [each for each in branch if isinstance(each, str)][-count:]
+    kept = {row["id"]: row for row in places if row["input"] != NO_TEXT}
+    branch = [kept[turn] for turn in trace_branch(find_parents(places), after) if turn in kept]
+    return [each for each in map(read_question, branch[-count:]) if isinstance(each, str)]
 
 
 def check_turn(connection: Connection, model: str, conversation: str, turn: str) -> None:

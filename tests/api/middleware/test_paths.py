@@ -148,3 +148,12 @@ def test_classes_are_listed_under_both_names(app: FastAPI) -> None:
         assert retired.status_code == 202 and retired.json()["id"] == "a"
 
     run(app, work)
+
+
+@pytest.mark.parametrize("path", ["/v1/models/vec/conversations/%00", "/v1/models/vec/conversations?q=a%00", "/%00"])
+def test_a_nul_in_a_path_is_bad_input_and_no_failure_of_the_store(app: FastAPI, path: str) -> None:
+    async def work(client: httpx.AsyncClient) -> None:
+        refused = await client.get(path, headers={"X-User": "ann"})
+        assert refused.status_code == 400 and "NUL" in refused.json()["error"]
+
+    run(app, work)

@@ -42,6 +42,7 @@ WORDS = {
     "comment": "an unmistakable remark about zithers",
     "class": "quokkaship",
     "title": "the quokkas of Rottnest",
+    "title of their own": "Marsupial holidays with Ottilie",
 }
 MINE = [0.123456789, 3.987654321]  # a vector of theirs
 DONE_S = 120.0
@@ -88,6 +89,10 @@ def teach_as_user(service: Service) -> None:
     """What the user does: questions, a conversation, a correction, thumbs without a name, a class of their own."""
     with service.client("chat", USER) as chat:
         asked = chat.predict([WORDS["question"]], conversation="theirs")["prediction_ids"][0]
+        theirs, of_user = "/v1/models/chat/conversations/theirs", {"X-User": USER}
+        change = {"title": WORDS["title of their own"], "pinned": True}
+        service.http.patch(theirs, json=change, headers=of_user).raise_for_status()
+        service.http.post(f"{theirs}:share", headers=of_user).raise_for_status()
         chat.feedback([{"id": f"{USER}-1", "prediction_id": asked, "correction": WORDS["reply"]}])
         other = chat.predict([WORDS["wrong question"]])["prediction_ids"][0]
         nameless = {"id": "nameless", "prediction_id": other, "label": "hours", "comment": WORDS["comment"]}
