@@ -23,8 +23,60 @@ class DriftAlarm(Wire):
     noted_at: str
 
 
+class DriftChange(Wire):
+    """The alarms of one change: detectors and classes raise many of one."""
+
+    since: int = Field(description="The approximate offset where the change began.")
+    offset: int = Field(description="Of the feedback that raised its first alarm.")
+    noted_at: str
+    alarms: list[DriftAlarm] = Field(description="Oldest first.")
+    version_before: str | None = Field(
+        description="The newest kept version before the live one that had not learned the change; null: there is none."
+    )
+
+
 class DriftAnswer(Wire):
     drift: list[DriftAlarm]
+    changes: list[DriftChange] = Field(description="The same alarms, grouped by the change, newest first.")
+
+
+class RatedStretch(Wire):
+    """Consecutive rated answers."""
+
+    count: int
+    mean: float = Field(description="Their accuracy in [0, 1]; for numbers, their mean absolute error.")
+    offset: int = Field(description="Of the last feedback among them; 0 of all ratings.")
+
+
+class HealthReason(Wire):
+    code: str = Field(description="For programs; new ones may be added.")
+    level: Literal["attention", "not_learning", "unknown", "notice"] = Field(
+        description="What it does to the status: needs_attention, not_learning, too_little_feedback, or nothing."
+    )
+    sentence: str
+    figures: dict[str, float | int | str | None] = Field(description="What the sentence says, by name.")
+
+
+class HealthAnswer(Wire):
+    """The verdict on a model: one status, the reasons for it, worst first, and the figures that it rests on."""
+
+    status: Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
+    sentence: str
+    reasons: list[HealthReason]
+    measure: Literal["right", "error"]
+    recent: RatedStretch | None = Field(
+        description="The last 100 ratings; after a roll back, those of versions that had learned no more. Null: none."
+    )
+    lifetime: RatedStretch | None
+    guessers: dict[str, float] = Field(
+        description="The same of naive guessers on the last 100 questions, as in the curve."
+    )
+    trend: list[RatedStretch] = Field(description="The newest thousand ratings in groups of 50, oldest first.")
+    version: str
+    newest_version: str = Field(description="It is not live after a roll back.")
+    learned_until: int
+    head: int
+    counted_until: int
 
 
 class RefusedFeedback(Wire):

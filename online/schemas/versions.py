@@ -47,6 +47,9 @@ class RejectedSnapshot(Wire):
 
 class VersionsAnswer(Wire):
     versions: list[VersionDetails]
+    version_count: int = Field(description="How many versions there are in all.")
+    next_before: int | None = Field(description="The `before` of the next page; null: this is the last one.")
+    live_version: str = Field(description="The version that answers; 0: none yet.")
     refused: list[RejectedSnapshot] = Field(description="The proposed snapshots that the gate rejected, newest first.")
     labels: list[VersionLabel]
     frozen: FreezeState | None = Field(

@@ -22,6 +22,7 @@ from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.curve import CurveKeeper
+from online.serving.monitoring.health import Health, HealthCheck
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
 from online.serving.stream_relay import StreamRelay
@@ -160,6 +161,10 @@ class ModelRuntime:
         """The encoder in use, and the last attempt to tune one."""
         name = self.spec.name
         return {"encoder": encoder_of(connection, name), "adaptation": load_adaptation(connection, name)}
+
+    async def check_health(self, learner: LearnerState) -> Health:
+        """The verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
+        return await HealthCheck(self.spec.name, self.live, self.curve, self.read).assess(learner)
 
     def describe(self, learner: LearnerState) -> dict[str, Any]:
         """The data of the event `status`."""

@@ -11,9 +11,11 @@ ext4 write that file out at once, which took a third of the time of a publicatio
 import fcntl
 import os
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from online.errors import CorruptSnapshot, NotFound
@@ -21,6 +23,7 @@ from online.io.atomic import sync_folder
 from online.io.wakeup import Wakeup
 from online.snapshots.manifest import Manifest, Seal
 
+NEAR, MAX_FACTS = 64, 20_000  # versions that are tried one by one; versions whose offset is remembered
 MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
 LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
 
@@ -38,6 +41,15 @@ class LiveVersion:
         return f"{self.version}{held}" + (f",previous={self.previous}" if self.previous else "")
 
 
+@dataclass(frozen=True, slots=True)
+class ManifestPage:
+    """Manifests, newest first. before: where the next page begins, None after the last. count: versions in all."""
+
+    manifests: list[Manifest]
+    before: int | None
+    count: int
+
+
 class SnapshotFolder:
     """Reads and replaces the names in the folder; knows nothing of the files inside a version."""
 
@@ -47,6 +59,7 @@ class SnapshotFolder:
         seal: signs the manifests, where the state of the model must be trusted.
         """
         self.folder, self.model, self.wakeup, self.retain, self.seal = folder, model, wakeup, retain, seal
+        self._facts: dict[int, tuple[int, str]] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def live(self) -> LiveVersion | None:
@@ -144,13 +157,52 @@ class SnapshotFolder:
 
     def manifests(self) -> list[Manifest]:
         """Newest first, without versions that are damaged or pruned in the meantime."""
-        found = []
-        for version in reversed(self.versions()):
+        return list(self._walk_manifests(self.versions()))
+
+    def page(self, count: int, before: int | None = None) -> ManifestPage:
+        """The newest `count` manifests, of versions before one of them, newest first."""
+        versions = self.versions()
+        older = [each for each in versions if before is None or each < before]
+        found = list(islice(self._walk_manifests(older), count))
+        has_more = bool(found) and older[0] < found[-1].version
+        return ManifestPage(found, found[-1].version if has_more else None, len(versions))
+
+    def _walk_manifests(self, versions: Sequence[int]) -> Iterator[Manifest]:
+        for version in reversed(versions):
             try:
-                found.append(self.manifest(version))
+                yield self.manifest(version)
             except (NotFound, CorruptSnapshot):
                 continue
-        return found
+
+    def newest_before(self, offset: int, recipe: str, below: int | None = None) -> int | None:
+        """The newest version of this recipe that had not learned an offset; None if none is kept.
+
+        below: only versions before this one. Later versions have learned more, but for a few after a roll back, so this
+        reads a few manifests of a long list.
+        """
+        versions = [each for each in self.versions() if below is None or each < below]
+        place = bisect_left(versions, offset, key=lambda version: self._read_facts(version)[0])
+        near = reversed(versions[max(0, place - NEAR) : place])
+        return next(
+            (each for each in near if 0 < self._read_facts(each)[0] < offset and self._read_facts(each)[1] == recipe),
+            None,
+        )
+
+    def read_learned_until(self, version: int) -> int:
+        """What a version has learned; 0 of one that is damaged or gone."""
+        return self._read_facts(version)[0]
+
+    def _read_facts(self, version: int) -> tuple[int, str]:
+        """What a version has learned, and its recipe: (0, "") of one that is damaged or gone. Read once."""
+        if version not in self._facts:
+            if len(self._facts) >= MAX_FACTS:
+                self._facts.clear()
+            try:
+                manifest = self.manifest(version)
+            except (NotFound, CorruptSnapshot):
+                return 0, ""
+            self._facts[version] = manifest.learned_until, manifest.recipe
+        return self._facts[version]
 
     def _manifests_of(self, recipe: str) -> Iterator[Manifest]:
         return (manifest for manifest in self.manifests() if manifest.recipe == recipe)

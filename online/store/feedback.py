@@ -70,6 +70,14 @@ class Opinion(NamedTuple):
     content: str
 
 
+def load_first_time(connection: Connection, model: str, after: int) -> str | None:
+    """When the first feedback after an offset was given; None without any."""
+    later = (FEEDBACK.c.model == model, FEEDBACK.c.offset > after)
+    query = select(FEEDBACK.c.created_at).where(*later).order_by(FEEDBACK.c.offset).limit(1)
+    found: str | None = connection.scalar(query)
+    return found
+
+
 def add_feedback(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """rows: the columns that are not as in any new feedback."""
     insert_rows(connection, FEEDBACK, [NEW | row for row in rows])

@@ -5,7 +5,7 @@ A refusal belongs to a recipe (a kind with its options): the same event may be l
 
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.events import EVENTS
@@ -39,6 +39,12 @@ def load_refusals(connection: Connection, model: str, recipe: str) -> dict[int, 
     """Offset -> reason, of all events that this recipe could not learn."""
     query = select(REFUSALS.c.offset, REFUSALS.c.reason).where(*of_recipe(model, recipe))
     return dict(connection.execute(query).all())
+
+
+def count_refusals(connection: Connection, model: str, recipe: str, after: int) -> int:
+    """How many events after an offset this recipe could not learn."""
+    query = select(func.count()).select_from(REFUSALS).where(*of_recipe(model, recipe), REFUSALS.c.offset > after)
+    return connection.scalar(query) or 0
 
 
 def load_newest_refusals(connection: Connection, model: str, recipe: str, count: int) -> list[dict[str, Any]]:

@@ -816,6 +816,9 @@ export interface paths {
         /**
          * List Versions
          * @description The retained versions, newest first, with their labels and states.
+         *
+         *     Where there are more, `next_before` is the value of `before` that gives the next page. The live version is in
+         *     `live_version`, whichever page is asked for.
          */
         get: operations["list_versions_v1_models__model__versions_get"];
         put?: never;
@@ -1065,6 +1068,29 @@ export interface paths {
          * @description The newest alarms of the drift detectors, newest first.
          */
         get: operations["list_drift_v1_models__model__drift_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Health
+         * @description The verdict on a model, with its reasons, worst first: whether it needs attention, does not learn, or is good.
+         *
+         *     The newest ratings are compared with every stretch of ratings before, and with naive guessers, by tests that chance does
+         *     not pass. The reasons have codes and figures; new codes may be added.
+         */
+        get: operations["get_health_v1_models__model__health_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1761,6 +1787,39 @@ export interface components {
         DriftAnswer: {
             /** Drift */
             drift: components["schemas"]["DriftAlarm"][];
+            /**
+             * Changes
+             * @description The same alarms, grouped by the change, newest first.
+             */
+            changes: components["schemas"]["DriftChange"][];
+        };
+        /**
+         * DriftChange
+         * @description The alarms of one change: detectors and classes raise many of one.
+         */
+        DriftChange: {
+            /**
+             * Since
+             * @description The approximate offset where the change began.
+             */
+            since: number;
+            /**
+             * Offset
+             * @description Of the feedback that raised its first alarm.
+             */
+            offset: number;
+            /** Noted At */
+            noted_at: string;
+            /**
+             * Alarms
+             * @description Oldest first.
+             */
+            alarms: components["schemas"]["DriftAlarm"][];
+            /**
+             * Version Before
+             * @description The newest kept version before the live one that had not learned the change; null: there is none.
+             */
+            version_before: string | null;
         };
         /**
          * ErasureAnswer
@@ -1948,6 +2007,77 @@ export interface components {
         HTTPValidationError: {
             /** Detail */
             detail?: components["schemas"]["ValidationError"][];
+        };
+        /**
+         * HealthAnswer
+         * @description The verdict on a model: one status, the reasons for it, worst first, and the figures that it rests on.
+         */
+        HealthAnswer: {
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "good" | "needs_attention" | "not_learning" | "too_little_feedback";
+            /** Sentence */
+            sentence: string;
+            /** Reasons */
+            reasons: components["schemas"]["HealthReason"][];
+            /**
+             * Measure
+             * @enum {string}
+             */
+            measure: "right" | "error";
+            /** @description The last 100 ratings; after a roll back, those of versions that had learned no more. Null: none. */
+            recent: components["schemas"]["RatedStretch"] | null;
+            lifetime: components["schemas"]["RatedStretch"] | null;
+            /**
+             * Guessers
+             * @description The same of naive guessers on the last 100 questions, as in the curve.
+             */
+            guessers: {
+                [key: string]: number;
+            };
+            /**
+             * Trend
+             * @description The newest thousand ratings in groups of 50, oldest first.
+             */
+            trend: components["schemas"]["RatedStretch"][];
+            /** Version */
+            version: string;
+            /**
+             * Newest Version
+             * @description It is not live after a roll back.
+             */
+            newest_version: string;
+            /** Learned Until */
+            learned_until: number;
+            /** Head */
+            head: number;
+            /** Counted Until */
+            counted_until: number;
+        };
+        /** HealthReason */
+        HealthReason: {
+            /**
+             * Code
+             * @description For programs; new ones may be added.
+             */
+            code: string;
+            /**
+             * Level
+             * @description What it does to the status: needs_attention, not_learning, too_little_feedback, or nothing.
+             * @enum {string}
+             */
+            level: "attention" | "not_learning" | "unknown" | "notice";
+            /** Sentence */
+            sentence: string;
+            /**
+             * Figures
+             * @description What the sentence says, by name.
+             */
+            figures: {
+                [key: string]: number | string | null;
+            };
         };
         /** HeldAnswer */
         HeldAnswer: {
@@ -2387,6 +2517,24 @@ export interface components {
             /** Feedback Id */
             feedback_id: string | null;
             /** Offset */
+            offset: number;
+        };
+        /**
+         * RatedStretch
+         * @description Consecutive rated answers.
+         */
+        RatedStretch: {
+            /** Count */
+            count: number;
+            /**
+             * Mean
+             * @description Their accuracy in [0, 1]; for numbers, their mean absolute error.
+             */
+            mean: number;
+            /**
+             * Offset
+             * @description Of the last feedback among them; 0 of all ratings.
+             */
             offset: number;
         };
         /** Receipt */
@@ -2969,6 +3117,21 @@ export interface components {
         VersionsAnswer: {
             /** Versions */
             versions: components["schemas"]["VersionDetails"][];
+            /**
+             * Version Count
+             * @description How many versions there are in all.
+             */
+            version_count: number;
+            /**
+             * Next Before
+             * @description The `before` of the next page; null: this is the last one.
+             */
+            next_before: number | null;
+            /**
+             * Live Version
+             * @description The version that answers; 0: none yet.
+             */
+            live_version: string;
             /**
              * Refused
              * @description The proposed snapshots that the gate rejected, newest first.
@@ -7472,7 +7635,12 @@ export interface operations {
     };
     list_versions_v1_models__model__versions_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The largest number of versions. */
+                limit?: number;
+                /** @description Only versions with a smaller number. */
+                before?: number | null;
+            };
             header?: never;
             path: {
                 model: string;
@@ -8496,6 +8664,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DriftAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_health_v1_models__model__health_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

@@ -66,7 +66,10 @@ ROUTES: dict[Route, Access] = {
         "GET /v1/models",
         *with_versions("GET "),
         *with_versions("GET /metadata"),
-        *(f"GET {MODEL}/{name}" for name in ("versions", "drift", "curve", "events", "classes", "labels", "replies")),
+        *(
+            f"GET {MODEL}/{name}"
+            for name in ("versions", "drift", "curve", "health", "events", "classes", "labels", "replies")
+        ),
         f"GET {MODEL}/replies/{{id}}",
         f"GET {MODEL}/conversations",
         f"GET {MODEL}/conversations/{{id}}",

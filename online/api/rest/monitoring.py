@@ -1,7 +1,7 @@
-"""Monitoring of one model: drift alarms, the prequential curve, refused feedback and live events."""
+"""Monitoring of one model: the verdict, drift alarms, the prequential curve, refused feedback and live events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -16,9 +16,11 @@ from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.prequential import MAX_SEGMENTS
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
-from online.schemas.monitoring import CurveAnswer, DriftAnswer, RefusedAnswer
+from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, RefusedAnswer
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
+from online.serving.monitoring.drift_changes import DriftChange, group_alarms
+from online.serving.monitoring.health import Health
 from online.serving.runtime import Runtime
 from online.store.drift_alarms import load_drift_alarms
 from online.store.refusals import load_newest_refusals
@@ -34,7 +36,55 @@ MAX_REFUSALS = 100
 async def list_drift(model: ModelDep) -> Response:
     """The newest alarms of the drift detectors, newest first."""
     rows = await model.read(lambda connection: load_drift_alarms(connection, model.spec.name, MAX_ALARMS))
-    return json_response({"drift": [row.model_dump(exclude={"model"}) for row in rows]}, headers=live_headers(model))
+    changes = await asyncio.to_thread(describe_changes, model, group_alarms(rows))
+    content = {"drift": [row.model_dump(exclude={"model"}) for row in rows], "changes": changes}
+    return json_response(content, headers=live_headers(model))
+
+
+def describe_changes(model: ModelRuntime, changes: Sequence[DriftChange]) -> list[dict[str, object]]:
+    """Slow the first time: it reads manifests."""
+    recipe, live = model.live.encoder_config.recipe, model.live.current.version
+    return [describe_change(each, model.snapshots.newest_before(each.since, recipe, live)) for each in changes]
+
+
+def describe_change(change: DriftChange, before: int | None) -> dict[str, object]:
+    return {
+        "since": change.since,
+        "offset": change.offset,
+        "noted_at": change.alarms[0].noted_at,
+        "alarms": [alarm.model_dump(exclude={"model"}) for alarm in change.alarms],
+        "version_before": None if before is None else str(before),
+    }
+
+
+@router.get("/v1/models/{model}/health", response_model=HealthAnswer)
+async def get_health(model: ModelDep, runtime: RuntimeDep) -> Response:
+    """The verdict on a model, with its reasons, worst first: whether it needs attention, does not learn, or is good.
+
+    The newest ratings are compared with every stretch of ratings before, and with naive guessers, by tests that chance does
+    not pass. The reasons have codes and figures; new codes may be added.
+    """
+    health = await model.check_health(runtime.learner())
+    return json_response(describe_health(health), headers=live_headers(model))
+
+
+def describe_health(health: Health) -> dict[str, object]:
+    verdict, facts, ratings = health.verdict, health.facts, health.ratings
+    return {
+        "status": verdict.status,
+        "sentence": verdict.sentence,
+        "reasons": [asdict(reason) for reason in verdict.reasons],
+        "measure": "error" if facts.numbers else "right",
+        "recent": None if ratings.recent is None else asdict(ratings.recent),
+        "lifetime": None if ratings.lifetime is None else asdict(ratings.lifetime),
+        "guessers": dict(ratings.guessers),
+        "trend": [asdict(stretch) for stretch in ratings.trend],
+        "version": str(facts.live),
+        "newest_version": str(facts.newest),
+        "learned_until": facts.learned_until,
+        "head": facts.head,
+        "counted_until": ratings.counted_until,
+    }
 
 
 @router.get("/v1/models/{model}/curve", response_model=CurveAnswer)

@@ -6,8 +6,9 @@ dropping a quarantine writes to the log: it appends retractions.
 
 import asyncio
 from dataclasses import asdict
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from online.api.audit import name_offset, record_action
 from online.api.bodies import read_body_as
@@ -39,19 +40,34 @@ from online.store.shadow_answers import Comparison, compare_with_live
 router = APIRouter(responses=ERROR_RESPONSES)
 
 MAX_LISTED = 100  # rejected snapshots and quarantines
+MAX_VERSIONS = 1_000  # in one answer
 
 
 @router.get("/v1/models/{model}/versions", response_model=VersionsAnswer)
-async def list_versions(model: ModelDep) -> Response:
-    """The retained versions, newest first, with their labels and states."""
-    manifests = await asyncio.to_thread(model.snapshots.manifests)
+async def list_versions(
+    model: ModelDep,
+    limit: Annotated[int, Query(ge=1, le=MAX_VERSIONS, description="The largest number of versions.")] = MAX_VERSIONS,
+    before: Annotated[int | None, Query(ge=1, description="Only versions with a smaller number.")] = None,
+) -> Response:
+    """The retained versions, newest first, with their labels and states.
+
+    Where there are more, `next_before` is the value of `before` that gives the next page. The live version is in
+    `live_version`, whichever page is asked for.
+    """
+    page = await asyncio.to_thread(model.snapshots.page, limit, before)
     live, names = model.live.current.version, await asyncio.to_thread(model.snapshots.names)
     versions = [
         describe_version(each, each.version == live, names.get(each.version, ()), model.live.state_of(each.version))
-        for each in manifests
+        for each in page.manifests
     ]
     rows = await model.read(lambda connection: load_rejections(connection, model.spec.name, MAX_LISTED))
-    content = {"versions": versions, "refused": [describe_rejection(row) for row in rows]}
+    content = {
+        "versions": versions,
+        "version_count": page.count,
+        "next_before": page.before,
+        "live_version": str(live),
+        "refused": [describe_rejection(row) for row in rows],
+    }
     return json_response({**content, **describe_live(model.live)}, headers=live_headers(model))
 
 

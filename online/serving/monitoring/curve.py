@@ -23,6 +23,7 @@ from online.errors import Unavailable
 from online.models import parse_number
 from online.prequential import Baselines, Curve, CurveSegment, Hits, NumberBaselines, judge_answers, names_right_answer
 from online.schemas.events import Event
+from online.serving.monitoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
 from online.store import Store
 from online.store.events import head_of
 from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, save_counts
@@ -92,6 +93,7 @@ class Counts:
         self.labels, self.amounts = Baselines(), NumberBaselines()
         self.histories: dict[str, History] = {}
         self.choices: dict[str, Hits] = {}
+        self.recent = RecentOutcomes(numbers)
         self.feedback = 0
         self.times: deque[str] = deque(maxlen=REMEMBERED)
         self.last_label: Callable[[int], str | None] = lambda offset: None  # for offsets before a history
@@ -123,6 +125,9 @@ class Counts:
         for name, score in scores.items():
             self.tallies.setdefault(name, Tally()).add(score)
         self.curve.add(scores, row["offset"], row["created_at"])
+        if "served" in scores:
+            last, usual = map(scores.get, self.recent.guessers)
+            self.recent.add(Outcome(row["offset"], row["learned_until"], scores["served"], last, usual))
 
     def _hits(
         self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
@@ -185,6 +190,7 @@ class Counts:
                 "labels": [dict(self.labels.seen), self.labels.last, self.labels.most],
                 "amounts": asdict(self.amounts),
                 "histories": histories,
+                "recent": self.recent.to_json(),
             },
             separators=(",", ":"),
         )
@@ -206,6 +212,7 @@ class Counts:
             history = counts.histories[name] = History()
             history.changes.extend((offset, guess) for offset, guess in changes)
             history.lost = lost
+        counts.recent = RecentOutcomes.from_json(numbers, kept.get("recent", ()))
         return counts
 
 
@@ -277,8 +284,17 @@ class CurveKeeper:
         counts = Counts(self.numbers) if kept is None else Counts.from_json(self.numbers, kept)
         if counts.until > head:  # of another log
             counts = Counts(self.numbers)
+        if counts.until and not len(counts.recent):  # saved by a release that did not keep them
+            counts.recent = self._recount_recent(counts.until)
         self.saved_until = counts.until
         return counts
+
+    def _recount_recent(self, until: int) -> RecentOutcomes:
+        """The newest outcomes up to an offset, with naive guessers that know nothing from before them."""
+        newest, after = Counts(self.numbers), max(0, until - 2 * KEPT)
+        rows = self.store.read(lambda connection: load_outcomes(connection, self.model, after, until))
+        newest.take(rows, until)
+        return newest.recent
 
     def _save(self) -> None:
         """Save the counts, so that the next start continues from them. After a failure it counts more."""

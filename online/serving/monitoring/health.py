@@ -1,0 +1,189 @@
+"""Gathers what the verdict on a model rests on: counts of ratings, the store, the snapshots and the learner.
+
+curve, store, snapshots, live, learner --> Facts --assess--> Verdict
+
+`ModelRuntime.check_health` is what the API answers from; whoever wants to know of a change of the verdict calls it now and then.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.base_snapshot import missing_until
+from online.errors import CorruptSnapshot
+from online.schemas.models import LearnerState
+from online.serving.live import LiveModel
+from online.serving.monitoring.curve import Counts, CurveKeeper
+from online.serving.monitoring.drift_changes import DriftChange, group_alarms
+from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
+from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
+from online.snapshots import Snapshots
+from online.store.drift_alarms import load_drift_alarms
+from online.store.events import head_of
+from online.store.feedback import load_first_time
+from online.store.quarantine import QuarantineRow, load_open
+from online.store.refusals import count_refusals
+from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
+
+NEWEST_ALARMS = 50
+NEWEST_EVENTS = 1_000  # of which refusals are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """What the ratings say. guessers: the naive guessers on the last 100 questions. lifetime: of all ratings."""
+
+    numbers: bool
+    counted_until: int
+    rated: int
+    recent: Stretch | None
+    lifetime: Stretch | None
+    guessers: Mapping[str, float]
+    trend: Sequence[Stretch]
+    fall: Fall | None
+    lead: Lead | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFacts:
+    """What the store says."""
+
+    head: int
+    waiting_since: str | None
+    quarantine: QuarantineRow | None
+    rejection: RejectedSnapshotRow | None
+    refused: int
+    changes: Sequence[DriftChange]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionFacts:
+    """newest: the live version, or a newer one after a roll back. learned_until: what it has learned. older: as in `Facts`."""
+
+    newest: int
+    learned_until: int
+    older: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    verdict: Verdict
+    facts: Facts
+    ratings: Ratings
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """Assesses one model. read: runs a query on the store, off the event loop. clock: the present time."""
+
+    model: str
+    live: LiveModel
+    curve: CurveKeeper
+    read: Callable[[Callable[[Connection], Any]], Awaitable[Any]]
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    async def assess(self, learner: LearnerState) -> Health:
+        """The verdict now. Raises Unavailable if the store does not answer."""
+        live, snapshots = self.live, self.live.snapshots
+        served, recipe = live.current, live.encoder_config.recipe
+        newest, newest_until = await asyncio.to_thread(find_newest_held, snapshots)
+        ratings = await self.curve.summarize(
+            lambda counts: summarize_ratings(counts, served.learned_until if newest is not None else None)
+        )
+        learned_until = max(served.learned_until, newest_until)
+        stored = await self.read(partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until))
+        older = None
+        if ratings.fall is not None:
+            older = await asyncio.to_thread(snapshots.newest_before, ratings.fall.since + 1, recipe, served.version)
+        versions = VersionFacts(newest or served.version, learned_until, older)
+        facts = collect_facts(live, learner, ratings, stored, versions, self.clock())
+        return Health(assess(facts), facts, ratings)
+
+
+def find_newest_held(snapshots: Snapshots) -> tuple[int | None, int]:
+    """After a roll back, the newest version and what it has learned; None and 0 while the newest is live, or about to be."""
+    try:
+        live = snapshots.live()
+    except CorruptSnapshot:
+        return None, 0
+    if live is None or live.held_until <= snapshots.read_learned_until(live.version):
+        return None, 0
+    newest = snapshots.versions()[-1]
+    return (newest, snapshots.read_learned_until(newest)) if newest > live.version else (None, 0)
+
+
+def summarize_ratings(counts: Counts, learned_until: int | None) -> Ratings:
+    """learned_until: after a roll back, what the live version had learned; only ratings of such versions are judged."""
+    recent = counts.recent if learned_until is None else counts.recent.answered_by(learned_until)
+    served = counts.tallies.get("served")
+    return Ratings(
+        numbers=counts.numbers,
+        counted_until=counts.until,
+        rated=len(recent),
+        recent=recent.newest(),
+        lifetime=Stretch(served.judged, served.total / served.judged) if served is not None else None,
+        guessers=recent.newest_guesses(),
+        trend=recent.trend(),
+        fall=recent.find_fall(),
+        lead=recent.find_lead(),
+    )
+
+
+def load_facts(connection: Connection, model: str, recipe: str, learned_until: int) -> StoredFacts:
+    head = head_of(connection, model)
+    return StoredFacts(
+        head=head,
+        waiting_since=load_first_time(connection, model, learned_until),
+        quarantine=load_open(connection, model),
+        rejection=next(iter(load_rejections(connection, model, 1)), None),
+        refused=count_refusals(connection, model, recipe, after=head - NEWEST_EVENTS),
+        changes=group_alarms(load_drift_alarms(connection, model, NEWEST_ALARMS)),
+    )
+
+
+def collect_facts(
+    live: LiveModel,
+    learner: LearnerState,
+    ratings: Ratings,
+    stored: StoredFacts,
+    versions: VersionFacts,
+    now: datetime,
+) -> Facts:
+    learned_until, loaded, aside = versions.learned_until, live.current.loaded, live.set_aside
+    rejection = stored.rejection if stored.rejection and stored.rejection.until > learned_until else None
+    change = next(iter(stored.changes), None)
+    waiting_since = stored.waiting_since
+    return Facts(
+        numbers=ratings.numbers,
+        recent=ratings.recent,
+        rated=ratings.rated,
+        fall=ratings.fall,
+        lead=ratings.lead,
+        learner=learner.state,
+        learner_reason=learner.reason,
+        live=live.current.version,
+        newest=versions.newest,
+        older=versions.older,
+        head=stored.head,
+        learned_until=learned_until,
+        waiting_s=0.0 if waiting_since is None else (now - datetime.fromisoformat(waiting_since)).total_seconds(),
+        frozen_since=None if live.frozen is None else live.frozen.since,
+        frozen_reason="" if live.frozen is None else live.frozen.reason,
+        quarantine_since=None if stored.quarantine is None else stored.quarantine.since,
+        rejected=0 if rejection is None else rejection.times,
+        rejected_since=0 if rejection is None else rejection.since,
+        rejected_reason="" if rejection is None else rejection.reason,
+        refused=stored.refused,
+        refused_of=min(stored.head, NEWEST_EVENTS),
+        drift=None if change is None else DriftNews(change.since, change.offset, change.main.what, len(change.alarms)),
+        unservable=live.unservable,
+        damaged=tuple(sorted(live.damaged)),
+        learning_again=None if aside is None or aside.learned_again else aside.reason,
+        missing_until=0 if loaded is None else missing_until(loaded.manifest.metrics),
+        counted_until=ratings.counted_until,
+    )

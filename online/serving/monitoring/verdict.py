@@ -1,0 +1,308 @@
+"""The verdict on a model: one status, and the reasons for it, worst first.
+
+Facts --assess--> Verdict   no I/O: health.py gathers the facts, the API and the webhooks send the verdict
+
+needs_attention      a person should decide something now
+not_learning         the answers are as good as before, but feedback is not learned now
+too_little_feedback  too few answers were rated, or are counted yet, to judge
+good                 none of these; the reasons that are left are notices
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
+
+Status = Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
+Level = Literal["attention", "not_learning", "unknown", "notice"]
+Code = Literal[
+    "accuracy_fell",
+    "error_rose",
+    "below_baseline",
+    "quarantine_open",
+    "unservable",
+    "snapshots_rejected",
+    "much_refused",
+    "learner_stopped",
+    "learner_restarting",
+    "behind",
+    "frozen",
+    "learning_again",
+    "rolled_back",
+    "drift",
+    "some_refused",
+    "version_damaged",
+    "events_expired",
+    "too_few_ratings",
+    "still_counting",
+]
+Figures = Mapping[str, float | int | str | None]
+
+ENOUGH = 30  # rated answers
+REFUSED_SHARE = 0.1  # of the newest feedback, from which refusals need attention
+PATIENCE_S = 30.0  # how long feedback may wait for the learner
+UNCOUNTED = 2_000  # newest events that need not be counted yet
+FRESH_ALARM = 1_000  # events after which a drift alarm is old news
+
+
+@dataclass(frozen=True, slots=True)
+class DriftNews:
+    """The newest change that the drift detectors found: since when, where it was seen, what, and how many alarms it raised."""
+
+    since: int
+    offset: int
+    what: str
+    alarms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known about a model now. Everything has a value that is no reason for anything.
+
+    recent: the last 100 ratings. rated: those that were considered. learner: as in LearnerState. waiting_s: how long the oldest
+    feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
+    version from before the fall. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
+    on. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
+    are counted; None: all.
+    """
+
+    numbers: bool = False
+    recent: Stretch | None = None
+    rated: int = 0
+    fall: Fall | None = None
+    lead: Lead | None = None
+    learner: str = "running"
+    learner_reason: str | None = None
+    live: int = 0
+    newest: int = 0
+    older: int | None = None
+    head: int = 0
+    learned_until: int = 0
+    waiting_s: float = 0.0
+    frozen_since: str | None = None
+    frozen_reason: str = ""
+    quarantine_since: int | None = None
+    rejected: int = 0
+    rejected_since: int = 0
+    rejected_reason: str = ""
+    refused: int = 0
+    refused_of: int = 0
+    drift: DriftNews | None = None
+    unservable: bool = False
+    damaged: Sequence[int] = ()
+    learning_again: str | None = None
+    missing_until: int = 0
+    counted_until: int | None = None
+
+    @property
+    def is_counting(self) -> bool:
+        return self.counted_until is not None and self.counted_until < self.head - UNCOUNTED
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why the status is what it is. figures: what a sentence about it needs, by name. sentence: in English."""
+
+    code: Code
+    level: Level
+    sentence: str
+    figures: Figures = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    status: Status
+    sentence: str
+    reasons: tuple[Reason, ...]
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        return tuple(reason.code for reason in self.reasons)
+
+
+TITLES: dict[Status, str] = {
+    "good": "Good",
+    "needs_attention": "Needs attention",
+    "not_learning": "Not learning",
+    "too_little_feedback": "Cannot judge yet",
+}
+
+LEVELS: dict[Status, Level] = {  # of the reason that decides
+    "needs_attention": "attention",
+    "not_learning": "not_learning",
+    "too_little_feedback": "unknown",
+}
+
+
+def assess(facts: Facts) -> Verdict:
+    """The verdict on these facts. The same facts give the same verdict."""
+    reasons = (*find_attention(facts), *find_idleness(facts), *find_doubts(facts), *find_notices(facts))
+    levels = {reason.level for reason in reasons}
+    status: Status = "good"
+    if "attention" in levels:
+        status = "needs_attention"
+    elif "not_learning" in levels:
+        status = "not_learning"
+    elif facts.rated < ENOUGH or facts.is_counting:
+        status = "too_little_feedback"
+    return Verdict(status, describe(status, facts, reasons), reasons)
+
+
+def describe(status: Status, facts: Facts, reasons: Sequence[Reason]) -> str:
+    if status == "good" and facts.recent is not None:
+        return f"{TITLES[status]}: {describe_recent(facts)}."
+    first = next((reason for reason in reasons if LEVELS.get(status) == reason.level), None)
+    return f"{TITLES[status]}: {first.sentence}." if first else f"{TITLES[status]}."
+
+
+def describe_recent(facts: Facts) -> str:
+    assert facts.recent is not None
+    count, mean = facts.recent.count, facts.recent.mean
+    return (
+        f"the mean error of the last {count:,} answers is {mean:.4g}"
+        if facts.numbers
+        else f"{percent(mean)} of the last {count:,} rated answers were right"
+    )
+
+
+def find_attention(facts: Facts) -> Iterator[Reason]:
+    if facts.fall is not None:
+        yield explain_fall(facts, facts.fall)
+    if facts.unservable:
+        yield Reason("unservable", "attention", "none of its versions can be loaded")
+    if facts.quarantine_since is not None:
+        yield Reason(
+            "quarantine_open",
+            "attention",
+            f"the guard rolled it back; decide about the feedback since event {facts.quarantine_since:,}",
+            {"since": facts.quarantine_since, "version": str(facts.live)},
+        )
+    if facts.lead is not None:
+        yield explain_lead(facts, facts.lead)
+    if facts.rejected:
+        yield Reason(
+            "snapshots_rejected",
+            "attention",
+            f"the gate has refused what was learned since event {facts.rejected_since:,}: {facts.rejected_reason}",
+            {"times": facts.rejected, "since": facts.rejected_since, "reason": facts.rejected_reason},
+        )
+    if facts.refused and facts.refused >= REFUSED_SHARE * facts.refused_of:
+        yield explain_refusals(facts, "much_refused", "attention")
+
+
+def explain_fall(facts: Facts, fall: Fall) -> Reason:
+    before, after = fall.before, fall.after
+    figures: Figures = {
+        "before": round(before.mean, 6),
+        "after": round(after.mean, 6),
+        "count": after.count,
+        "since": fall.since,
+        "roll_back_to": None if facts.older is None else str(facts.older),
+    }
+    subject = f"of the last {after.count:,} answers"
+    if facts.numbers:
+        what = f"the mean error {subject} rose from {before.mean:.4g} to {after.mean:.4g}"
+    else:
+        what = f"accuracy {subject} fell from {percent(before.mean)} to {percent(after.mean)}"
+    code: Code = "error_rose" if facts.numbers else "accuracy_fell"
+    return Reason(code, "attention", f"{what} after event {fall.since:,}", figures)
+
+
+GUESSERS = {
+    "no_change": "repeats the last outcome",
+    "majority": "always says the most frequent class",
+    "mean": "always says the mean",
+}
+
+
+def explain_lead(facts: Facts, lead: Lead) -> Reason:
+    if facts.numbers:
+        compared = f"mean error {lead.other:.4g}, the model {lead.model:.4g}"
+    else:
+        compared = f"{percent(lead.other)} right, the model {percent(lead.model)}"
+    figures: Figures = {
+        "guesser": lead.guesser,
+        "count": lead.count,
+        "model": round(lead.model, 6),
+        "other": round(lead.other, 6),
+    }
+    sentence = f"a guesser that {GUESSERS[lead.guesser]} is better on the last {lead.count:,} answers: {compared}"
+    return Reason("below_baseline", "attention", sentence, figures)
+
+
+def explain_refusals(facts: Facts, code: Code, level: Level) -> Reason:
+    sentence = f"{facts.refused:,} of the last {facts.refused_of:,} events could not be learned"
+    return Reason(code, level, sentence, {"refused": facts.refused, "of": facts.refused_of})
+
+
+def find_idleness(facts: Facts) -> Iterator[Reason]:
+    is_held = facts.frozen_since is not None
+    if facts.learner == "stopped":
+        yield Reason("learner_stopped", "not_learning", "the learner does not run", {"reason": facts.learner_reason})
+    if facts.learner == "restarting":
+        reason = facts.learner_reason or "it ended"
+        yield Reason("learner_restarting", "not_learning", f"the learner restarts: {reason}", {"reason": reason})
+    if is_held and facts.quarantine_since is None:
+        because = f": {facts.frozen_reason}" if facts.frozen_reason else ""
+        yield Reason(
+            "frozen",
+            "not_learning",
+            f"learning is frozen{because}",
+            {"since": facts.frozen_since, "reason": facts.frozen_reason},
+        )
+    if facts.learning_again is not None:
+        sentence = f"it learns its log again: {facts.learning_again}"
+        yield Reason("learning_again", "not_learning", sentence, {"reason": facts.learning_again})
+    behind = facts.head - facts.learned_until
+    if behind > 0 and facts.waiting_s >= PATIENCE_S and not is_held:
+        yield Reason(
+            "behind",
+            "not_learning",
+            f"{behind:,} events are not learned yet; the oldest waits for {describe_duration(facts.waiting_s)}",
+            {"events": behind, "waiting_s": round(facts.waiting_s)},
+        )
+
+
+def find_doubts(facts: Facts) -> Iterator[Reason]:
+    if facts.is_counting:
+        counted = facts.counted_until or 0
+        sentence = f"{counted:,} of {facts.head:,} events are counted so far"
+        yield Reason("still_counting", "unknown", sentence, {"counted": counted, "of": facts.head})
+    elif facts.rated < ENOUGH:
+        sentence = f"{facts.rated} of the {ENOUGH} rated answers that it takes"
+        yield Reason("too_few_ratings", "unknown", sentence, {"rated": facts.rated, "enough": ENOUGH})
+
+
+def find_notices(facts: Facts) -> Iterator[Reason]:
+    if facts.live < facts.newest:
+        yield Reason(
+            "rolled_back",
+            "notice",
+            f"it was rolled back: version {facts.live} answers, and version {facts.newest} is the newest",
+            {"version": str(facts.live), "newest": str(facts.newest)},
+        )
+    if facts.drift is not None and facts.head - facts.drift.offset < FRESH_ALARM:
+        drift = facts.drift
+        figures: Figures = {"since": drift.since, "offset": drift.offset, "what": drift.what, "alarms": drift.alarms}
+        what = "the inputs changed" if drift.what == "features" else "errors became more frequent"
+        yield Reason("drift", "notice", f"{what} after event {drift.since:,}", figures)
+    if 0 < facts.refused < REFUSED_SHARE * facts.refused_of:
+        yield explain_refusals(facts, "some_refused", "notice")
+    if facts.damaged:
+        listed = ", ".join(map(str, facts.damaged))
+        yield Reason("version_damaged", "notice", f"cannot be loaded: version {listed}", {"versions": listed})
+    if facts.missing_until:
+        sentence = f"events up to {facts.missing_until:,} had expired before they could be learned"
+        yield Reason("events_expired", "notice", sentence, {"until": facts.missing_until})
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def describe_duration(seconds: float) -> str:
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}s"
+    return f"{seconds:.0f} seconds"

@@ -1,0 +1,138 @@
+"""The verdict on a model over HTTP: a collapse, a roll back, a stopped learner; and versions in pages."""
+
+import os
+import random
+import signal
+from typing import Any
+
+import pytest
+
+from online.client import Client
+from tests.api.rest.test_versions import VEC, flags_of, post, teach
+from tests.conftest import Start
+from tests.support import Service, run_online, until
+
+
+def health_of(service: Service, model: str = "vec") -> dict[str, Any]:
+    response = service.http.get(f"/v1/models/{model}/health")
+    assert response.status_code == 200, response.text
+    health: dict[str, Any] = response.json()
+    return health
+
+
+def draw_points(count: int, seed: int) -> list[list[float]]:
+    draw = random.Random(seed)
+    return [[draw.uniform(-1, 1), draw.uniform(-1, 1)] for _ in range(count)]
+
+
+def label_of(point: list[float]) -> str:
+    return "up" if point[0] > point[1] else "down"
+
+
+def rate(client: Client, count: int, seed: int) -> int:
+    """Ask `count` questions at once, and give their right labels; return the last offset."""
+    points = draw_points(count, seed)
+    answer = client.predict(points)
+    pairs = zip(answer["prediction_ids"], points, strict=True)
+    return client.feedback([{"prediction_id": id, "label": label_of(point)} for id, point in pairs])[-1]["offset"]
+
+
+def mislead(client: Client, count: int) -> int:
+    """Give wrong labels of inputs that nobody asked about; return the last offset."""
+    wrong = {"up": "down", "down": "up"}
+    points = draw_points(count, seed=5)
+    return client.feedback([{"input": point, "label": wrong[label_of(point)]} for point in points])[-1]["offset"]
+
+
+def codes(health: dict[str, Any]) -> list[str]:
+    return [reason["code"] for reason in health["reasons"]]
+
+
+@pytest.fixture
+def collapsed(start: Start) -> tuple[Service, int]:
+    """A service whose model was right until an offset, and has then been misled."""
+    service = start(VEC)
+    client = service.client("vec")
+    service.wait_learned(
+        "vec", client.feedback([{"input": p, "label": label_of(p)} for p in draw_points(50, 4)])[-1]["offset"]
+    )
+    assert health_of(service)["status"] == "too_little_feedback"
+    for seed in range(3):
+        until_offset = rate(client, 100, seed)
+        service.wait_learned("vec", until_offset)
+    good = health_of(service)
+    assert good["status"] == "good", good
+    assert good["recent"]["count"] == 100 and good["recent"]["mean"] > 0.85
+    assert good["lifetime"]["count"] == 300 and len(good["trend"]) == 6
+    service.wait_learned("vec", mislead(client, 1_000))
+    service.wait_learned("vec", rate(client, 100, seed=9))
+    return service, until_offset
+
+
+def test_a_collapse_is_reported_and_ends_with_a_roll_back(collapsed: tuple[Service, int]) -> None:
+    service, since = collapsed  # no rating follows that offset until the model has been misled
+    bad = health_of(service)
+    assert bad["status"] == "needs_attention" and codes(bad)[0] == "accuracy_fell", bad
+    figures = bad["reasons"][0]["figures"]
+    assert abs(figures["since"] - since) <= 10
+    assert figures["before"] > 0.85 and figures["after"] < 0.15 and figures["count"] == 100
+    assert "accuracy of the last 100 answers fell from 9" in bad["sentence"]
+    older = int(figures["roll_back_to"])
+    (version,) = [each for each in service.versions("vec") if int(each["version"]) == older]
+    assert version["learned_until"] <= since and older < int(bad["version"])
+
+    post(service, ":rollback", {"version": str(older)}).raise_for_status()
+    rolled_back = health_of(service)
+    assert rolled_back["version"] == str(older) and int(rolled_back["newest_version"]) > older
+    assert rolled_back["status"] == "good" and "rolled_back" in codes(rolled_back)
+    assert "behind" not in codes(rolled_back)
+
+
+def test_frozen_and_waiting_models_are_not_learning(start: Start) -> None:
+    service = start(VEC)
+    teach(service, "one")
+    post(service, ":freeze", {"reason": "a look at the labels"}).raise_for_status()
+    frozen = health_of(service)
+    assert frozen["status"] == "not_learning"
+    assert frozen["sentence"] == "Not learning: learning is frozen: a look at the labels."
+    post(service, ":thaw", {}).raise_for_status()
+    assert health_of(service)["status"] == "too_little_feedback"
+    pid = until(service.learner_pid)
+    os.kill(pid, signal.SIGKILL)
+    restarting = until(lambda: (now := health_of(service))["status"] == "not_learning" and now)
+    assert codes(restarting)[0] == "learner_restarting"
+
+
+def test_the_verdict_survives_a_restart(collapsed: tuple[Service, int], start: Start) -> None:
+    service, _ = collapsed
+    before = health_of(service)
+    service.stop()
+    after = health_of(start(VEC))
+    assert (after["reasons"], after["recent"]) == (before["reasons"], before["recent"])
+
+
+def test_versions_are_listed_in_pages(start: Start) -> None:
+    service = start(VEC, retain=100)
+    for turn in range(12):
+        teach(service, "one" if turn % 2 else "two")
+
+    def page(query: str) -> dict[str, Any]:
+        answer: dict[str, Any] = service.http.get(f"/v1/models/vec/versions{query}").raise_for_status().json()
+        return answer
+
+    whole = page("")
+    numbers = [each["version"] for each in whole["versions"]]
+    assert whole["version_count"] == len(numbers) > 10 and whole["next_before"] is None
+    assert whole["live_version"] == numbers[0]
+    listed, before = list[str](), ""
+    while True:
+        part = page(f"?limit=5{before}")
+        listed += [each["version"] for each in part["versions"]]
+        assert part["live_version"] == numbers[0] and part["version_count"] == len(numbers)
+        if part["next_before"] is None:
+            break
+        before = f"&before={part['next_before']}"
+    assert listed == numbers
+    for query in ("?limit=0", "?limit=1001", "?before=0", "?before=x"):
+        assert service.http.get(f"/v1/models/vec/versions{query}").status_code == 400
+    assert numbers[0] in run_online("versions", *flags_of(service)).stdout

@@ -1,0 +1,105 @@
+"""A fall of the newest ratings is found soon, and a stream that stands still raises nothing."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from online.serving.monitoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes
+
+RATES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.94, 0.98)
+
+
+def draw_outcomes(seed: int, count: int, rate: Callable[[int], float], numbers: bool = False) -> list[Outcome]:
+    """Ratings at the offsets 1, 2, ... of which `rate` of the offset are right; naive guessers are a little worse."""
+    draw = random.Random(seed)
+
+    def score(right: float) -> float:
+        is_right = draw.random() < right
+        return draw.uniform(0, 1) + 5 * (not is_right) if numbers else float(is_right)
+
+    def outcome(offset: int) -> Outcome:
+        right = rate(offset)
+        return Outcome(offset, offset - 1, score(right), score(0.9 * right), score(0.9 * right))
+
+    return [outcome(offset) for offset in range(1, count + 1)]
+
+
+def collect(outcomes: list[Outcome], numbers: bool = False) -> RecentOutcomes:
+    recent = RecentOutcomes(numbers)
+    for outcome in outcomes:
+        recent.add(outcome)
+    return recent
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_99_streams_that_stand_still_raise_nothing(numbers: bool) -> None:
+    alarms = []
+    for seed in range(99):
+        recent = RecentOutcomes(numbers)
+        for outcome in draw_outcomes(seed, 2_000, lambda _, seed=seed: RATES[seed % len(RATES)], numbers):  # type: ignore[misc]
+            recent.add(outcome)
+            if outcome.offset % 250 == 0 and (recent.find_fall() or recent.find_lead()):
+                alarms.append((seed, outcome.offset))
+    assert alarms == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_collapse_is_found_within_30_ratings_with_its_start(seed: int) -> None:
+    outcomes = draw_outcomes(seed, 1_000, lambda offset: 0.94 if offset <= 900 else 0.03)
+    assert collect(outcomes[:900]).find_fall() is None
+    assert collect(outcomes[:930]).find_fall() is not None
+    fall = collect(outcomes).find_fall()
+    assert fall is not None
+    assert abs(fall.since - 900) <= 10
+    assert fall.before.mean == pytest.approx(0.94, abs=0.04)
+    assert fall.after.count == 100 and fall.after.mean == pytest.approx(0.03, abs=0.06)
+
+
+def test_a_collapse_of_numbers_is_found_with_the_mean_errors() -> None:
+    fall = collect(draw_outcomes(1, 600, lambda offset: 0.95 if offset <= 500 else 0.2, numbers=True), True).find_fall()
+    assert (
+        fall is None
+    )  # the naive guessers became worse as well: the world changed, and the model follows it as they do
+    draw = random.Random(1)
+    outcomes = [Outcome(n, n - 1, draw.random() * (1 if n <= 500 else 9), 2.0, 2.0) for n in range(1, 601)]
+    fall = collect(outcomes, True).find_fall()
+    assert fall is not None and abs(fall.since - 500) <= 10
+    assert fall.before.mean == pytest.approx(0.5, abs=0.1) and fall.after.mean == pytest.approx(4.5, abs=1)
+
+
+def test_a_slow_decline_is_found_in_a_longer_window() -> None:
+    recent = collect(draw_outcomes(3, 6_000, lambda offset: 0.95 if offset <= 5_000 else 0.84))
+    fall = recent.find_fall()
+    assert fall is not None and fall.after.count in (500, 1_000)
+    assert fall.since == pytest.approx(5_000, abs=150)
+
+
+def test_a_model_that_has_recovered_raises_nothing() -> None:
+    recent = collect(draw_outcomes(4, 1_300, lambda offset: 0.1 if 900 < offset <= 1_000 else 0.94))
+    assert recent.find_fall() is None
+
+
+def test_a_naive_guesser_that_is_ahead_is_named() -> None:
+    draw = random.Random(5)
+    outcomes = [Outcome(n, n, float(draw.random() < 0.4), float(draw.random() < 0.7), 0.0) for n in range(300)]
+    lead = collect(outcomes).find_lead()
+    assert lead is not None and lead.guesser == "no_change"
+    assert lead.other > lead.model + 0.2
+    assert collect([each._replace(last=None) for each in outcomes]).find_lead() is None
+
+
+def test_after_a_roll_back_only_what_older_versions_answered_is_judged() -> None:
+    recent = collect(draw_outcomes(6, 1_000, lambda offset: 0.94 if offset <= 900 else 0.03))
+    assert recent.find_fall() is not None
+    assert recent.answered_by(900).find_fall() is None
+    assert recent.answered_by(0).newest() is None or len(recent.answered_by(0)) == 1
+
+
+def test_the_memory_is_bounded_and_survives_a_restart() -> None:
+    recent = collect(draw_outcomes(7, 15_000, lambda _: 0.9))
+    assert len(recent.ring) < KEPT + BLOCK and len(recent.blocks) == MAX_BLOCKS
+    again = RecentOutcomes.from_json(False, recent.to_json())
+    assert (again.ring, again.blocks) == (recent.ring, recent.blocks)
+    assert sum(stretch.count for stretch in again.trend()) >= KEPT
+    assert again.newest() == recent.newest()

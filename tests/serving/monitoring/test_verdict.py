@@ -1,0 +1,97 @@
+"""The verdict on a model: its status, and its reasons in order."""
+
+from dataclasses import replace
+
+import pytest
+
+from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
+from online.serving.monitoring.verdict import DriftNews, Facts, assess
+
+SOUND = Facts(recent=Stretch(100, 0.94, 900), rated=900, live=9, newest=9, head=900, learned_until=900, refused_of=900)
+FALL = Fall(900, Stretch(500, 0.94, 880), Stretch(100, 0.03, 1_000))
+
+
+def test_a_model_without_a_reason_is_good_and_says_how_good() -> None:
+    verdict = assess(SOUND)
+    assert (verdict.status, verdict.codes) == ("good", ())
+    assert verdict.sentence == "Good: 94 % of the last 100 rated answers were right."
+
+
+def test_a_collapse_is_said_with_its_figures_and_the_version_to_roll_back_to() -> None:
+    verdict = assess(replace(SOUND, fall=FALL, older=7))
+    assert verdict.status == "needs_attention"
+    assert verdict.sentence == (
+        "Needs attention: accuracy of the last 100 answers fell from 94 % to 3 % after event 900."
+    )
+    assert verdict.reasons[0].figures == {
+        "before": 0.94,
+        "after": 0.03,
+        "count": 100,
+        "since": 900,
+        "roll_back_to": "7",
+    }
+
+
+def test_the_errors_of_numbers_rise() -> None:
+    fall = Fall(40, Stretch(100, 0.25), Stretch(50, 3.75))
+    verdict = assess(replace(SOUND, numbers=True, fall=fall))
+    assert (
+        verdict.sentence
+        == "Needs attention: the mean error of the last 50 answers rose from 0.25 to 3.75 after event 40."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "codes"),
+    [
+        ({"rated": 12, "recent": Stretch(12, 0.5)}, "too_little_feedback", ("too_few_ratings",)),
+        (
+            {"counted_until": 20_000, "head": 90_000, "learned_until": 90_000},
+            "too_little_feedback",
+            ("still_counting",),
+        ),
+        ({"lead": Lead("no_change", 200, 0.4, 0.7)}, "needs_attention", ("below_baseline",)),
+        ({"unservable": True}, "needs_attention", ("unservable",)),
+        (
+            {"rejected": 3, "rejected_since": 880, "rejected_reason": "worse"},
+            "needs_attention",
+            ("snapshots_rejected",),
+        ),
+        ({"refused": 90}, "needs_attention", ("much_refused",)),
+        ({"refused": 89}, "good", ("some_refused",)),
+        ({"learner": "stopped"}, "not_learning", ("learner_stopped",)),
+        ({"learner": "restarting"}, "not_learning", ("learner_restarting",)),
+        ({"learner": "external"}, "good", ()),
+        ({"head": 5_900, "waiting_s": 31.0}, "not_learning", ("behind",)),
+        ({"head": 5_900, "waiting_s": 29.0}, "good", ()),
+        ({"frozen_since": "2026-01-01", "frozen_reason": "odd"}, "not_learning", ("frozen",)),
+        ({"frozen_since": "2026-01-01", "head": 5_900, "waiting_s": 900.0}, "not_learning", ("frozen",)),
+        ({"frozen_since": "2026-01-01", "quarantine_since": 700}, "needs_attention", ("quarantine_open",)),
+        ({"learning_again": "another log"}, "not_learning", ("learning_again",)),
+        ({"newest": 12}, "good", ("rolled_back",)),
+        ({"drift": DriftNews(700, 750, "loss", 3)}, "good", ("drift",)),
+        ({"drift": DriftNews(700, 750, "loss", 3), "head": 1_750, "learned_until": 1_750}, "good", ()),
+        ({"damaged": (4, 5)}, "good", ("version_damaged",)),
+        ({"missing_until": 100}, "good", ("events_expired",)),
+    ],
+)
+def test_each_fact_gives_its_status_and_its_reason(
+    changes: dict[str, object], status: str, codes: tuple[str, ...]
+) -> None:
+    verdict = assess(replace(SOUND, **changes))  # type: ignore[arg-type]
+    assert (verdict.status, verdict.codes) == (status, codes)
+    assert verdict.sentence.endswith(".") and "None" not in verdict.sentence
+
+
+def test_the_worst_reason_comes_first_and_decides() -> None:
+    drift = DriftNews(900, 950, "loss", 9)
+    facts = replace(SOUND, fall=FALL, learner="stopped", newest=12, drift=drift, head=1_000, learned_until=1_000)
+    verdict = assess(facts)
+    assert verdict.status == "needs_attention"
+    assert verdict.codes == ("accuracy_fell", "learner_stopped", "rolled_back", "drift")
+
+
+def test_too_little_feedback_does_not_hide_that_nothing_is_learned() -> None:
+    verdict = assess(replace(SOUND, rated=3, recent=None, learner="stopped"))
+    assert verdict.sentence == "Not learning: the learner does not run."
+    assert assess(Facts()).sentence == "Cannot judge yet: 0 of the 30 rated answers that it takes."
