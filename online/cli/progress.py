@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LINE_EVERY_S = 20.0  # from one line of progress to the next
+SAID_EVERY_S = 0.5  # from one JSON object to the next, while work goes on
 
 
 def show_bar(work: Callable[["Progress"], T]) -> T:
@@ -42,15 +43,15 @@ def show_bar(work: Callable[["Progress"], T]) -> T:
 
 
 def print_percents(work: Callable[["Progress"], T]) -> T:
-    """Print one JSON object per percent on standard output."""
-    last: tuple[str, int] | None = None
+    """Print JSON objects on standard output, one for each percent and at least every SAID_EVERY_S seconds."""
+    last, said_at = ("", -1), 0.0
 
     def tick(what: str, done: int, total: int) -> None:
-        nonlocal last
-        current = what, 100 * done // max(total, 1)
-        if current != last:
-            print(json.dumps({"what": current[0], "percent": current[1]}), flush=True)
-        last = current
+        nonlocal last, said_at
+        current, at = (what, 100 * done // max(total, 1)), time.monotonic()
+        if current != last or at - said_at >= SAID_EVERY_S:
+            print(json.dumps({"what": what, "percent": current[1], "done": done, "total": total}), flush=True)
+            last, said_at = current, at
 
     return work(tick)
 

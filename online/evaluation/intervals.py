@@ -2,6 +2,7 @@
 
     AverageSequence  a stream of values in [0, 1]                  valid at every moment
     PolicySequence   a stream of importance weights and rewards    valid at every moment, for weights of any size
+    wilson_interval  a share of a whole sample                     valid once, at its end
     bernstein        a whole sample in [low, high]                 valid once, at its end
     bootstrap        a whole sample of any values                  valid once; approximate, better for larger samples
 
@@ -160,6 +161,14 @@ class PolicySequence:
 
     def interval(self) -> Interval:
         return min(self.under.bound, 1.0), max(1 - self.over.bound, 0.0)
+
+
+def wilson_interval(right: float, count: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Wilson 1927), for a sample of fixed size."""
+    z = 1.96
+    middle = (right + z * z / 2) / (count + z * z)
+    reach = z * math.sqrt(right * (count - right) / count + z * z / 4) / (count + z * z)
+    return max(0.0, middle - reach), min(1.0, middle + reach)
 
 
 def bernstein(values: Floats, low: float, high: float, level: float = 0.95) -> Interval:

@@ -9,7 +9,27 @@ from online.schemas.fields import Wire
 
 class Progress(Wire):
     what: str = Field(description="What is being done.")
-    percent: int = Field(description="How much of it is done.")
+    percent: int = Field(description="How much of the whole is done, over all steps.")
+    ahead: int = Field(0, description="How many others come before it, while it waits.")
+    done: int | None = Field(None, description="Events of this step that are done; null in a step without any.")
+    total: int | None = Field(
+        None, description="Events of this step. An estimate, for a log whose length is not known."
+    )
+    per_second: float | None = Field(None, description="Events a second, smoothed; null while that is not known.")
+    left_s: float | None = Field(None, description="Seconds left, smoothed; null while that is not known.")
+
+
+class Finding(Wire):
+    """What a report found, as its first words say."""
+
+    level: Literal["good", "attention", "unclear"]
+    sentence: str
+
+
+class ReportEntry(Wire):
+    until: int = Field(description="The last offset that it covers.")
+    made_at: str
+    finding: Finding | None = Field(description="null: the report was made by an older release.")
 
 
 class ReportState(Wire):
@@ -20,6 +40,7 @@ class ReportState(Wire):
     head: int = Field(description="The newest offset of the log.")
     making: Progress | None
     failed: str | None = Field(description="Why the last attempt failed, until the next attempt.")
+    reports: list[ReportEntry] = Field(description="The newest reports, newest first.")
 
 
 class ReplayRequest(Wire):
@@ -51,12 +72,17 @@ class ReplayStatus(Wire):
     state: Literal["waiting", "running", "done", "failed"]
     progress: Progress | None = Field(description="Of a replay that waits or runs.")
     error: str | None = Field(description="Why it failed.")
+    finding: Finding | None = Field(description="What its report found, once it is done.")
 
 
 class ReplaysAnswer(Wire):
     replays: list[ReplayStatus]
     kinds: list[str] = Field(description="The kinds of models that a log can be replayed on.")
     max_bytes: int = Field(description="The largest log that is accepted, in bytes.")
+
+
+class CancelledReport(Wire):
+    cancelled: bool = Field(description="Whether a report was in progress.")
 
 
 class DeletedReplay(Wire):

@@ -710,7 +710,11 @@ export interface paths {
          * @description Create a new report, even if the newest one is up to date.
          */
         post: operations["create_report_v1_models__model__report_post"];
-        delete?: never;
+        /**
+         * Cancel Report
+         * @description Stop a report that is being made. Finished reports stay.
+         */
+        delete: operations["cancel_report_v1_models__model__report_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1420,6 +1424,14 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** CancelledReport */
+        CancelledReport: {
+            /**
+             * Cancelled
+             * @description Whether a report was in progress.
+             */
+            cancelled: boolean;
+        };
         /** ChatAnswer */
         ChatAnswer: {
             /**
@@ -1979,6 +1991,19 @@ export interface components {
             freshness_ms?: number | null;
         };
         /**
+         * Finding
+         * @description What a report found, as its first words say.
+         */
+        Finding: {
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "good" | "attention" | "unclear";
+            /** Sentence */
+            sentence: string;
+        };
+        /**
          * ForgottenClass
          * @description Examples of a class that their user has taken back.
          */
@@ -2430,9 +2455,35 @@ export interface components {
             what: string;
             /**
              * Percent
-             * @description How much of it is done.
+             * @description How much of the whole is done, over all steps.
              */
             percent: number;
+            /**
+             * Ahead
+             * @description How many others come before it, while it waits.
+             * @default 0
+             */
+            ahead?: number;
+            /**
+             * Done
+             * @description Events of this step that are done; null in a step without any.
+             */
+            done?: number | null;
+            /**
+             * Total
+             * @description Events of this step. An estimate, for a log whose length is not known.
+             */
+            total?: number | null;
+            /**
+             * Per Second
+             * @description Events a second, smoothed; null while that is not known.
+             */
+            per_second?: number | null;
+            /**
+             * Left S
+             * @description Seconds left, smoothed; null while that is not known.
+             */
+            left_s?: number | null;
         };
         /**
          * QuarantineDetails
@@ -2639,6 +2690,8 @@ export interface components {
              * @description Why it failed.
              */
             error: string | null;
+            /** @description What its report found, once it is done. */
+            finding: components["schemas"]["Finding"] | null;
         };
         /** ReplaysAnswer */
         ReplaysAnswer: {
@@ -2772,6 +2825,18 @@ export interface components {
             /** Right */
             right: number;
         };
+        /** ReportEntry */
+        ReportEntry: {
+            /**
+             * Until
+             * @description The last offset that it covers.
+             */
+            until: number;
+            /** Made At */
+            made_at: string;
+            /** @description null: the report was made by an older release. */
+            finding: components["schemas"]["Finding"] | null;
+        };
         /**
          * ReportState
          * @description The newest report of a model's log, and the progress of the next one.
@@ -2795,6 +2860,11 @@ export interface components {
              * @description Why the last attempt failed, until the next attempt.
              */
             failed: string | null;
+            /**
+             * Reports
+             * @description The newest reports, newest first.
+             */
+            reports: components["schemas"]["ReportEntry"][];
         };
         /** RollbackAnswer */
         RollbackAnswer: {
@@ -7104,6 +7174,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReportState"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    cancel_report_v1_models__model__report_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CancelledReport"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

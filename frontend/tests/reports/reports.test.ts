@@ -22,7 +22,14 @@ function pauses() {
 }
 
 class FakeReportApi implements ReportApi {
-  now: ReportState = { until: null, made_at: null, head: 12, making: null, failed: null };
+  now: ReportState = {
+    until: null,
+    made_at: null,
+    head: 12,
+    making: null,
+    failed: null,
+    reports: [],
+  };
   requests = 0;
   generated = 0;
   broken: string | null = null;
@@ -128,7 +135,13 @@ class FakeReplaysApi implements ReplaysApi {
       models: [],
     };
     this.replays = [
-      { ...replay, state: 'waiting', progress: { what: 'waiting', percent: 0 }, error: null },
+      {
+        ...replay,
+        state: 'waiting',
+        progress: { what: 'waiting', percent: 0 },
+        error: null,
+        finding: null,
+      },
       ...this.replays,
     ];
     return this.replays[0]!;

@@ -121,6 +121,7 @@ ROUTES: dict[Route, Access] = {
         f"PUT {MODEL}/version_labels/{{label}}",
         f"DELETE {MODEL}/version_labels/{{label}}",
         f"POST {MODEL}/report",
+        f"DELETE {MODEL}/report",
         f"POST {MODEL}:batchPredict",
         f"GET {MODEL}/jobs/{{id}}",
         f"POST {MODEL}/jobs/{{id}}:cancel",

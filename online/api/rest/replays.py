@@ -11,13 +11,12 @@ from starlette.requests import ClientDisconnect
 
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
-from online.api.rest.reports import HEADERS, NOT_READY, waiting_response
+from online.api.rest.reports import HEADERS, NOT_READY, name_file, waiting_response
 from online.errors import BadInput, NotFound
 from online.models import KINDS
 from online.schemas.fields import Name
 from online.schemas.reports import DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
 from online.serving.jobs.replay_jobs import make_file_name
-from online.serving.jobs.report_jobs import ReportProgress
 from online.store import now
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -131,11 +130,10 @@ async def show_replay_report(runtime: RuntimeDep, id: str) -> Response:
     if replay.error is not None:
         raise NotFound(f"{replay.name} could not be replayed: {replay.error}")
     if replay.progress is not None:
-        return waiting_response(
-            f"The replay of {replay.name}", ReportProgress(replay.progress.what, replay.progress.percent)
-        )
+        return waiting_response(f"The replay of {replay.name}", replay.progress)
     try:
-        return HTMLResponse(await asyncio.to_thread(runtime.replays.page(id).read_bytes), headers=HEADERS)
+        page = await asyncio.to_thread(runtime.replays.page(id).read_bytes)
+        return HTMLResponse(page, headers={**HEADERS, **name_file(f"replay of {replay.name}")})
     except FileNotFoundError:
         raise NotFound(f"{replay.name} was deleted during the request") from None
 

@@ -15,8 +15,7 @@ from fastapi.responses import HTMLResponse
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.errors import NotFound
-from online.schemas.reports import ReportState
-from online.serving.jobs.report_jobs import ReportProgress
+from online.schemas.reports import CancelledReport, Progress, ReportState
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
@@ -43,11 +42,13 @@ async def show_report(model: ModelDep, runtime: RuntimeDep, until: int | None = 
     head = await asyncio.to_thread(model.stream.head)
     if page is not None and (until is not None or reports.is_fresh(page, head)):
         with suppress(FileNotFoundError):  # it was deleted in the meantime, for a newer one
-            return HTMLResponse(await asyncio.to_thread(page.read_bytes), headers={**HEADERS, **live_headers(model)})
+            named = name_file(f"report on {name} up to event {page.stem}")
+            content = await asyncio.to_thread(page.read_bytes)
+            return HTMLResponse(content, headers={**HEADERS, **named, **live_headers(model)})
         return await show_report(model, runtime, until)
     check_not_empty(name, head)
     runtime.disk.check_room()
-    return waiting_response(f"The report of {name}", reports.make(name), page, live_headers(model))
+    return waiting_response(f"The report of {name}", reports.make(name).describe(), page, live_headers(model))
 
 
 @router.post("/v1/models/{model}/report", status_code=202, response_model=ReportState)
@@ -57,6 +58,12 @@ async def create_report(model: ModelDep, runtime: RuntimeDep) -> Response:
     runtime.disk.check_room()
     runtime.reports.remake(model.spec.name)
     return await describe_state(model, runtime, 202)
+
+
+@router.delete("/v1/models/{model}/report", response_model=CancelledReport)
+async def cancel_report(model: ModelDep, runtime: RuntimeDep) -> Response:
+    """Stop a report that is being made. Finished reports stay."""
+    return json_response({"cancelled": await runtime.reports.cancel(model.spec.name)})
 
 
 @router.get("/v1/models/{model}/report/state", response_model=ReportState)
@@ -71,6 +78,12 @@ async def describe_state(model: ModelRuntime, runtime: Runtime, status: int) -> 
     return json_response(state.model_dump(), status, live_headers(model))
 
 
+def name_file(name: str) -> dict[str, str]:
+    """Return the header that names the file under which a browser saves the page."""
+    plain = "".join(each if each.isalnum() and each.isascii() else "-" for each in name)[:100]
+    return {"Content-Disposition": f'inline; filename="{plain}.html"'}
+
+
 def check_not_empty(name: str, head: int) -> None:
     """Raises NotFound for a log without events."""
     if head == 0:
@@ -78,20 +91,34 @@ def check_not_empty(name: str, head: int) -> None:
 
 
 def waiting_response(
-    title: str, making: ReportProgress, older: Path | None = None, headers: dict[str, str] | None = None
+    title: str, making: Progress, older: Path | None = None, headers: dict[str, str] | None = None
 ) -> Response:
     """202 and a page that reloads itself. older: the previous report, which it links to."""
     waiting = {"Retry-After": "2", "Cache-Control": "no-store", "Content-Security-Policy": STYLE_POLICY}
     return HTMLResponse(_render_waiting(title, making, older), 202, headers={**waiting, **(headers or {})})
 
 
-def _render_waiting(title: str, making: ReportProgress, older: Path | None) -> str:
+def _render_waiting(title: str, making: Progress, older: Path | None) -> str:
     link = f'<p><a href="?until={older.stem}">The report up to event {int(older.stem):,}</a></p>' if older else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
-        '<meta name="viewport" content="width=device-width"><title>Report in progress</title>'
+        '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)} is in progress</title>"
         '<body style="font: 1rem/1.5 system-ui, sans-serif; max-width: 30rem; margin: 4rem auto; padding: 0 1rem">'
-        f"<h1>{escape(title)} is in progress</h1>"
-        f'<p>{escape(making.what)}: <progress max="100" value="{making.percent}"></progress> {making.percent} %</p>'
-        f"{link}"
+        f"<main><h1>{escape(title)} is in progress</h1>"
+        f'<p><progress max="100" value="{making.percent}" aria-label="Progress" style="width: 100%"></progress></p>'
+        f"<p>{escape(describe_progress(making))}</p><p>This page shows it as soon as it is ready.</p>{link}</main>"
     )
+
+
+def describe_progress(making: Progress) -> str:
+    """Return a line on how far it is: 42 %, replaying it: 4,200 of 10,000 events, 20 s left."""
+    words = f"{making.percent} %, {making.what}"
+    if making.ahead:
+        words += f", after {making.ahead} other{'s' if making.ahead > 1 else ''}"
+    if making.done and making.total:
+        words += f": {making.done:,} of {making.total:,} events"
+    if making.left_s is not None:
+        minutes, seconds = divmod(round(making.left_s), 60)
+        words += f", about {minutes} min {seconds:02} s left" if minutes else f", about {seconds} s left"
+    return words

@@ -80,7 +80,7 @@ class ParallelReplay:
     def results(self) -> list[ReplayResult]:
         """End the processes; return each candidate's result."""
         self._judge([runner.finish() for runner in self.runners])
-        comparisons = [None, *(comparison.as_dict() for comparison in self.comparisons)]
+        comparisons = [None, *(each.as_dict(len(self.comparisons)) for each in self.comparisons)]
         return [
             ReplayResult(runner.candidate, runner.report, runner.failure, comparison)
             for runner, comparison in zip(self.runners, comparisons, strict=True)

@@ -154,16 +154,21 @@ def collect_results(jobs: Sequence[ReplayJob], failures: dict[str, str], folder:
         champion = champion or (finished if place == 0 else None)
         report, failure = (finished.report, None) if finished else (None, failures.get(job.key, NOT_FINISHED))
         comparison = (
-            compare_losses(champion, finished, spec_of(jobs[0].candidate.kind).predicts_numbers) if place else None
+            compare_losses(champion, finished, spec_of(jobs[0].candidate.kind).predicts_numbers, len(jobs) - 1)
+            if place
+            else None
         )
         found.append(ReplayResult(job.candidate, report, failure, comparison))
     return found
 
 
-def compare_losses(champion: CachedResult | None, challenger: CachedResult | None, numbers: bool) -> dict[str, Any]:
+def compare_losses(
+    champion: CachedResult | None, challenger: CachedResult | None, numbers: bool, among: int
+) -> dict[str, Any]:
+    """among: the number of challengers."""
     comparison = PairedComparison(numbers)
     if champion is not None and challenger is not None:
         most = max(len(champion.losses.offsets_N), len(challenger.losses.offsets_N))
         for start in range(0, most, COMPARED_LOSSES):
             comparison.add(*(each.losses.part(start, start + COMPARED_LOSSES) for each in (champion, challenger)))
-    return comparison.as_dict()
+    return comparison.as_dict(among)

@@ -27,6 +27,7 @@ from online.evaluation.replay.replay_job import (
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.replay.tasks import Tasks
 from online.evaluation.scoring.baseline_lead import Lead
+from online.evaluation.scoring.confusion import ConfusedPair, Confusion
 from online.evaluation.scoring.score import ScoreDetails
 from online.learning.drift import Alarm
 from online.prequential import CurveSegment
@@ -112,6 +113,8 @@ def parse_report(content: dict[str, Any]) -> ReplayReport:
         "curve": [CurveSegment(**each) for each in details["curve"]],
         "versions": {int(version): tuple(counts) for version, counts in details["versions"].items()},
         "reliability": [tuple(each) for each in details["reliability"]],
+        "confusion": parse_confusion(details["confusion"]),
+        "pairs": [tuple(each) for each in details["pairs"]],
     }
     return ReplayReport(
         **{
@@ -122,3 +125,9 @@ def parse_report(content: dict[str, Any]) -> ReplayReport:
             "tasks": None if tasks is None else Tasks(**tasks),
         }
     )
+
+
+def parse_confusion(content: dict[str, Any] | None) -> Confusion | None:
+    if content is None:
+        return None
+    return Confusion(**{**content, "pairs": [ConfusedPair(**each) for each in content["pairs"]]})

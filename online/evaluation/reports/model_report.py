@@ -19,7 +19,6 @@ from online.settings import ModelSettings
 from online.workspace import Workspace
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
-PARTS = 1_000
 
 
 def write_model_report(workspace: Workspace, model: ModelSettings, output: Path, tick: Progress) -> int:
@@ -39,10 +38,11 @@ def write_model_report(workspace: Workspace, model: ModelSettings, output: Path,
             CandidateSpec(model.kind, name=model.name, baseline=True),
             Span(),
             0.0,
-            lambda share, examples: tick("replaying it", int(PARTS * share), PARTS),
+            lambda share, examples: tick("replaying it", int(share * export.head), export.head),
         )
         if interrupted:
             raise KeyboardInterrupt
-        write_report(results, model.name, interrupted, page)
+        tick("writing the page", 0, 1)
+        write_report(results, model.name, interrupted, page, f"Report on {model.name}, up to event {export.head:,}")
         os.replace(page, output)
         return export.head

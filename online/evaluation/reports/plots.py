@@ -1,7 +1,6 @@
 """The plots of a replay's report, as SVG, each with the same numbers as a table."""
 
 import io
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,10 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.replay_table import (
-    BASELINES,
-)
+from online.evaluation.reports.replay_table import BASELINES
 from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
 from online.prequential import CurveSegment
 
@@ -30,9 +28,17 @@ COLOURS = (
     "#CC79A7",
     "#E69F00",
     "#56B4E9",
-    "#000000",
+    "#7B5EA7",
 )  # Okabe & Ito: distinguishable with colour blindness
-GREY = "#7a7a7a"
+GREY, INK, GRID, PALE = "#7a7a7a", "#1a1a1b", "#ececec", "#9cc3dd"
+# Each colour is a variable of the page, which has another value in the dark: matplotlib writes them in lower case.
+VARIABLES = {
+    **{colour.lower(): f"var(--series-{place})" for place, colour in enumerate(COLOURS, 1)},
+    GREY: "var(--soft)",
+    INK: "var(--ink)",
+    GRID: "var(--grid)",
+    PALE: "var(--pale)",
+}
 
 DASHES = {
     "served": "--",
@@ -51,43 +57,50 @@ STYLE: Any = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": "#ececec",
+    "grid.color": GRID,
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "savefig.transparent": True,
     "axes.axisbelow": True,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot. columns, rows: the same numbers as a table, for readers who cannot see it."""
+    """A plot. columns, rows: the same numbers as a table, for readers who cannot see it. term: explains it.
+
+    is_wide: whether it takes the width of the page.
+    """
 
     title: str
     caption: str
     svg: str
     columns: list[str]
     rows: list[list[str]]
+    term: str
+    is_wide: bool = False
 
 
-def build_plots(reports: Sequence[ReplayReport]) -> Iterator[Plot | None]:
-    if not reports:
-        return
-    yield plot_learning_curve(reports)
-    yield from (plot_forgetting(report) for report in reports)
-    yield plot_versions(reports[0])
-    yield plot_reliability(reports)
-    yield plot_rate(reports[0])
-    yield plot_lateness(reports[0])
-
-
-def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4) -> str:
+def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4, width: float = 6.8) -> str:
     """Return an SVG whose width follows the page. salt: makes the ids inside it unique on the page."""
     with matplotlib.rc_context({"svg.hashsalt": salt}):
-        figure = Figure(figsize=(6.8, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.add_subplot())
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
     before, _, rest = svg[svg.index("<svg") :].partition("<metadata>")
-    return before + rest.partition("</metadata>")[2]
+    return use_variables(before + rest.partition("</metadata>")[2])
+
+
+def use_variables(svg: str) -> str:
+    """Replace each colour by the variable of the page that has its role."""
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(colour, variable)
+    return svg
 
 
 def plot_learning_curve(reports: Sequence[ReplayReport]) -> Plot | None:
@@ -115,7 +128,10 @@ def plot_learning_curve(reports: Sequence[ReplayReport]) -> Plot | None:
     bands = "" if numbers else " Bands are 95 % intervals (Wilson)."
     marks = " Ticks at the bottom are drift alarms." if any(report.drift for report in reports) else ""
     caption = f"Each point is the mean over a stretch of {stretch_width(curves[0]):,} examples.{bands}{marks}"
-    return Plot("Learning curve", caption, render_svg(draw, "learning", 4.2), ["examples", *names], rows)
+    columns = ["examples", *names]
+    return Plot(
+        "Learning curve", caption, render_svg(draw, "learning", 3.6, 9.6), columns, rows, "learning", is_wide=True
+    )
 
 
 def cycle_colours() -> Iterator[str]:
@@ -153,45 +169,8 @@ def draw_line(
         axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def wilson_interval(right: float, count: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share (Wilson 1927)."""
-    z = 1.96
-    middle = (right + z * z / 2) / (count + z * z)
-    reach = z * math.sqrt(right * (count - right) / count + z * z / 4) / (count + z * z)
-    return max(0.0, middle - reach), min(1.0, middle + reach)
-
-
 def find_example(curve: Sequence[CurveSegment], offset: int) -> float:
     return float(np.interp(offset, [stretch.offset for stretch in curve], [stretch.until for stretch in curve]))
-
-
-def plot_forgetting(report: ReplayReport) -> Plot | None:
-    tasks = report.tasks
-    if tasks is None or len(tasks.ends) < 2:
-        return None
-    matrix = tasks.matrix()
-
-    def draw(axes: Axes) -> None:
-        image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis", aspect="auto")
-        axes.set_xticks(range(len(tasks.names)), tasks.names, rotation=45, ha="right")
-        axes.set_yticks(range(len(tasks.ends)), tasks.names[: len(tasks.ends)])
-        axes.set_xlabel("tested on")
-        axes.set_ylabel("after learning")
-        axes.grid(visible=False)
-        for (row, column), value in np.ndenumerate(matrix) if matrix.size <= 150 else ():
-            colour = "black" if value > 0.6 else "white"
-            axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=colour, fontsize=8)
-        axes.figure.colorbar(image, ax=axes, format=lambda value, _: f"{value:.0%}")
-
-    rows = [[name, *(f"{value:.1%}" for value in row)] for name, row in zip(tasks.names, matrix, strict=False)]
-    caption = "A column that darkens downwards shows a task that is being forgotten."
-    return Plot(
-        f"Forgetting ({report.name})",
-        caption,
-        render_svg(draw, f"tasks {report.name}", 4.4),
-        ["after", *tasks.names],
-        rows,
-    )
 
 
 def plot_versions(report: ReplayReport) -> Plot | None:
@@ -206,14 +185,15 @@ def plot_versions(report: ReplayReport) -> Plot | None:
         limits = [wilson_interval(right, rated) for _, rated, right in groups]
         reach = [[share - low for share, (low, _) in zip(shares, limits, strict=True)]]
         reach.append([high - share for share, (_, high) in zip(shares, limits, strict=True)])
-        axes.errorbar(places, shares, reach, fmt="o", markersize=4, color=COLOURS[0], ecolor="#9cc3dd", linewidth=1.2)
+        axes.errorbar(places, shares, reach, fmt="o", markersize=4, color=COLOURS[0], ecolor=PALE, linewidth=1.2)
         axes.set_xlabel("version")
         axes.set_ylabel("accuracy")
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
     rows = [[f"{version:,}", f"{rated:,}", f"{right / rated:.1%}"] for version, rated, right in groups]
     caption = "Accuracy of the served answers, by version; neighbouring versions are grouped if there are many."
-    return Plot("Versions", caption, render_svg(draw, "versions"), ["from version", "rated", "accuracy"], rows)
+    columns = ["from version", "rated", "accuracy"]
+    return Plot("Versions", caption, render_svg(draw, "versions"), columns, rows, "versions")
 
 
 def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list[tuple[int, int, int]]:
@@ -246,7 +226,7 @@ def plot_reliability(reports: Sequence[ReplayReport]) -> Plot | None:
     ]
     caption = "On the diagonal, predicted probabilities match accuracy; below it the model is overconfident."
     columns = ["model", "probability", "accuracy", "examples"]
-    return Plot("Calibration", caption, render_svg(draw, "reliability", 3.8), columns, rows)
+    return Plot("Calibration", caption, render_svg(draw, "reliability", 3.8), columns, rows, "calibration")
 
 
 def plot_rate(report: ReplayReport) -> Plot | None:
@@ -268,6 +248,7 @@ def plot_rate(report: ReplayReport) -> Plot | None:
         render_svg(draw, "rate", 2.8),
         ["time", "per hour"],
         rows,
+        "feedback",
     )
 
 
@@ -294,7 +275,7 @@ def plot_lateness(report: ReplayReport) -> Plot | None:
 
     rows = [[f"{until:,}", f"{mean:,.1f}"] for until, mean in points]
     caption = "Time from the acknowledgement of feedback to the first version that has learned it."
-    return Plot("Freshness", caption, render_svg(draw, "lateness", 2.8), ["examples", "ms"], rows)
+    return Plot("Freshness", caption, render_svg(draw, "lateness", 2.8), ["examples", "ms"], rows, "freshness")
 
 
 def format_number(value: float | None) -> str:

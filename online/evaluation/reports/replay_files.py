@@ -9,12 +9,14 @@ from typing import Any
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import LogResults, ReplayResult
 from online.evaluation.reports.remarks import warn
+from online.evaluation.reports.verdict import conclude
 
 
 def results_as_json(played: Sequence[LogResults]) -> dict[str, Any]:
     """Return everything but the learning curves, which `write_curves` writes."""
     results = [{"log": each.log, **result_as_json(result)} for each in played for result in each.results]
-    return {"interrupted": any(each.interrupted for each in played), "results": results}
+    verdicts = [{"log": each.log, **asdict(conclude(each.results, each.interrupted))} for each in played]
+    return {"interrupted": any(each.interrupted for each in played), "verdicts": verdicts, "results": results}
 
 
 def result_as_json(result: ReplayResult) -> dict[str, Any]:

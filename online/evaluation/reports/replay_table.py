@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
-from online.evaluation.reports.remarks import describe_left_out, describe_skipped, warn
+from online.evaluation.reports.remarks import describe_left_out, describe_skipped
+from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.scoring.score import LEARNED_BASELINE
 from online.evaluation.sources.log_format import describe_expired
 from online.learning.drift import Alarm
@@ -76,8 +77,15 @@ def print_log_results(results: Sequence[ReplayResult], interrupted: bool, consol
     for report in reports:
         for line in describe_report(report, named=len(results) > 1):
             console.print(line, markup=False)
-    for line in warn(reports):
+    print_verdict(conclude(results, interrupted), console)
+
+
+def print_verdict(verdict: Verdict, console: Console) -> None:
+    console.print()
+    for line in verdict.warnings:
         console.print(line, style="yellow", markup=False)
+    console.print(verdict.sentence, style="bold", markup=False, highlight=False)
+    console.print(verdict.next, markup=False, highlight=False)
 
 
 def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, baselines: bool) -> Table:
@@ -88,20 +96,23 @@ def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, b
     for report in reports:
         table.add_row(report.name, *(format_figure(report.figures.get(key), form) for _, key, form in columns))
     table.add_section()
-    for words, figure in list_baselines(reports, columns) if baselines else ():
+    for _, words, figure in find_baselines(reports, columns) if baselines else ():
         table.add_row(words, figure)
     return table
 
 
-def list_baselines(reports: Sequence[ReplayReport], columns: Columns) -> Iterator[tuple[str, str]]:
-    """Yield the words for each baseline, and its first figure. Those that do not depend on the model are the first's."""
+def find_baselines(reports: Sequence[ReplayReport], columns: Columns) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each baseline, words for it and its first figure.
+
+    Those that do not depend on the model are the first's.
+    """
     _, key, form = columns[0]
     for words, name in BASELINES:
         found = next((each for each in reports if each.figures.get(f"{name}_{key}") is not None), None)
         if found is not None:
             pairs = next((lead.pairs for lead in found.leads if lead.baseline == name), 0)
             part = f" (on {pairs:,})" if name == LEARNED_BASELINE and pairs < (found.figures["judged"] or 0) else ""
-            yield words + part, format_figure(found.figures[f"{name}_{key}"], form)
+            yield name, words + part, format_figure(found.figures[f"{name}_{key}"], form)
 
 
 def format_figure(value: float | None, form: str) -> str:

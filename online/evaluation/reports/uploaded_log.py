@@ -31,7 +31,6 @@ from online.models import parse_number
 from online.schemas.reports import ReplayRequest
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
-PARTS = 1_000
 MAX_SAMPLED = 300  # labels that are checked for being numbers
 
 
@@ -53,6 +52,7 @@ def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list
     results = [each if each.failure is None else replace(each, failure=use_sent_name(each.failure)) for each in results]
     if all(each.report is None for each in results):
         raise BadInput("; ".join(f"{each.candidate.name}: {each.failure}" for each in results))
+    tick("writing the page", 0, 1)
     aside = folder / ".report.html"
     write_report(results, request.name, False, aside)
     os.replace(aside, folder / "report.html")
@@ -61,7 +61,7 @@ def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list
 def _replay(
     request: ReplayRequest, path: Path, limits: ReadLimits, chosen: Callable[[list[str]], None], tick: Progress
 ) -> list[ReplayResult]:
-    tick("reading the log", 0, PARTS)
+    tick("reading the log", 0, 1)
     check_file(path, limits)
     columns = ColumnChoice(request.drop, request.features)
     reads = ReadOptions(
@@ -83,7 +83,7 @@ def _replay(
         candidates,
         Span(),
         request.max_bad_ratio,
-        lambda share, examples: tick("replaying it", int(PARTS * share), PARTS),
+        lambda share, examples: tick("replaying it", examples, round(examples / share) if share else 0),
     )
     if interrupted:
         raise KeyboardInterrupt

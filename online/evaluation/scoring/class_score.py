@@ -8,6 +8,7 @@ import numpy as np
 
 from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
 from online.evaluation.scoring.calibration import Calibration
+from online.evaluation.scoring.confusion import build_confusion
 from online.evaluation.scoring.score import (
     LEARNED_BASELINE,
     MOST_FREQUENT,
@@ -108,7 +109,8 @@ class ClassScore:
 
     def details(self) -> ScoreDetails:
         reliability = self.calibration.bins()
-        return ScoreDetails([*self.curve.segments()], *self.served.counts(), self.per_label(), reliability)
+        confusion = build_confusion(self.confusion)
+        return ScoreDetails([*self.curve.segments()], *self.served.counts(), self.per_label(), reliability, confusion)
 
     def per_label(self) -> dict[str, dict[str, float]]:
         """class -> how often it was the right one, and the model's recall and precision of it."""

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
+from online.evaluation.scoring.number_pairs import NumberPairs
 from online.evaluation.scoring.score import (
     BaselineAnswers,
     Figures,
@@ -28,7 +29,7 @@ class NumberScore:
         self.mae = {name: metrics.MAE() for name in ("model", "served", "frozen", "no_change", "mean")}
         self.judged = Counter[str]()
         self.rmse, self.r2, self.served, self.curve = metrics.RMSE(), metrics.R2(), ServedScore(), Curve()
-        self.covered = Hits()
+        self.covered, self.pairs = Hits(), NumberPairs()
         self.baselines = NumberBaselines()
         self.ahead = {name: LeadCounts(numbers=True) for name in ("no_change", "mean")}
 
@@ -46,6 +47,9 @@ class NumberScore:
         for name, counts in self.ahead.items():
             if name in scores:
                 counts.add_all(scores["model"], scores[name])
+        self.pairs.add_all(
+            [(parse_number(judged.events[n].label), float(judged.outcomes[n].answer.choice or 0)) for n in counted]
+        )
         late = JudgedOutcomes(lateness=[judged.lateness[index] for index in counted])
         offsets, times = ([column[index] for index in counted] for column in (judged.offsets, judged.times))
         self.curve.add_all(add_lateness(scores, late), offsets, times)  # type: ignore[arg-type]
@@ -89,7 +93,8 @@ class NumberScore:
 
     def details(self) -> ScoreDetails:
         _, users = self.served.counts()
-        return ScoreDetails([*self.curve.segments()], {}, users)  # no version was right or wrong
+        kept = {"pairs": self.pairs.pairs, "pairs_every": self.pairs.every}
+        return ScoreDetails([*self.curve.segments()], {}, users, **kept)  # type: ignore[arg-type]  # no version was right or wrong
 
 
 def round_digits(value: Any) -> float:

@@ -4,7 +4,7 @@ losses of the same offset --difference, scaled into [0, 1]--> AverageSequence --
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,13 @@ class PairedComparison:
         low, high = self.interval
         return "better" if low > 0 else "worse" if high < 0 else "undecided"
 
-    def as_dict(self) -> dict[str, Any]:
+    def stands_among(self, count: int) -> bool:
+        """Whether 0 is excluded where so many comparisons are made at once: each may err with a part of the probability."""
+        low, high = replace(self.sequence, alpha=self.sequence.alpha / count).interval()
+        return low > 0.5 or high < 0.5
+
+    def as_dict(self, among: int = 1) -> dict[str, Any]:
+        """among: the number of comparisons that are made."""
         low, high = self.interval
         count = self.sequence.count
         figures = {
@@ -65,4 +71,5 @@ class PairedComparison:
             "low": low,
             "high": high,
         }
-        return {**figures, "verdict": self.verdict, "decided_at": self.decided_at}
+        stands = self.stands_among(among)
+        return {**figures, "verdict": self.verdict, "decided_at": self.decided_at, "stands_among_all": stands}

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from online.evaluation.scoring.baseline_lead import Lead, LeadCounts
+from online.evaluation.scoring.confusion import Confusion
+from online.evaluation.scoring.number_pairs import Pair
 from online.models import Answer
 from online.prequential import Curve, CurveSegment, Hits
 from online.schemas.events import Event
@@ -42,7 +44,8 @@ class ScoreDetails:
     """What the figures are computed from.
 
     versions: served version -> (rated, right). users: the number of ratings of each user. labels:
-    class -> count, recall, precision. reliability: (count, mean probability, share right) of each bin.
+    class -> count, recall, precision. reliability: (count, mean probability, share right) of each bin. confusion: of a
+    model that predicts classes. pairs: every `pairs_every`-th true and predicted number.
     """
 
     curve: list[CurveSegment]
@@ -50,6 +53,9 @@ class ScoreDetails:
     users: dict[str, int]
     labels: dict[str, dict[str, float]] = field(default_factory=dict)
     reliability: list[tuple[int, float, float]] = field(default_factory=list)
+    confusion: Confusion | None = None
+    pairs: list[Pair] = field(default_factory=list)
+    pairs_every: int = 1
 
 
 @dataclass(slots=True)

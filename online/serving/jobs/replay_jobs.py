@@ -23,7 +23,8 @@ from uuid import uuid4
 
 from online.errors import BadInput, NotFound, Overloaded, TooLarge, Unavailable
 from online.schemas.reports import ReplayRequest, ReplayStatus
-from online.serving.jobs.report_jobs import ReportProgress
+from online.serving.jobs.findings import read_finding
+from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child
 from online.settings import Settings
 from online.telemetry import log_event
@@ -49,7 +50,7 @@ def make_file_name(name: str) -> str:
 class RunningReplay:
     """A replay that waits or runs."""
 
-    progress: ReportProgress = field(default_factory=ReportProgress)
+    progress: JobProgress = field(default_factory=JobProgress)
     models: list[str] = field(default_factory=list)
     has_begun: bool = False
     task: asyncio.Task[None] | None = None
@@ -94,8 +95,14 @@ class ReplayJobs:
         facts = {name: getattr(request, name) for name in ("name", "size_bytes", "created_at")}
         models = (replay.models if replay is not None else ended.get("models")) or request.models
         state, error = self._state(id, replay, ended)
-        progress = replay.progress.describe() if replay is not None else None
-        return ReplayStatus(id=id, models=models, state=state, progress=progress, error=error, **facts)
+        progress = replay.progress.describe(self._count_ahead(id)) if replay is not None else None
+        finding = read_finding(self.page(id)) if state == "done" else None
+        return ReplayStatus(id=id, models=models, state=state, progress=progress, error=error, finding=finding, **facts)
+
+    def _count_ahead(self, id: str) -> int:
+        """How many replays come before one that waits: they run in the order in which they arrived."""
+        waiting = [*self.running]
+        return waiting.index(id) if id in waiting else 0
 
     def _state(
         self, id: str, replay: RunningReplay | None, ended: dict[str, Any]

@@ -8,13 +8,14 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from online.errors import NotFound, Unavailable
-from online.schemas.reports import Progress, ReportState
+from online.schemas.reports import ReportEntry, ReportState
+from online.serving.jobs.findings import read_finding
+from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child
 from online.settings import Settings
 from online.telemetry import log_event
@@ -23,21 +24,7 @@ from online.workspace import Workspace
 log = logging.getLogger("online.reports")
 
 FRESH_S = 60.0  # a report of a growing log is written again after this time at the earliest
-
-
-@dataclass(slots=True)
-class ReportProgress:
-    """How far the making of a report, or a replay, is."""
-
-    what: str = "waiting for its turn"
-    percent: int = 0
-
-    def receive(self, message: dict[str, Any]) -> None:
-        """Take a message that the process has printed."""
-        self.what, self.percent = message.get("what", self.what), message.get("percent", self.percent)
-
-    def describe(self) -> Progress:
-        return Progress(what=self.what, percent=self.percent)
+REPORTS_KEPT = 5  # of each model, so that an address that was passed on still shows something
 
 
 class ReportJobs:
@@ -45,9 +32,9 @@ class ReportJobs:
 
     def __init__(self, settings: Settings, workspace: Workspace) -> None:
         self.settings, self.workspace = settings, workspace
-        self.making: dict[str, ReportProgress] = {}
+        self.making: dict[str, JobProgress] = {}
         self.failed: dict[str, str] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
 
     def page(self, model: str, until: int | None = None) -> Path | None:
@@ -68,17 +55,26 @@ class ReportJobs:
     def state(self, model: str, head: int) -> ReportState:
         """The newest report and the progress of the next one. Reads the folder."""
         making = self.making.get(model)  # read before the folder: a report that is done by now is found there
-        until, made_at = self._newest(model) or (None, None)
-        progress = making.describe() if making is not None else None
-        return ReportState(until=until, made_at=made_at, head=head, making=progress, failed=self.failed.get(model))
+        reports = self._list(model)
+        newest = reports[0] if reports else None
+        return ReportState(
+            until=newest.until if newest else None,
+            made_at=newest.made_at if newest else None,
+            head=head,
+            making=making.describe([*self.making].index(model)) if making is not None else None,
+            failed=self.failed.get(model),
+            reports=reports,
+        )
 
-    def _newest(self, model: str) -> tuple[int, str] | None:
-        while (page := self.page(model)) is not None:
-            with suppress(FileNotFoundError):  # replaced by a newer one since the folder was read: read it again
-                return int(page.stem), datetime.fromtimestamp(page.stat().st_mtime, UTC).isoformat()
-        return None
+    def _list(self, model: str) -> list[ReportEntry]:
+        """The reports of a model, newest first."""
+        while True:
+            pages = self._pages(model)
+            found = [*filter(None, map(describe_page, pages))]
+            if found or not pages:  # else all were replaced since the folder was read: read it again
+                return found
 
-    def make(self, model: str) -> ReportProgress:
+    def make(self, model: str) -> JobProgress:
         """Start writing a report, unless one is in progress.
 
         Raises Unavailable, once, with the reason if the last attempt failed.
@@ -88,10 +84,8 @@ class ReportJobs:
                 f"the report of {model} could not be written: {self.failed.pop(model)}; send the request again to try again"
             )
         if model not in self.making:
-            self.making[model] = ReportProgress()
-            task = asyncio.create_task(self._make(model))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self.making[model] = JobProgress()
+            self._tasks[model] = asyncio.create_task(self._make(model))
         return self.making[model]
 
     def remake(self, model: str) -> None:
@@ -99,10 +93,22 @@ class ReportJobs:
         self.failed.pop(model, None)
         self.make(model)
 
+    async def cancel(self, model: str) -> bool:
+        """Stop the making of a report; returns False if none is in progress."""
+        task = self._tasks.get(model)
+        if task is None:
+            return False
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        self._end(model)  # a task that had not begun ends without a step
+        return True
+
+    def _end(self, model: str) -> None:
+        self.making.pop(model, None)
+        self._tasks.pop(model, None)
+
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self.cancel(model) for model in [*self._tasks]))
 
     async def _make(self, model: str) -> None:
         try:
@@ -111,7 +117,7 @@ class ReportJobs:
         except OSError as error:
             self.failed[model] = str(error)
         finally:
-            del self.making[model]
+            self._end(model)
 
     async def _run(self, model: str) -> None:
         folder = self.workspace.reports(model)
@@ -131,6 +137,21 @@ class ReportJobs:
             log_event(log, "report failed", logging.WARNING, model=model, reason=self.failed[model])
             return
         aside.replace(folder / f"{until}.html")
-        for page in folder.glob("[0-9]*.html"):
-            if page.stem != str(until):
-                page.unlink(missing_ok=True)
+        self.prune(model, REPORTS_KEPT)
+
+    def prune(self, model: str, kept: int) -> None:
+        """Delete all but the newest reports of a model."""
+        for page in self._pages(model)[kept:]:
+            page.unlink(missing_ok=True)
+
+    def _pages(self, model: str) -> list[Path]:
+        """The pages of a model, newest first."""
+        return sorted(self.workspace.reports(model).glob("[0-9]*.html"), key=lambda page: -int(page.stem))
+
+
+def describe_page(page: Path) -> ReportEntry | None:
+    """None if the page was deleted meanwhile."""
+    with suppress(FileNotFoundError):
+        made_at = datetime.fromtimestamp(page.stat().st_mtime, UTC).isoformat()
+        return ReportEntry(until=int(page.stem), made_at=made_at, finding=read_finding(page))
+    return None

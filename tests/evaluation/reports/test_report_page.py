@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.plots import wilson_interval
+from online.evaluation.reports.glossary import GLOSSARY
+from online.evaluation.reports.replay_table import (
+    BASELINES,
+    CLASS_COLUMNS,
+    NUMBER_COLUMNS,
+    PROBABILITY_COLUMNS,
+    TASK_COLUMNS,
+)
 from online.evaluation.reports.report_page import render_page
 from online.evaluation.sources.opening import open_source
+from online.serving.jobs.findings import read_finding
 from tests.evaluation.conftest import Driven
 from tests.evaluation.replaying import KNN, LINEAR, ignore_progress, write_blobs
 from tests.support import run_online
@@ -55,9 +64,83 @@ def test_the_page_warns_of_a_model_far_behind_a_baseline_and_names_the_columns_t
     (result,) = results
     assert result.report is not None
     page = render_page([replace(result, report=replace(result.report, left_out=["a", "b"]))], "blobs", False)
-    (warning,) = re.findall(r'<p class="warning" role="note">(.*?)</p>', page)
+    (warning,) = re.findall(r'<p class="(?:sentence )?warning" role="note">(.*?)</p>', page)
     assert re.match(r"&lt;m&gt; is \d\d\.\d points behind a logistic model", warning)
-    assert "(--model best_of)" in warning and "without the columns a, b" in page and "<td>logistic</td>" in page
+    assert (
+        "(--model best_of)" in warning
+        and "without the columns a, b" in page
+        and re.search(r'<th scope="row">logistic<span class="help">', page)
+    )
+
+
+def test_the_verdict_stands_first_and_in_the_head_where_a_service_reads_it(page: str, tmp_path: Path) -> None:
+    body = page[page.index("<body>") :]
+    assert body.index('class="verdict') < body.index("<dl") < body.index("<main>")
+    path = tmp_path / "page.html"
+    path.write_text(page)
+    finding = read_finding(path)
+    assert finding is not None and finding.level == "attention"  # one of the models failed
+    assert re.match(r"\w+ is right in \d\d\.\d % of 600 answers", finding.sentence)
+
+
+def test_each_figure_is_explained_by_a_button_without_a_script_and_in_the_glossary(page: str) -> None:
+    buttons = re.findall(
+        r'popovertarget="(help-\d+)" aria-label="What does (.+?) mean\?" aria-describedby="(.+?)"', page
+    )
+    assert len(buttons) > 15 and all(target == described for target, _, described in buttons)
+    assert len({target for target, _, _ in buttons}) == len(buttons)
+    entries = set(re.findall("<dt>(.*?)</dt><dd>", page[page.index('id="glossary"') :]))
+    assert {word for _, word, _ in buttons} <= entries
+    heads = re.findall("<thead>.*?</thead>", page[page.index("<h2>Overall") : page.index("<h2>Confusion")])
+    assert all("popovertarget" in head for head in re.findall('<th scope="col">.*?</th>', heads[0])[1:])
+
+
+def test_every_column_of_the_tables_has_its_word_in_the_glossary() -> None:
+    columns = (*CLASS_COLUMNS, *PROBABILITY_COLUMNS, *TASK_COLUMNS, *NUMBER_COLUMNS)
+    assert {key for _, key, _ in columns} | {name for _, name in BASELINES} <= GLOSSARY.keys()
+
+
+def test_plots_have_only_colours_that_follow_the_scheme(page: str) -> None:
+    for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        assert "var(--ink)" in svg and not re.findall(r"(?:fill|stroke): ?#\w+", svg)
+
+
+def test_hostile_names_of_classes_are_text_in_the_matrix(tmp_path: Path) -> None:
+    names = ['<script>alert("1")</script>', "a' onmouseover='x", '"><img src=x>']
+    log = tmp_path / "log.jsonl"
+    lines = [{"input": [n % 3, n % 5], "label": names[(n + n // 7) % 3]} for n in range(200)]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    results, _ = replay_all(open_source(str(log)), [KNN], Span(), 0.0, ignore_progress)
+    page = render_page(results, "log", False)
+    assert "<script" not in page and "<img" not in page and "' onmouseover" not in page
+    assert page.count("&lt;script&gt;") > 3 and '<table class="matrix">' in page
+    report = results[0].report
+    assert report is not None and report.details.confusion is not None
+    total = sum(map(sum, report.details.confusion.rows))
+    cells = re.findall(r'<td class="(?:right|wrong|plain|zero)" style="--share: \d+"[^>]*>([\d,]+)', page)
+    assert sum(int(cell.replace(",", "")) for cell in cells) == total == 200
+
+
+def test_a_report_on_numbers_shows_errors_and_predictions_instead_of_classes(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text(
+        "\n".join(json.dumps({"input": [n % 9, n % 4], "label": n % 9 + n % 4 / 2 + 0.1}) for n in range(300))
+    )
+    regressor = CandidateSpec("regressor", every=10)
+    results, _ = replay_all(open_source(str(log)), [regressor], Span(), 0.0, ignore_progress)
+    page = render_page(results, "log", False)
+    for title in ("Predicted against true (regressor)", "Errors (regressor)"):
+        assert f"<h2>{title}</h2>" in page
+    assert "regressor is off by" in page and "Confusion" not in page and page.count("<svg") == 3
+
+
+def test_the_command_prints_the_verdict_at_its_end(tmp_path: Path) -> None:
+    log = str(write_blobs(tmp_path, 200))
+    text = " ".join(run_online("replay", log, "--model", "knn").stdout.split())
+    assert re.search(r"state \w+ 0 drift alarms .*knn is right in \d\d\.\d % of 200 answers .*\. \S.*\.$", text)
+    process = run_online("replay", log, "--model", "knn", "--json")
+    (verdict,) = json.loads(process.stdout)["verdicts"]
+    assert verdict["log"] == log and verdict["level"] in ("good", "attention") and verdict["next"]
 
 
 def test_the_log_of_a_service_shows_its_versions_feedback_and_freshness(driven: Driven, tmp_path: Path) -> None:

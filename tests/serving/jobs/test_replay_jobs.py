@@ -116,7 +116,10 @@ def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(serv
     assert page.status_code == 202 and "The replay of sides.csv is in progress" in page.text
     assert wait_until_ended(service, waiting)["models"] == ["classifier", "logistic", "knn"]
     page = service.http.get(f"/v1/replays/{waiting['id']}/report")
-    assert page.status_code == 200 and "120 examples" in page.text and "<td>logistic</td>" in page.text
+    assert page.status_code == 200 and "120 examples" in page.text and '<th scope="row">logistic' in page.text
+    assert page.headers["Content-Disposition"] == 'inline; filename="replay-of-sides-csv.html"'
+    finding = read_replay(service, waiting["id"])["finding"]
+    assert "is right in" in finding["sentence"] and "of 120 answers" in finding["sentence"]
 
     chosen = ["knn:neighbours=3", "logistic"]
     assert (
@@ -239,6 +242,14 @@ def test_a_deleted_replay_ends_immediately_and_the_next_one_starts(start: Start)
     wait_until_running(service, first)
     second = send(service, table(30), name="b.csv", label="side", model="knn")
     assert read_replay(service, second["id"])["state"] == "waiting"
+    assert read_replay(service, second["id"])["progress"]["ahead"] == 1
+
+    def timed_progress() -> dict[str, Any] | None:
+        progress: dict[str, Any] = read_replay(service, first["id"])["progress"]
+        return progress if progress["left_s"] is not None else None
+
+    progress = until(timed_progress, DONE_S, "the time left")
+    assert 0 < progress["done"] < progress["total"] and progress["per_second"] > 0 and progress["percent"] >= 8
     assert processes(service.state)
     group = processes(service.state)[0]
     assert service.http.delete(f"/v1/replays/{first['id']}").json() == {"id": first["id"]}

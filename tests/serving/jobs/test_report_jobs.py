@@ -95,6 +95,46 @@ def test_a_report_is_selected_by_its_last_event(labelled_service: Service) -> No
     assert missing.status_code == 404 and "no report of numbers up to event 7" in missing.json()["error"]
 
 
+def test_the_state_lists_the_reports_with_what_they_found(labelled_service: Service) -> None:
+    report = wait_for_report(labelled_service)
+    assert report.headers["Content-Disposition"] == 'inline; filename="report-on-numbers-up-to-event-12.html"'
+    assert "<title>Report on numbers, up to event 12</title>" in report.text
+    (entry,) = labelled_service.http.get("/v1/models/numbers/report/state").json()["reports"]
+    assert entry["until"] == 12 and entry["finding"]["level"] == "unclear"
+    assert entry["finding"]["sentence"].startswith("Only 12 answers could be judged")
+
+
+def test_only_the_newest_reports_are_kept_and_older_addresses_still_show_theirs(tmp_path: Path) -> None:
+    settings = Settings(state=tmp_path)
+    reports = ReportJobs(settings, Workspace(settings))
+    folder = reports.workspace.reports("numbers")
+    folder.mkdir(parents=True)
+    for until_event in (2, 9, 10, 30):
+        (folder / f"{until_event}.html").write_text('<meta name="verdict" content="good">')
+    (folder / "11.html").write_text(
+        '<meta name="verdict" content="good"><meta name="description" content="&lt;b&gt; is right.">'
+    )
+    state = reports.state("numbers", 40)
+    assert [each.until for each in state.reports] == [30, 11, 10, 9, 2] and state.until == 30
+    found = [each.finding and each.finding.sentence for each in state.reports]
+    assert found == [None, "<b> is right.", None, None, None]
+    reports.prune("numbers", 3)
+    assert [each.until for each in reports.state("numbers", 40).reports] == [30, 11, 10]
+
+
+def test_a_report_in_progress_is_cancelled_and_can_be_made_again(start: Start) -> None:
+    service = start(MODELS)
+    give_labels(service, "one")
+    making = service.http.post("/v1/models/numbers/report").json()["making"]
+    assert making["percent"] == 0 and making["ahead"] == 0 and making["left_s"] is None
+    assert service.http.delete("/v1/models/numbers/report").json() == {"cancelled": True}
+    state = service.http.get("/v1/models/numbers/report/state").json()
+    assert state["making"] is None and state["failed"] is None and state["reports"] == []
+    until(lambda: report_pid(service.state) is None, what="its end")
+    assert service.http.delete("/v1/models/numbers/report").json() == {"cancelled": False}
+    assert "1 examples" in wait_for_report(service).text
+
+
 def test_a_model_without_feedback_has_no_report(labelled_service: Service) -> None:
     response = labelled_service.http.get("/v1/models/silent/report")
     assert response.status_code == 404 and "has received no feedback yet" in response.json()["error"]

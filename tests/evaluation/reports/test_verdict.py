@@ -1,0 +1,162 @@
+"""The verdict of a report: what it claims follows from the figures, and what is off comes first."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
+from online.evaluation.reports.verdict import Verdict, conclude
+from online.evaluation.scoring.class_score import ClassScore
+from online.evaluation.scoring.number_score import NumberScore
+from online.evaluation.scoring.paired_comparison import PairedComparison
+from online.evaluation.scoring.score import JudgedOutcomes, Loss, PendingOutcome, Score
+from online.models import Answer
+from online.schemas.events import Event
+
+Answers = Sequence[tuple[str, str | None]]  # the right answer, and the one given
+
+
+def score_answers(score: Score, answers: Answers) -> list[Loss]:
+    losses = list[Loss]()
+    for offset, (right, answered) in enumerate(answers, 1):
+        judged, outcome = JudgedOutcomes(), PendingOutcome(Answer(answered, ()), 1, score.guesses())
+        judged.append(Event("", "label", label=right), outcome, offset)
+        losses.append((offset, score.add_all(judged)[0]))
+        score.observe(right)
+    return losses
+
+
+def compare(models: dict[str, Answers], **more: Any) -> Verdict:
+    """Conclude from the answers of some models, of which the first is the champion. more: fields of every report."""
+    numbers = more.pop("numbers", False)
+    results, losses = list[ReplayResult](), list[list[Loss]]()
+    for name, answers in models.items():
+        score: Score = NumberScore() if numbers else ClassScore()
+        losses.append(score_answers(score, answers))
+        fields = {"bad": 0, "remedies": [], **more}
+        report = ReplayReport(
+            name, "knn", len(answers), len(answers), len(answers), None, score.figures(), 1.0, "", [],
+            details=score.details(), leads=score.leads(), **fields,
+        )  # fmt: skip
+        comparison = None
+        if results:
+            pair = PairedComparison(numbers)
+            pair.add(losses[0], losses[-1])
+            comparison = pair.as_dict(len(models) - 1)
+        results.append(ReplayResult(CandidateSpec("knn", name=name), report, None, comparison))
+    return conclude(results)
+
+
+def answer(count: int, share: float, seed: int = 0) -> list[tuple[str, str | None]]:
+    """Answers of three classes, of which this share is right."""
+    rng, truths = random.Random(seed), random.Random("truths")
+    return [
+        (right, right if rng.random() < share else rng.choice([each for each in "abc" if each != right]))
+        for right in truths.choices("abc", (5, 3, 2), k=count)
+    ]
+
+
+def test_a_good_model_is_right_so_often_and_ahead_of_the_best_guesser() -> None:
+    verdict = compare({"ridge": answer(2_000, 0.93)})
+    assert verdict.level == "good" and verdict.warnings == [] and verdict.headline == verdict.sentence
+    assert verdict.sentence.startswith("ridge is right in 92.6 %")
+    assert "of 2,000 answers (95 % interval 91.4 to 93.7 %)" in verdict.sentence
+    assert "points ahead of always answering the most frequent class" in verdict.sentence
+    assert verdict.next.startswith("Nothing needs to be done")
+
+
+def test_a_better_model_is_named_with_a_difference_that_chance_does_not_explain() -> None:
+    verdict = compare({"slda": answer(3_000, 0.8, 1), "ridge": answer(3_000, 0.93, 2)})
+    assert verdict.sentence.startswith("ridge is right in 9")
+    assert "points better than slda (" in verdict.sentence
+    assert "a difference that chance does not explain" in verdict.sentence
+    assert verdict.next.startswith("Use ridge instead of slda.")
+
+
+def test_a_difference_that_chance_could_explain_is_called_that() -> None:
+    verdict = compare({"slda": answer(400, 0.89, 1), "ridge": answer(400, 0.91, 4)})
+    assert "a difference that chance could explain" in verdict.sentence or "as good as" in verdict.sentence
+    assert verdict.next.startswith("Keep slda: no other model is better beyond chance")
+
+
+def test_a_champion_that_is_best_is_compared_with_the_best_of_the_others() -> None:
+    verdict = compare({"one": answer(2_000, 0.95, 1), "two": answer(2_000, 0.6, 2), "three": answer(2_000, 0.8, 3)})
+    assert verdict.sentence.startswith("one, the best of 3 models, is right in")
+    assert "points better than three (" in verdict.sentence and verdict.next.startswith("Keep one.")
+
+
+def test_many_challengers_need_more_than_one_that_stands_out_by_chance() -> None:
+    pair = PairedComparison(numbers=False)
+    pair.add(*zip(*[((n, float(n % 4 == 0)), (n, 0.0)) for n in range(140)], strict=True))
+    stands = [pair.as_dict(among)["stands_among_all"] for among in (1, 10, 10_000)]
+    assert stands == sorted(stands, reverse=True) and not stands[-1]
+
+
+def test_too_few_answers_are_said_first() -> None:
+    verdict = compare({"ridge": answer(42, 0.9)})
+    assert verdict.level == "unclear"
+    assert verdict.headline == "Only 42 answers could be judged, which is too few to rely on: use at least 100."
+    assert verdict.next.startswith("Collect about 58 more judged answers")
+
+
+def test_a_model_behind_a_guesser_needs_attention_and_gets_a_remedy() -> None:
+    verdict = compare({"ridge": answer(2_000, 0.3)}, remedies=['kind = "best_of"'])
+    assert verdict.level == "attention" and "points behind a baseline that" in verdict.headline
+    assert "points behind" in verdict.sentence and 'What has helped on such data: kind = "best_of".' in verdict.next
+
+
+def test_a_fall_of_the_accuracy_is_said_first_with_its_event() -> None:
+    verdict = compare({"ridge": [*answer(900, 0.94), *answer(100, 0.03)]})
+    assert verdict.level == "attention"
+    assert verdict.headline.startswith("The accuracy of ridge fell from 9") and "after event 9" in verdict.headline
+    assert verdict.rest[-1] == verdict.sentence and verdict.next.startswith("Look at what changed around event 9")
+
+
+def test_many_lines_that_could_not_be_used_are_said() -> None:
+    verdict = compare({"ridge": answer(1_000, 0.9)}, bad=250)
+    assert verdict.headline.startswith("250 lines could not be used, 20.0 % of the log")
+    assert compare({"ridge": answer(1_000, 0.9)}, bad=5).warnings == []
+
+
+def test_one_class_that_is_nearly_all_makes_accuracy_say_little() -> None:
+    rng = random.Random(0)
+    verdict = compare({"ridge": [("a" if rng.random() < 0.96 else "b", "a") for _ in range(1_000)]})
+    assert "of the answers are one class, so accuracy says little" in verdict.next
+
+
+def test_the_most_frequent_mistake_is_named() -> None:
+    wrong = [("refund", "cancel")] * 42 + [("refund", "refund")] * 191 + [("cancel", "cancel")] * 200
+    random.Random(0).shuffle(wrong)
+    verdict = compare({"ridge": wrong})
+    assert "“refund” was answered as “cancel” 42 times, 18 % of it" in verdict.next
+
+
+def test_a_model_of_numbers_is_off_by_so_much() -> None:
+    rng = random.Random(0)
+    truths = [rng.gauss(10, 2) for _ in range(1_000)]
+
+    def near(spread: float) -> Answers:
+        return [(str(truth), str(truth + rng.gauss(0, spread))) for truth in truths]
+
+    verdict = compare({"far": near(1.0), "near": near(0.2)}, numbers=True)
+    assert verdict.level == "good" and verdict.sentence.startswith("near is off by 0.1")
+    assert "far is off by 0.8" in verdict.sentence and "farther from the truth more often" in verdict.sentence
+    assert "always answering the mean so far is off by" in verdict.sentence
+    assert verdict.next.startswith("Use near instead of far.")
+
+
+@pytest.mark.parametrize(
+    "create", [list, lambda: [ReplayResult(CandidateSpec("x", name="x"), None, "it is odd", None)]]
+)
+def test_nothing_replayed_is_said(create: Callable[[], list[ReplayResult]]) -> None:
+    verdict = conclude(create())
+    assert verdict.level == "unclear" and verdict.sentence == "No model could be replayed."
+    assert len(verdict.failures) == len(create())
+
+
+def test_a_log_without_judgements_is_said() -> None:
+    verdict = compare({"ridge": []})
+    assert verdict.level == "unclear" and "the log holds no feedback that says what is right" in verdict.sentence
