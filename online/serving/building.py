@@ -39,6 +39,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import Shadow
+from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.processes.child import start_child
 from online.serving.processes.encoder_tuner import EncoderTuner
@@ -110,8 +111,12 @@ def build_erasures(
     replays: ReplayJobs,
     jobs: BatchQueue,
 ) -> Erasures:
+    def forget(model: ModelRuntime) -> None:
+        model.curve.forget()
+        model.comparison.forget()
+
     erasable = {
-        name: ErasableModel(model.spec, model.snapshots, model.relay, model.curve.forget)
+        name: ErasableModel(model.spec, model.snapshots, model.relay, partial(forget, model))
         for name, model in models.items()
     }
     job_files = JobFiles(
@@ -212,6 +217,7 @@ class ModelBuilder:
         feedback = Feedback(settings, transactions, self.store, recorder, feed, metrics, self.clock)
         holders = self._build_holders(feedback, feed)
         outcomes = OutcomeMarker(feedback, feed, metrics, self.clock, self.is_primary)
+        numbers = spec_of(spec.kind).predicts_numbers
         runtime = ModelRuntime(
             spec=spec,
             live=live,
@@ -226,7 +232,8 @@ class ModelBuilder:
             repertoire=Repertoire(transactions, settings.max_text_chars),
             relay=relay,
             feed=feed,
-            curve=CurveKeeper(spec.name, spec_of(spec.kind).predicts_numbers, workspace.store, feed.notify),
+            curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
+            comparison=VersionComparison(spec.name, live, numbers, transactions.read),
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),
         )

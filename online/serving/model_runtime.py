@@ -23,6 +23,7 @@ from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.health import Health, HealthCheck
+from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
 from online.serving.stream_relay import StreamRelay
@@ -77,6 +78,7 @@ class ModelRuntime:
     relay: StreamRelay | None
     feed: EventFeed
     curve: CurveKeeper
+    comparison: VersionComparison
     metrics: Metrics
     starter_replies: list[NewReply]
     starter_until: int = 0
@@ -180,6 +182,7 @@ class ModelRuntime:
     def forget_log(self) -> None:
         """Drop what is in memory about a log that is no longer there."""
         self.feedback.acknowledged.clear()
+        self.comparison.forget()
         asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page
 
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:

@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -42,6 +42,15 @@ class LiveVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionFacts:
+    """What a search among the versions asks of their manifests."""
+
+    learned_until: int = 0
+    created_at: str = ""
+    recipe: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestPage:
     """Manifests, newest first. before: where the next page begins, None after the last. count: versions in all."""
 
@@ -59,7 +68,7 @@ class SnapshotFolder:
         seal: signs the manifests, where the state of the model must be trusted.
         """
         self.folder, self.model, self.wakeup, self.retain, self.seal = folder, model, wakeup, retain, seal
-        self._facts: dict[int, tuple[int, str]] = {}
+        self._facts: dict[int, VersionFacts] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
     def live(self) -> LiveVersion | None:
@@ -177,31 +186,41 @@ class SnapshotFolder:
     def newest_before(self, offset: int, recipe: str, below: int | None = None) -> int | None:
         """The newest version of this recipe that had not learned an offset; None if none is kept.
 
-        below: only versions before this one. Later versions have learned more, but for a few after a roll back, so this
-        reads a few manifests of a long list.
+        below: only versions before this one.
+        """
+        return self._find_last(lambda facts: facts.learned_until < offset, recipe, below)
+
+    def newest_until(self, at: str, recipe: str, below: int) -> int | None:
+        """The newest version of this recipe before another one that existed at an instant; None if none is kept."""
+        return self._find_last(lambda facts: facts.created_at <= at, recipe, below)
+
+    def _find_last(self, is_early: Callable[[VersionFacts], bool], recipe: str, below: int | None) -> int | None:
+        """Later versions were created later and have learned more, but for a few after a roll back.
+
+        So this reads a few manifests of a long list.
         """
         versions = [each for each in self.versions() if below is None or each < below]
-        place = bisect_left(versions, offset, key=lambda version: self._read_facts(version)[0])
-        near = reversed(versions[max(0, place - NEAR) : place])
-        return next(
-            (each for each in near if 0 < self._read_facts(each)[0] < offset and self._read_facts(each)[1] == recipe),
-            None,
-        )
+        place = bisect_left(versions, True, key=lambda version: not is_early(self._read_facts(version)))
+        for version in reversed(versions[max(0, place - NEAR) : place]):
+            facts = self._read_facts(version)
+            if facts.learned_until and facts.recipe == recipe and is_early(facts):
+                return version
+        return None
 
     def read_learned_until(self, version: int) -> int:
         """What a version has learned; 0 of one that is damaged or gone."""
-        return self._read_facts(version)[0]
+        return self._read_facts(version).learned_until
 
-    def _read_facts(self, version: int) -> tuple[int, str]:
-        """What a version has learned, and its recipe: (0, "") of one that is damaged or gone. Read once."""
+    def _read_facts(self, version: int) -> VersionFacts:
+        """Nothing of a version that is damaged or gone. Read once."""
         if version not in self._facts:
             if len(self._facts) >= MAX_FACTS:
                 self._facts.clear()
             try:
                 manifest = self.manifest(version)
             except (NotFound, CorruptSnapshot):
-                return 0, ""
-            self._facts[version] = manifest.learned_until, manifest.recipe
+                return VersionFacts()
+            self._facts[version] = VersionFacts(manifest.learned_until, manifest.created_at, manifest.recipe)
         return self._facts[version]
 
     def _manifests_of(self, recipe: str) -> Iterator[Manifest]:

@@ -10,6 +10,7 @@ from sqlmodel import Field, SQLModel
 
 from online.store.database.values import NO_TEXT, copy_rows, insert_rows
 
+SEARCHED = 20_000  # newest predictions among which those of one model are looked for
 NUMBERS = msgspec.json.Decoder(list[float])
 
 
@@ -63,6 +64,22 @@ def restore_features(row: RowMapping) -> dict[str, Any]:
 def is_kept() -> Any:
     """The condition that a prediction was not erased: of an erased one there are no words and no features."""
     return or_(PREDICTIONS.c.features != b"", PREDICTIONS.c.input != NO_TEXT)
+
+
+def load_newest(connection: Connection, model: str, count: int) -> list[dict[str, Any]]:
+    """Return the newest predictions of a model that were not erased, at most `count`, newest first.
+
+    Rows are id, input, features, choice, created_at. Only the newest SEARCHED predictions of all models are read, each of the
+    two kinds of ids from its end, as in `load_unanswered`.
+    """
+    columns = [PREDICTIONS.c[name] for name in ("id", "input", "features", "choice", "created_at")]
+    rows: list[dict[str, Any]] = []
+    for of_kind in (PREDICTIONS.c.id < ":", PREDICTIONS.c.id >= ":"):
+        recent = select(PREDICTIONS.c.id).where(of_kind).order_by(PREDICTIONS.c.id.desc()).limit(SEARCHED).subquery()
+        query = select(*columns).join(recent, recent.c.id == PREDICTIONS.c.id)
+        newest = query.where(PREDICTIONS.c.model == model, is_kept()).order_by(PREDICTIONS.c.id.desc()).limit(count)
+        rows += [restore_features(row) for row in connection.execute(newest).mappings()]
+    return sorted(rows, key=lambda row: (row["created_at"], row["id"]), reverse=True)[:count]
 
 
 def load_unanswered(connection: Connection, model: str, newest: int) -> list[dict[str, Any]]:

@@ -833,6 +833,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/versions/{version}/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare Versions
+         * @description Which of the newest questions that were recorded this version answers otherwise than an earlier one.
+         *
+         *     Both versions are loaded and answer now, without draws of a policy. The same question asked twice is one. Numbers that differ
+         *     by one percent at most are the same answer.
+         */
+        get: operations["compare_versions_v1_models__model__versions__version__changes_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}:rollback": {
         parameters: {
             query?: never;
@@ -1432,6 +1455,32 @@ export interface components {
              */
             cancelled: boolean;
         };
+        /**
+         * ChangedAnswer
+         * @description A question that the later version answers otherwise.
+         */
+        ChangedAnswer: {
+            /**
+             * Question
+             * @description The instance that was sent.
+             */
+            question: unknown;
+            /**
+             * Asked
+             * @description How often it was asked among the newest predictions.
+             */
+            asked: number;
+            /** Asked At */
+            asked_at: string;
+            before: components["schemas"]["GivenAnswer"];
+            after: components["schemas"]["GivenAnswer"];
+            said: components["schemas"]["SaidAbout"] | null;
+            /**
+             * Better
+             * @description By what was said: true if it is right now, false if it was; null: unknown.
+             */
+            better: boolean | null;
+        };
         /** ChatAnswer */
         ChatAnswer: {
             /**
@@ -2027,6 +2076,21 @@ export interface components {
             since: string;
             /** Reason */
             reason: string;
+        };
+        /** GivenAnswer */
+        GivenAnswer: {
+            /**
+             * Choice
+             * @description The class, the number or the id of the reply; null: no answer.
+             */
+            choice: string | null;
+            /**
+             * Text
+             * @description Of the reply.
+             */
+            text: string | null;
+            /** Score */
+            score: number;
         };
         /** HTTPValidationError */
         HTTPValidationError: {
@@ -2874,6 +2938,18 @@ export interface components {
             learned_until: number;
         };
         /**
+         * SaidAbout
+         * @description The newest feedback about a question: one of the three.
+         */
+        SaidAbout: {
+            /** Reward */
+            reward: number | null;
+            /** Label */
+            label: string | null;
+            /** Correction */
+            correction: string | null;
+        };
+        /**
          * SessionAnswer
          * @description Who the page speaks for.
          */
@@ -3134,6 +3210,32 @@ export interface components {
             input?: unknown;
             /** Context */
             ctx?: Record<string, never>;
+        };
+        /**
+         * VersionChangesAnswer
+         * @description Which of the newest different questions a version answers otherwise than an earlier one.
+         */
+        VersionChangesAnswer: {
+            /** Version */
+            version: string;
+            /** Since */
+            since: string;
+            /**
+             * Questions
+             * @description How many were compared.
+             */
+            questions: number;
+            /** Unchanged */
+            unchanged: number;
+            /** Better */
+            better: number;
+            /** Worse */
+            worse: number;
+            /**
+             * Changes
+             * @description Newest question first.
+             */
+            changes: components["schemas"]["ChangedAnswer"][];
         };
         /** VersionDetails */
         VersionDetails: {
@@ -7802,6 +7904,88 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["VersionsAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    compare_versions_v1_models__model__versions__version__changes_get: {
+        parameters: {
+            query?: {
+                /** @description The earlier version; by default the one an hour before, or else the previous one. */
+                since?: string | null;
+                /** @description How many of the newest to compare. */
+                questions?: number;
+            };
+            header?: never;
+            path: {
+                version: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionChangesAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

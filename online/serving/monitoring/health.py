@@ -62,7 +62,7 @@ class StoredFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionFacts:
+class NewestFacts:
     """newest: the live version, or a newer one after a roll back. learned_until: what it has learned. older: as in `Facts`."""
 
     newest: int
@@ -100,7 +100,7 @@ class HealthCheck:
         older = None
         if ratings.fall is not None:
             older = await asyncio.to_thread(snapshots.newest_before, ratings.fall.since + 1, recipe, served.version)
-        versions = VersionFacts(newest or served.version, learned_until, older)
+        versions = NewestFacts(newest or served.version, learned_until, older)
         facts = collect_facts(live, learner, ratings, stored, versions, self.clock())
         return Health(assess(facts), facts, ratings)
 
@@ -151,7 +151,7 @@ def collect_facts(
     learner: LearnerState,
     ratings: Ratings,
     stored: StoredFacts,
-    versions: VersionFacts,
+    versions: NewestFacts,
     now: datetime,
 ) -> Facts:
     learned_until, loaded, aside = versions.learned_until, live.current.loaded, live.set_aside

@@ -1,0 +1,212 @@
+"""Which of the newest questions one version answers otherwise than an earlier one.
+
+newest different questions --> answered by both versions, in a thread --> those answered otherwise, with what was said about them
+
+Both versions answer alone, without a policy's draws, so the same pair gives the same answers again. One comparison at a time
+is made of a model, and the last few are kept for a moment: a page asks again whenever it is opened.
+"""
+
+import asyncio
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from online.errors import Overloaded
+from online.models import Answer, parse_number
+from online.serving.live import LiveModel
+from online.serving.versions import ServedVersion
+from online.store.feedback import list_opinions
+from online.store.predictions import load_newest
+
+MAX_QUESTIONS = 1_000
+ASKED_OFTEN = 8  # times as many predictions are read, of which the same question is one
+KEPT_S, MAX_KEPT = 30.0, 16  # how long a comparison is kept, and how many
+MAX_WAITING = 4  # comparisons that may wait
+SAME_NUMBER = 0.01  # relative difference of two numbers up to which they count as the same answer
+
+
+@dataclass(slots=True)
+class Question:
+    """A recorded question. predictions: the ids of its predictions, newest first."""
+
+    instance: Any
+    features: bytes
+    asked_at: str
+    predictions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """What a version answers. text: of a reply; None for a class or a number."""
+
+    choice: str | None
+    text: str | None
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the newest feedback about a question said. choice: the answer that a reward rates."""
+
+    reward: float | None
+    label: str | None
+    correction: str | None
+    choice: str | None
+
+    def is_right(self, answer: GivenAnswer) -> bool | None:
+        """Whether an answer is right by this feedback; None if it does not say."""
+        if self.label is not None:
+            return answer.choice == self.label
+        if self.correction is not None:
+            return answer.text == self.correction
+        if self.reward is None or self.choice is None:
+            return None
+        if answer.choice == self.choice:
+            return self.reward > 0.5
+        return False if self.reward > 0.5 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A question that the later version answers otherwise. asked: how often it was asked among the newest."""
+
+    instance: Any
+    asked: int
+    asked_at: str
+    before: GivenAnswer
+    after: GivenAnswer
+    said: Said | None
+
+    @property
+    def is_better(self) -> bool | None:
+        """Whether the later answer is right and the earlier one wrong, or the other way round; None: nobody said."""
+        before, after = (self.said.is_right(each) if self.said else None for each in (self.before, self.after))
+        if after and not before:
+            return True
+        return False if before and after is False else None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanges:
+    """How `version` answers differently from `since`, of so many questions; changes: the newest first."""
+
+    version: int
+    since: int
+    questions: int
+    changes: Sequence[Change]
+
+
+@dataclass(slots=True)
+class VersionComparison:
+    """Compares versions of one model. read: runs a query on the store, off the event loop. clock: monotonic seconds."""
+
+    model: str
+    live: LiveModel
+    numbers: bool
+    read: Callable[[Callable[[Connection], Any]], Awaitable[Any]]
+    clock: Callable[[], float] = time.monotonic
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+    kept: OrderedDict[tuple[int, int, int], tuple[float, VersionChanges]] = field(default_factory=OrderedDict)
+
+    async def compare(self, version: int, since: int, count: int) -> VersionChanges:
+        """Raises NotFound, CorruptSnapshot, Conflict for a version of another kind, Overloaded, or Unavailable."""
+        key = (version, since, count)
+        if self.waiting >= MAX_WAITING:
+            raise Overloaded(f"{MAX_WAITING} comparisons of versions wait already; send the request again later")
+        self.waiting += 1
+        try:
+            async with self.lock:
+                made_at, found = self.kept.get(key, (0.0, None))
+                if found is not None and self.clock() - made_at < KEPT_S:
+                    return found
+                made = await self._compare(version, since, count)
+        finally:
+            self.waiting -= 1
+        self.kept[key] = self.clock(), made
+        self.kept.move_to_end(key)
+        while len(self.kept) > MAX_KEPT:
+            self.kept.popitem(last=False)
+        return made
+
+    def forget(self) -> None:
+        """Drop what is kept: it may hold words of a user who was erased."""
+        self.kept = OrderedDict()
+
+    async def _compare(self, version: int, since: int, count: int) -> VersionChanges:
+        rows = await self.read(partial(load_newest, model=self.model, count=ASKED_OFTEN * count))
+        questions = collect_questions(rows, count)
+        after = await asyncio.to_thread(self._answer, version, questions)
+        before = await asyncio.to_thread(self._answer, since, questions)
+        changed = [
+            place
+            for place, (old, new) in enumerate(zip(before, after, strict=True))
+            if differs(old.choice, new.choice, self.numbers)
+        ]
+        said = await self._load_said([questions[place] for place in changed], rows)
+        changes = [
+            Change(
+                questions[place].instance,
+                len(questions[place].predictions),
+                questions[place].asked_at,
+                before[place],
+                after[place],
+                said.get(questions[place].predictions[0]),
+            )
+            for place in changed
+        ]
+        return VersionChanges(version, since, len(questions), changes)
+
+    def _answer(self, version: int, questions: Sequence[Question]) -> list[GivenAnswer]:
+        """Slow: it may load the version, which is let go again."""
+        served = self.live.load_version(version)
+        answers = served.model.predict(self._encode(served, questions)) if questions else []
+        return [describe_answer(answer) for answer in answers]
+
+    def _encode(self, served: ServedVersion, questions: Sequence[Question]) -> list[bytes]:
+        """The recorded features are those of the present encoder; a version with another one needs its own."""
+        if served.encoder is self.live.encoder_config.encoder:
+            return [question.features for question in questions]
+        return served.encoder.encode([question.instance for question in questions])
+
+    async def _load_said(self, questions: Sequence[Question], rows: Sequence[dict[str, Any]]) -> dict[str, Said]:
+        """The newest feedback about each question, by the id of its newest prediction."""
+        newest_of = {id: each.predictions[0] for each in questions for id in each.predictions}
+        choices = {row["id"]: row["choice"] for row in rows}
+        opinions = await self.read(partial(list_opinions, model=self.model, predictions=list(newest_of)))
+        found = {}
+        for opinion in opinions:  # the oldest first
+            content = json.loads(opinion.content)
+            reward, label, correction = (content.get(name) for name in ("reward", "label", "correction"))
+            choice = choices[opinion.prediction_id]
+            found[newest_of[opinion.prediction_id]] = Said(reward, label, correction, choice)
+        return found
+
+
+def collect_questions(rows: Collection[dict[str, Any]], count: int) -> list[Question]:
+    """The different questions among rows of predictions, newest first."""
+    found: dict[str, Question] = {}
+    for row in rows:
+        if row["input"] not in found and len(found) == count:
+            continue
+        new = Question(json.loads(row["input"]), row["features"], row["created_at"])
+        found.setdefault(row["input"], new).predictions.append(row["id"])
+    return list(found.values())
+
+
+def describe_answer(answer: Answer) -> GivenAnswer:
+    chosen = next((each for each in answer.candidates if each.id == answer.choice), None)
+    return GivenAnswer(answer.choice, None if chosen is None else chosen.text, answer.score)
+
+
+def differs(before: str | None, after: str | None, numbers: bool) -> bool:
+    if before is None or after is None or not numbers:
+        return before != after
+    old, new = parse_number(before), parse_number(after)
+    return abs(new - old) > SAME_NUMBER * max(abs(old), abs(new))
