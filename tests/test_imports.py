@@ -76,6 +76,7 @@ SERVING_LAYERS = [
     {"predictor", "stream_relay"},
     {"feedback"},
     {"repertoire", "jobs", "callers"},
+    {"usage"},
     {"model_runtime", "erasure"},
     {"runtime"},
     {"building"},

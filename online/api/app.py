@@ -60,6 +60,7 @@ from online.api.rest import (
     review,
     versions,
 )
+from online.api.rest.operating import usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
@@ -92,6 +93,7 @@ MODULES = (
     monitoring,
     health,
     review,
+    usage,
     session,
     key_routes,
     holder_routes,

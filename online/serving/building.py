@@ -51,6 +51,7 @@ from online.serving.repertoire.repertoire import Repertoire, read_repertoire, st
 from online.serving.runtime import Runtime
 from online.serving.stream_relay import Copy, StreamRelay
 from online.serving.transactions import Transactions
+from online.serving.usage.counting import RatingCounter
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings, Settings
 from online.snapshots import Snapshots
@@ -232,8 +233,13 @@ class ModelBuilder:
             repertoire=Repertoire(transactions, settings.max_text_chars),
             relay=relay,
             feed=feed,
+<<<<<<< HEAD
             curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
             comparison=VersionComparison(spec.name, live, numbers, transactions.read),
+=======
+            curve=CurveKeeper(spec.name, spec_of(spec.kind).predicts_numbers, workspace.store, feed.notify),
+            ratings=RatingCounter(spec.name, workspace.store),
+>>>>>>> 5c65546 (Count the use of a model over calendar time, and list what is asked most)
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),
         )

@@ -28,6 +28,7 @@ from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
 from online.serving.stream_relay import StreamRelay
 from online.serving.transactions import Transactions
+from online.serving.usage.counting import RatingCounter
 from online.serving.versions import ServedVersion
 from online.settings import ModelSettings
 from online.snapshots import Snapshots
@@ -78,7 +79,11 @@ class ModelRuntime:
     relay: StreamRelay | None
     feed: EventFeed
     curve: CurveKeeper
+<<<<<<< HEAD
     comparison: VersionComparison
+=======
+    ratings: RatingCounter
+>>>>>>> 5c65546 (Count the use of a model over calendar time, and list what is asked most)
     metrics: Metrics
     starter_replies: list[NewReply]
     starter_until: int = 0
@@ -221,6 +226,7 @@ class ModelRuntime:
         """Write what is not written yet. Called after the background work has ended."""
         await self.outcomes.flush()
         await self.curve.stop()
+        await self.ratings.stop()
         self.stream.close()
         if self.relay is not None:
             self.relay.close()

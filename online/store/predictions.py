@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping, or_, select
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import NO_TEXT, copy_rows, insert_rows
+from online.store.usage.counts import count_predictions
 
 SEARCHED = 20_000  # newest predictions among which those of one model are looked for
 NUMBERS = msgspec.json.Decoder(list[float])
@@ -39,6 +40,8 @@ PREDICTIONS: Any = PredictionRow.__table__  # type: ignore[attr-defined]
 
 
 def add_predictions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Add predictions, and count them."""
+    count_predictions(connection, rows)
     if connection.dialect.name == "postgresql":
         copy_rows(connection, PREDICTIONS, rows)
     else:

@@ -1291,6 +1291,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Usage
+         * @description Questions, ratings, satisfaction, and the share answered without staff, by hour, day, week or month, and in all.
+         *
+         *     Ratings count where their question was asked. `from` and `until` are rounded down to a quarter of an hour.
+         */
+        get: operations["get_usage_v1_models__model__usage_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/usage/questions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Top Questions
+         * @description The questions that were asked most, grouped by meaning, among the newest predictions.
+         */
+        get: operations["list_top_questions_v1_models__model__usage_questions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/session": {
         parameters: {
             query?: never;
@@ -3115,6 +3157,70 @@ export interface components {
             /** Given At */
             given_at: string;
         };
+        /**
+         * TopQuestion
+         * @description Questions of one meaning. text: the one that was asked most. variants: others of them.
+         */
+        TopQuestion: {
+            /** Text */
+            text: string;
+            /** Variants */
+            variants: string[];
+            /** Variant Count */
+            variant_count: number;
+            /** Asked */
+            asked: number;
+            /** Unanswered */
+            unanswered: number;
+            /** Good */
+            good: number;
+            /** Bad */
+            bad: number;
+            /** Satisfaction */
+            satisfaction: number | null;
+            /**
+             * Reply
+             * @description The id of the reply, or the class, that was answered most. Null for none.
+             */
+            reply: string | null;
+            /** Reply Text */
+            reply_text: string | null;
+            /** Reply Count */
+            reply_count: number;
+            /**
+             * Prediction Id
+             * @description Of the newest such question.
+             */
+            prediction_id: string;
+            /** Asked At */
+            asked_at: string;
+        };
+        /** TopQuestionsAnswer */
+        TopQuestionsAnswer: {
+            /** Since */
+            since: string;
+            /** Until */
+            until: string;
+            /** Timezone */
+            timezone: string;
+            /** Questions */
+            questions: components["schemas"]["TopQuestion"][];
+            /**
+             * Looked At
+             * @description Predictions that were searched, the newest ones of all models.
+             */
+            looked_at: number;
+            /**
+             * Complete Since
+             * @description When the oldest of them was answered, if there are older ones in the range that were not searched.
+             */
+            complete_since: string | null;
+            /**
+             * Reason
+             * @description Why there are no questions to show; null if there are.
+             */
+            reason: string | null;
+        };
         /** Turn */
         Turn: {
             /** Prediction Id */
@@ -3197,6 +3303,158 @@ export interface components {
             predictions: string[];
             /** Asked At */
             asked_at: string;
+        };
+        /**
+         * Usage
+         * @description What was asked in a span of time, and what people said about the answers, whenever they said it.
+         */
+        Usage: {
+            /**
+             * Asked
+             * @description Predictions that were recorded.
+             */
+            asked: number;
+            /**
+             * Answered
+             * @description Of those, the ones that got an answer.
+             */
+            answered: number;
+            /**
+             * Rated
+             * @description Ratings that stand: a thumb with its reason and comment is one.
+             */
+            rated: number;
+            /**
+             * Good
+             * @description Of those, the ones that say that the answer was right.
+             */
+            good: number;
+            /**
+             * Bad
+             * @description Of those, the ones that say that it was wrong. A number is neither.
+             */
+            bad: number;
+            /**
+             * Corrected
+             * @description Questions for which somebody gave another answer.
+             */
+            corrected: number;
+            /**
+             * Satisfaction
+             * @description good / (good + bad). Null without any.
+             */
+            satisfaction: number | null;
+            /**
+             * Satisfaction Low
+             * @description The 95 % interval of the satisfaction (Wilson).
+             */
+            satisfaction_low: number | null;
+            /** Satisfaction High */
+            satisfaction_high: number | null;
+            /**
+             * Answered Alone
+             * @description Questions that got an answer which nobody has called wrong or corrected, staff included.
+             */
+            answered_alone: number;
+            /**
+             * Answered Alone Share
+             * @description answered_alone / asked. Null without questions.
+             */
+            answered_alone_share: number | null;
+        };
+        /** UsageAnswer */
+        UsageAnswer: {
+            /** Since */
+            since: string;
+            /** Until */
+            until: string;
+            /**
+             * By
+             * @enum {string}
+             */
+            by: "hour" | "day" | "week" | "month";
+            /** Timezone */
+            timezone: string;
+            total: components["schemas"]["Usage"];
+            /** Spans */
+            spans: components["schemas"]["UsageSpan"][];
+            /**
+             * Counted Since
+             * @description When the first question was counted. Counts stay when retention deletes the predictions.
+             */
+            counted_since: string | null;
+            /**
+             * Kept Since
+             * @description About when the oldest prediction that is still stored was answered.
+             */
+            kept_since: string | null;
+            /**
+             * Is Complete
+             * @description False while ratings of a long log are being counted; ask again.
+             */
+            is_complete: boolean;
+        };
+        /**
+         * UsageSpan
+         * @description since, until: of the part of the hour, day, week or month that is in the range. Instants, with the local offset.
+         */
+        UsageSpan: {
+            /**
+             * Asked
+             * @description Predictions that were recorded.
+             */
+            asked: number;
+            /**
+             * Answered
+             * @description Of those, the ones that got an answer.
+             */
+            answered: number;
+            /**
+             * Rated
+             * @description Ratings that stand: a thumb with its reason and comment is one.
+             */
+            rated: number;
+            /**
+             * Good
+             * @description Of those, the ones that say that the answer was right.
+             */
+            good: number;
+            /**
+             * Bad
+             * @description Of those, the ones that say that it was wrong. A number is neither.
+             */
+            bad: number;
+            /**
+             * Corrected
+             * @description Questions for which somebody gave another answer.
+             */
+            corrected: number;
+            /**
+             * Satisfaction
+             * @description good / (good + bad). Null without any.
+             */
+            satisfaction: number | null;
+            /**
+             * Satisfaction Low
+             * @description The 95 % interval of the satisfaction (Wilson).
+             */
+            satisfaction_low: number | null;
+            /** Satisfaction High */
+            satisfaction_high: number | null;
+            /**
+             * Answered Alone
+             * @description Questions that got an answer which nobody has called wrong or corrected, staff included.
+             */
+            answered_alone: number;
+            /**
+             * Answered Alone Share
+             * @description answered_alone / asked. Null without questions.
+             */
+            answered_alone_share: number | null;
+            /** Since */
+            since: string;
+            /** Until */
+            until: string;
         };
         /** ValidationError */
         ValidationError: {
@@ -9661,6 +9919,174 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_usage_v1_models__model__usage_get: {
+        parameters: {
+            query?: {
+                /** @description A date, or an instant. Default: 30 days, today included. */
+                from?: string | null;
+                /** @description A date or an instant, which is not included. Default: now. */
+                until?: string | null;
+                by?: "hour" | "day" | "week" | "month";
+                /** @description Of the calendar, and of dates without an offset. */
+                timezone?: string;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_top_questions_v1_models__model__usage_questions_get: {
+        parameters: {
+            query?: {
+                /** @description A date, or an instant. Default: 30 days, today included. */
+                from?: string | null;
+                /** @description A date or an instant, which is not included. Default: now. */
+                until?: string | null;
+                /** @description Of the calendar, and of dates without an offset. */
+                timezone?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TopQuestionsAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

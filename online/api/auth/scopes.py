@@ -107,6 +107,8 @@ ROUTES: dict[Route, Access] = {
         f"GET {MODEL}/unanswered",
         f"GET {MODEL}/held",
         f"GET {MODEL}/versions/{{version}}/changes",  # it shows the questions of others
+        f"GET {MODEL}/usage",
+        f"GET {MODEL}/usage/questions",
         f"POST {MODEL}/held/{{id}}:accept",
         f"POST {MODEL}/held/{{id}}:reject",
         *(f"{method} {MODEL}/{name}/{{name:path}}" for method in ("PUT", "DELETE") for name in ("classes", "labels")),

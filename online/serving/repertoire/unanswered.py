@@ -36,12 +36,7 @@ class Question:
 
 @dataclass(slots=True)
 class Cluster:
-    sum_D: NDArray[np.float64]
     questions: list[Question] = field(default_factory=list)
-
-    def add(self, question: Question, unit_D: NDArray[np.float32]) -> None:
-        self.questions.append(question)
-        self.sum_D = self.sum_D + unit_D
 
     @property
     def count(self) -> int:
@@ -77,15 +72,18 @@ def cluster_questions(questions: Sequence[Question]) -> list[Cluster]:
         return []
     ordered = sorted(questions, key=lambda question: (-len(question.predictions), fold_text(question.text)))
     units_QD = normalise_rows(stack_features([question.features for question in ordered]))
-    clusters: list[Cluster] = []
+    clusters, sums_CD = list[Cluster](), np.zeros((len(ordered), TEXT_WIDTH))
     for question, unit_D in zip(ordered, units_QD, strict=True):
-        near = next((each for each in clusters if cosine(each.sum_D, unit_D) >= MIN_COSINE), None)
-        if near is None:
-            near = Cluster(np.zeros(TEXT_WIDTH))
-            clusters.append(near)
-        near.add(question, unit_D)
+        place = find_near(sums_CD[: len(clusters)], unit_D)
+        if place == len(clusters):
+            clusters.append(Cluster())
+        clusters[place].questions.append(question)
+        sums_CD[place] += unit_D
     return sorted(clusters, key=lambda cluster: -cluster.count)
 
 
-def cosine(sum_D: NDArray[np.float64], unit_D: NDArray[np.float32]) -> float:
-    return float(sum_D @ unit_D / np.linalg.norm(sum_D))
+def find_near(sums_CD: NDArray[np.float64], unit_D: NDArray[np.float32]) -> int:
+    """The first cluster whose mean a question is near; their number if there is none."""
+    norms_C = np.linalg.norm(sums_CD, axis=1)
+    is_near_C = (norms_C > 0) & (sums_CD @ unit_D >= MIN_COSINE * norms_C)
+    return int(is_near_C.argmax()) if is_near_C.any() else len(sums_CD)

@@ -42,6 +42,8 @@ from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
 from online.store.replies import REPLIES
 from online.store.shadow_answers import SHADOW_ANSWERS
+from online.store.usage.counts import USAGE_COUNTS
+from online.store.usage.ratings import RATINGS
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -76,6 +78,8 @@ TABLES = [
     RELEARNINGS,
     AUDIT,
     STANDING,
+    USAGE_COUNTS,
+    RATINGS,
 ]
 
 

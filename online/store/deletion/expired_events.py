@@ -26,6 +26,7 @@ from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 from online.store.refusals import REFUSALS
 from online.store.shadow_answers import SHADOW_ANSWERS
+from online.store.usage.ratings import count_until, forget_ratings
 
 GIVEN = ("label", "reward", "correction")  # kinds of a feedback's own event
 NO_TITLE = "…"  # of a conversation whose first question is gone
@@ -64,6 +65,7 @@ def remove_page(connection: Connection, model: str, has_classes: bool, count: in
     after, until = expiry.removed_until, min(expiry.removed_until + count, expiry.removing_until)
     if after >= until:
         return None
+    count_until(connection, model, until)
     page = read_page(connection, model, after, until)
     if has_classes:
         keep_classes(connection, model, page.standing)
@@ -165,6 +167,7 @@ def delete_predictions(connection: Connection, model: str, ids: Sequence[str]) -
     """Delete predictions and all that belongs to them; a conversation without any turn is deleted too."""
     turns = (TURNS.c.model == model, TURNS.c.prediction_id.in_(ids))
     conversations = set(connection.scalars(select(TURNS.c.conversation).where(*turns).distinct())) - {None}
+    forget_ratings(connection, model, ids)
     delete_turns(connection, ids)
     connection.execute(delete(SHADOW_ANSWERS).where(SHADOW_ANSWERS.c.prediction_id.in_(ids)))
     delete_messages(connection, ids)

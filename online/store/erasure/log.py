@@ -19,10 +19,12 @@ from online.store.events import EVENTS, append_events, derive_event_id, void_at
 from online.store.log_rows import TALLIES
 from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
+from online.store.usage.ratings import update_ratings
 
 
 def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> tuple[int, list[str]]:
     """Make the retracted events of feedback void; return how many, and the labels that they named."""
+    update_ratings(connection, model, feedback)  # the retractions lose their place in the log before they are counted
     rows = find_retracted_events(connection, model, feedback)
     offsets = list(rows)
     retractions = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.target_offset.in_(offsets))

@@ -18,5 +18,6 @@ REVISIONS = (
     "0011",
     "0012",
     "0013",
+    "0014",
 )  # oldest first
 HEAD = REVISIONS[-1]

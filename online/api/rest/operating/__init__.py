@@ -1,0 +1,1 @@
+"""Routes for those who operate a service: its use, and its alerts."""

@@ -1,0 +1,1 @@
+"""What those who operate a service read: its use, and its alerts."""

@@ -1,0 +1,1 @@
+"""How much a model is used, and how people rate its answers."""
