@@ -233,13 +233,9 @@ class ModelBuilder:
             repertoire=Repertoire(transactions, settings.max_text_chars),
             relay=relay,
             feed=feed,
-<<<<<<< HEAD
             curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
             comparison=VersionComparison(spec.name, live, numbers, transactions.read),
-=======
-            curve=CurveKeeper(spec.name, spec_of(spec.kind).predicts_numbers, workspace.store, feed.notify),
             ratings=RatingCounter(spec.name, workspace.store),
->>>>>>> 5c65546 (Count the use of a model over calendar time, and list what is asked most)
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),
         )

@@ -79,11 +79,8 @@ class ModelRuntime:
     relay: StreamRelay | None
     feed: EventFeed
     curve: CurveKeeper
-<<<<<<< HEAD
     comparison: VersionComparison
-=======
     ratings: RatingCounter
->>>>>>> 5c65546 (Count the use of a model over calendar time, and list what is asked most)
     metrics: Metrics
     starter_replies: list[NewReply]
     starter_until: int = 0
