@@ -51,7 +51,7 @@ const swagger: Plugin = {
 };
 
 const TEXT = /\.(css|js|json|svg|txt)$/;
-const RENDERED = [WORKER]; // and others without such an ending: the service writes into them, and compresses them itself
+const RENDERED = [WORKER, 'favicon.svg']; // and others without such an ending: the service writes into them, and compresses them itself
 const LEAST_BYTES = 500; // a smaller file is one packet anyway
 
 /** Writes a Brotli and a gzip file beside each text, once it is in the output folder. */

@@ -48,6 +48,14 @@ class Forbidden(OnlineError):
     status = 403
 
 
+class LinkInvalid(Forbidden):
+    """A signed URL was changed, or another service signed it."""
+
+
+class LinkExpired(Forbidden):
+    """A signed URL is older than it may be."""
+
+
 class UnknownHost(OnlineError):
     """The request names a host that this service does not answer for."""
 
@@ -58,6 +66,10 @@ class NotFound(OnlineError, LookupError):
     """There is no such model, prediction, feedback, reply, class, label or version."""
 
     status = 404
+
+
+class PredictionErased(NotFound):
+    """A prediction was deleted, or its words were erased."""
 
 
 class UnknownVersion(NotFound):

@@ -7,10 +7,9 @@ request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --
                                             Runtime (models, learner, jobs)
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -65,6 +64,7 @@ from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
 from online.api.web.compression import Compression
+from online.api.web.server_pages import ServerPages, wants_page
 from online.errors import NotFound, OnlineError, QuotaExceeded, TextTooLong
 from online.serving.building import build
 from online.serving.runtime import Runtime
@@ -165,6 +165,7 @@ def create_app(
             expose_headers=["*"],
         )
     app.add_middleware(BrowserRules, settings=settings)  # added last: it comes first
+    app.state.server_pages = ServerPages(branding, pages.STATIC)
     _compose(app, runtime)
     for module in MODULES:
         app.include_router(module.router, dependencies=[Depends(require_scope)])
@@ -227,26 +228,31 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
 
 
 def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
-    """Answer every error as {"error": "..."}, or in OpenAI's shape on OpenAI's path, and count it."""
+    """Answer every error, and count it.
 
-    def refuse(
-        request: Request,
-        status: int,
-        text: str,
-        missing: bool = False,
-        figures: Mapping[str, int] = MappingProxyType({}),
-    ) -> Response:
+    The answer is {"error": "..."}, in OpenAI's shape on OpenAI's path, and a page where a person waits in a browser.
+    """
+    server_pages: ServerPages = app.state.server_pages
+
+    def refuse(request: Request, status: int, text: str, error: Exception) -> Response:
         runtime.metrics.refused.labels(str(status)).inc()
         model = runtime.models.get(str(request.path_params.get("model", "")))
-        is_chat = request.url.path.endswith(chat_completions.PATH)
-        content = chat_completions.error_content(status, text, missing) if is_chat else {"error": text, **figures}
         headers = {"Retry-After": "1"} if status == 429 else {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return json_response(content, status, headers | (live_headers(model) if model else {}))
+        headers |= live_headers(model) if model else {}
+        if wants_page(request):
+            page = server_pages.render_error(request, status, error, text)
+            page.headers.update(headers)
+            return page
+        if request.url.path.endswith(chat_completions.PATH):
+            content = chat_completions.error_content(status, text, isinstance(error, NotFound))
+        else:
+            figures = {"given": error.given, "limit": error.limit} if isinstance(error, TextTooLong) else {}
+            content = {"error": text, **figures}
+        return json_response(content, status, headers)
 
     @app.exception_handler(OnlineError)
     async def refuse_ours(request: Request, error: OnlineError) -> Response:
-        figures = {"given": error.given, "limit": error.limit} if isinstance(error, TextTooLong) else {}
-        response = refuse(request, error.status, str(error), isinstance(error, NotFound), figures)
+        response = refuse(request, error.status, str(error), error)
         if isinstance(error, QuotaExceeded):
             response.headers["Retry-After"] = str(error.retry_after_s)
         return response
@@ -254,15 +260,16 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
     @app.exception_handler(HTTPException)
     async def refuse_http(request: Request, error: HTTPException) -> Response:
         method = "GET" if request.method == "HEAD" else request.method  # both have the same answer
-        response = refuse(request, error.status_code, f"{method} {request.url.path}: {error.detail}")
+        response = refuse(request, error.status_code, f"{method} {request.url.path}: {error.detail}", error)
         response.headers.update(error.headers or {})
         return response
 
     @app.exception_handler(RequestValidationError)
     async def refuse_invalid(request: Request, error: RequestValidationError) -> Response:
         findings = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        return refuse(request, 400, "; ".join(findings))
+        return refuse(request, 400, "; ".join(findings), error)
 
     @app.exception_handler(Exception)
     async def report_failure(request: Request, error: Exception) -> Response:
-        return refuse(request, 500, f"internal error: {type(error).__name__}; the log of the service has the details")
+        text = f"internal error: {type(error).__name__}; the log of the service has the details"
+        return refuse(request, 500, text, error)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 
 from online.api.auth.locality import is_loopback
-from online.errors import Forbidden
+from online.errors import LinkExpired, LinkInvalid
 from online.settings import Settings
 from online.signing_keys import SigningKeys
 from online.telemetry import log_event
@@ -46,14 +46,16 @@ class SignedUrls:
         return self.keys.sign(PURPOSE, build_message(model, prediction_id, expires))
 
     def check(self, model: str, prediction_id: str, expires: int | None, signature: str) -> None:
-        """Raises Forbidden. expires: None for a URL of release 0.1, which is valid until the keys are rotated."""
+        """Raises LinkInvalid or LinkExpired. expires: None for a URL of release 0.1, which is valid until the keys are rotated."""
         if not self._is_signed(model, prediction_id, expires, signature):
-            raise Forbidden(
+            raise LinkInvalid(
                 "the signature of this feedback URL is not valid for its model and prediction: the URL was changed or cut "
                 "off, its key was rotated, or another service created it; use the feedback_url of the answer"
             )
         if expires is not None and expires < self._clock():
-            raise Forbidden(f"this feedback URL expired on {datetime.fromtimestamp(expires, UTC):%Y-%m-%d}; ask again")
+            raise LinkExpired(
+                f"this feedback URL expired on {datetime.fromtimestamp(expires, UTC):%Y-%m-%d}; ask again"
+            )
 
     def _is_signed(self, model: str, prediction_id: str, expires: int | None, signature: str) -> bool:
         if expires is None:

@@ -5,11 +5,9 @@ POST    the form or JSON: rate the prediction; a second request replaces the fir
 DELETE  retract the rating
 """
 
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
-import jinja2
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
@@ -19,24 +17,18 @@ from online.api.auth.authentication import CALLER
 from online.api.auth.callers import VISITOR, Callers
 from online.api.bodies import invalid_body, read_json
 from online.api.dependencies import ModelDep, RuntimeDep
-from online.api.middleware.browser_rules import hash_inline
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
-from online.errors import NotFound
-from online.models import spec_of
+from online.api.web.feedback_page import Notice, complain, render_page, thank_for
+from online.errors import BadInput, NotFound, PredictionErased
 from online.schemas.access.callers import Caller, Scope
 from online.schemas.feedback import FeedbackItem, LinkedFeedback, Receipt
 from online.schemas.fields import Name
 from online.serving.model_runtime import ModelRuntime
+from online.serving.runtime import Runtime
 from online.store.predictions import PredictionRow
 
 LATEST = 253_402_300_799  # the last second of the year 9999
 FORM = "application/x-www-form-urlencoded"
-# links are passed on in mails and chats: the page must not be cached, framed, indexed, or named to other sites
-HEADERS = {
-    "Cache-Control": "no-store",
-    "Referrer-Policy": "same-origin",  # with no-referrer the form would be sent without its origin
-    "X-Robots-Tag": "noindex",
-}
 FORBIDDEN: dict[int | str, dict[str, Any]] = {
     403: {**ERROR_RESPONSES[400], "description": "The signature is not valid, or the URL has expired."}
 }
@@ -50,11 +42,11 @@ async def get_signed_prediction(
     signature: Annotated[str, Query()],
     expires: Annotated[int | None, Query(ge=0, le=LATEST)] = None,
 ) -> PredictionRow:
-    """Raises Forbidden, or NotFound for a prediction that was deleted."""
+    """Raises LinkInvalid or LinkExpired, or PredictionErased."""
     request.app.state.signed_urls.check(model.spec.name, prediction_id, expires, signature)
     predictions = await model.transactions.load_predictions([prediction_id])
     if prediction_id not in predictions:
-        raise NotFound(f"{model.spec.name} has no prediction {prediction_id!r}")
+        raise PredictionErased(f"{model.spec.name} has no prediction {prediction_id!r}: it was deleted or erased")
     row: PredictionRow = predictions[prediction_id]
     return row
 
@@ -63,10 +55,11 @@ SignedPrediction = Annotated[PredictionRow, Depends(get_signed_prediction)]
 
 
 @router.get("/v1/models/{model}/feedback", response_class=HTMLResponse)
-async def show_form(model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
+async def show_form(request: Request, model: ModelDep, runtime: RuntimeDep, prediction: SignedPrediction) -> Response:
     """A page on which the holder of the URL can rate the prediction. It changes nothing."""
     item = await runtime.feedback_slots.load(model.feedback, slot_key(prediction))
-    return render_form(model, prediction, item)
+    notice = thank_for(item, None) if item else None
+    return await render_page(request, model, prediction, link_caller(request, prediction), item, notice)
 
 
 @router.post(
@@ -84,11 +77,25 @@ async def rate(request: Request, model: ModelDep, runtime: RuntimeDep, predictio
         await record_corrections(runtime, caller, model.spec.name, [item], [receipt])
         return json_response(receipt.model_dump(), 202, live_headers(model))
     fields = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
-    given = None if "take_back" in fields else parse_item(prediction, fields)
-    held = await slots.hold(model.feedback, key, given, caller=caller)
-    if given is not None and held is not None:
-        await record_corrections(runtime, caller, model.spec.name, [given], [held])
-    return render_form(model, prediction, given)
+    return await take_form(request, model, runtime, prediction, fields)
+
+
+async def take_form(
+    request: Request, model: ModelRuntime, runtime: Runtime, prediction: PredictionRow, fields: dict[str, str]
+) -> Response:
+    """Rate the prediction with the fields of the form, or take the rating back, and answer with the page."""
+    slots, key, caller = runtime.feedback_slots, slot_key(prediction), link_caller(request, prediction)
+    try:
+        given = None if "take_back" in fields else parse_item(prediction, fields)
+        held = await slots.hold(model.feedback, key, given, caller=caller)
+    except BadInput as error:
+        item = await slots.load(model.feedback, key)
+        return await render_page(request, model, prediction, caller, item, complain(error, fields), error.status)
+    if given is None or held is None:
+        notice = Notice(("taken_back",)) if held else None
+        return await render_page(request, model, prediction, caller, None, notice)
+    await record_corrections(runtime, caller, model.spec.name, [given], [held])
+    return await render_page(request, model, prediction, caller, given, thank_for(given, held))
 
 
 @router.delete("/v1/models/{model}/feedback", status_code=202, response_model=Receipt)
@@ -137,15 +144,3 @@ def parse_item(prediction: PredictionRow, given: bytes | dict[str, str]) -> Feed
         return FeedbackItem(prediction_id=prediction.id, user=prediction.user, **parsed.model_dump())
     except ValidationError as error:
         raise invalid_body(error, LinkedFeedback) from None
-
-
-def render_form(model: ModelRuntime, prediction: PredictionRow, item: FeedbackItem | None) -> Response:
-    page = load_template().render(task=spec_of(model.spec.kind).task, abstained=prediction.choice is None, item=item)
-    styles = hash_inline(page, "style")
-    policy = f"default-src 'none'; style-src {styles}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    return HTMLResponse(page, headers={**HEADERS, "Content-Security-Policy": policy, **live_headers(model)})
-
-
-def load_template() -> jinja2.Template:
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(Path(__file__).with_name("feedback.html").read_text())

@@ -139,4 +139,13 @@ def shorten(name: str) -> str:
     return short[:SHORT_NAME_CHARS].rstrip()
 
 
-RENDERERS = {"index.html": render_index, "sw.js": render_worker, "manifest.webmanifest": render_manifest}
+def render_icon(icon: str, branding: Branding) -> RenderedFile:
+    return RenderedFile(icon.replace(SHIPPED_COLOR, branding.color or SHIPPED_COLOR).encode(), "image/svg+xml")
+
+
+RENDERERS = {
+    "index.html": render_index,
+    "sw.js": render_worker,
+    "manifest.webmanifest": render_manifest,
+    "favicon.svg": render_icon,
+}

@@ -71,8 +71,78 @@ def test_opening_a_link_changes_nothing(service: Service, link: tuple[str, str])
     page = httpx.get(url)
     assert page.status_code == 200 and "How was this answer?" in page.text
     assert page.headers["Cache-Control"] == "no-store" and page.headers["Referrer-Policy"] == "same-origin"
-    assert "http" not in page.text and OPEN not in page.text
+    assert "http" not in page.text
     assert head(service) == before
+
+
+def test_the_page_shows_the_question_and_the_answer_as_plain_texts(service: Service) -> None:
+    question = "Who <b>waters</b> the plants?"
+    taught = service.client("chat").feedback([{"input": question, "correction": "The *cat*.\n\n<script>1</script>"}])
+    with service.client("chat") as client:
+        client.wait_until_learned(taught[0]["offset"], 60)
+    page = httpx.get(ask(service, instance=question)[1]).text
+    assert "Who &lt;b&gt;waters&lt;/b&gt; the plants?" in page
+    assert "The *cat*.\n\n&lt;script&gt;1&lt;/script&gt;" in page and "<script" not in page
+    service.client("chat").retract(taught[0]["id"])
+
+
+def test_the_page_is_in_the_language_of_the_browser(link: tuple[str, str]) -> None:
+    german = httpx.get(link[1], headers={"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"})
+    assert '<html lang="de">' in german.text and "Wie war diese Antwort?" in german.text and OPEN in german.text
+    assert german.headers["Content-Language"] == "de"
+    assert '<html lang="en">' in httpx.get(link[1], headers={"Accept-Language": "fr"}).text
+
+
+def test_the_page_allows_nothing_but_its_own_style(link: tuple[str, str]) -> None:
+    policy = httpx.get(link[1]).headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'; ") and "script-src" not in policy and "unsafe" not in policy
+
+
+def test_the_page_of_an_erased_answer_says_so(service: Service) -> None:
+    _, url = ask(service, user="ella")
+    erase(service.client("chat"), "ella")
+    response = httpx.get(url, headers={"Accept": "text/html"})
+    assert response.status_code == 404 and "There is nothing left to rate" in response.text
+    assert httpx.get(url).json()["error"].startswith("chat has no prediction")
+
+
+def test_the_page_of_a_deleted_conversation_shows_the_answer_without_the_question(service: Service) -> None:
+    _, url = ask(service, user="dora", conversation="c-dora")
+    user = {"X-User": "dora"}
+    assert service.http.delete("/v1/models/chat/conversations/c-dora", headers=user).status_code == 200
+    page = httpx.get(url).text
+    assert "The question was deleted." in page and OPEN not in page and "We open at nine." in page
+
+
+def test_an_empty_or_too_long_correction_is_answered_by_the_page(service: Service, link: tuple[str, str]) -> None:
+    empty = httpx.post(link[1], data={"correction": "  "})
+    assert empty.status_code == 400 and "Please write an answer first." in empty.text and OPEN in empty.text
+    long = httpx.post(link[1], data={"correction": 8_001 * "x"}, headers={"Accept-Language": "de"})
+    assert long.status_code == 413 and "Zu lang: 8001 von 8000 Zeichen." in long.text
+
+
+def test_the_classes_of_a_classifier_are_buttons(service: Service) -> None:
+    _, url = ask(service, "lab", [1, 1])
+    assert re.findall(r'name="label" value="([^"]+)" aria-pressed="false"', httpx.get(url).text) == [
+        "class 0",
+        "class 1",
+        "class 2",
+    ]
+    assert 'value="class 2" aria-pressed="true"' in httpx.post(url, data={"label": "class 2"}).text
+    service.wait_learned("lab", httpx.delete(url).json()["offset"])
+
+
+@pytest.mark.parametrize("problem", ["expired", "changed"])
+def test_a_browser_with_a_refused_link_gets_a_page(service: Service, problem: str) -> None:
+    id, url = ask(service, "vec", [0, 0, 1, 1])
+    if problem == "expired":
+        signature = SigningKeys(service.state).sign("links", build_message("vec", id, 1_700_000_000))
+        url = f"{service.url}/v1/models/vec/feedback?prediction_id={id}&expires=1700000000&signature={signature}"
+    else:
+        url = url[:-3]
+    response = httpx.get(url, headers={"Accept": "text/html,*/*;q=0.8"})
+    words = {"expired": "This link has expired", "changed": "This link is not valid"}[problem]
+    assert response.status_code == 403 and words in response.text
 
 
 def test_posted_feedback_is_learned(service: Service) -> None:

@@ -47,6 +47,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text(INDEX)
     (folder / "sw.js").write_text("// the worker")
+    (folder / "favicon.svg").write_text('<svg fill="#1b6f5a"/>')
     (folder / "manifest.webmanifest").write_text(json.dumps(MANIFEST))
     (folder / "assets" / "app-1.js").write_bytes(SCRIPT)
     (folder / "assets" / "app-1.js.gz").write_bytes(gzip.compress(SCRIPT))
@@ -82,6 +83,7 @@ def test_the_page_carries_the_branding(build: Path, tmp_path: Path) -> None:
         assert 'content="#101513" media="(prefers-color-scheme: dark)"' in page
         block = page.partition('id="page-settings">')[2].partition("</script>")[0]
         assert json.loads(block)["name"] == "Fish & Chips"
+        assert (await client.get("/favicon.svg")).text == '<svg fill="#ffcc00"/>'
         manifest = (await client.get("/manifest.webmanifest")).json()
         assert (manifest["name"], manifest["short_name"]) == ("Fish & Chips", "Fish & Chips")
         assert (manifest["theme_color"], manifest["description"]) == ("#ffcc00", "Ask us.")
