@@ -1,11 +1,9 @@
-"""Limits of the page: its bytes, its requests, its render-blocking files, and the time to the first answer."""
+"""Limits of the page: its bytes, its requests, its render-blocking files, its first paint, and the time to the first answer."""
 
-import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -14,14 +12,23 @@ from tests.e2e.browsing import Visits, origin_of
 from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
-MAX_BYTES = 150_000  # gzipped, of all files that the page needs before it can be used
+MAX_BYTES = 150_000  # as they are sent, of all files and answers that the page needs before it can be used
 MAX_REQUESTS = 12  # for those files, and for its first requests to the API
+FIRST_PAINT_MS = 500
 FIRST_ANSWER_MS = 1_000
 TRIES = 10  # at most, because the machine may be busy
 
 RESOURCES = """
-() => performance.getEntriesByType('resource').map(({ name, initiatorType, renderBlockingStatus }) =>
-  ({ name, by: initiatorType, blocks: renderBlockingStatus === 'blocking' }))
+() => [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')].map((each) =>
+  ({ name: each.name, blocks: each.renderBlockingStatus === 'blocking', sent: each.transferSize,
+     compressed: each.encodedBodySize < each.decodedBodySize, whole: each.decodedBodySize }))
+"""
+PAINTED_MS = """
+() => new Promise((resolve) =>
+  new PerformanceObserver((list) => {
+    const [paint] = list.getEntriesByName('first-contentful-paint');
+    if (paint) resolve(paint.startTime);
+  }).observe({ type: 'paint', buffered: true }))
 """
 ANSWERED_MS = """
 async (question) => {
@@ -62,14 +69,37 @@ def list_resources(browser: Browser, url: str) -> list[dict[str, Any]]:
 
 def test_the_page_is_small_with_few_requests_all_to_its_own_origin(browser: Browser, chat: Service) -> None:
     entries = list_resources(browser, chat.url)
-    urls = [chat.url, *(each["name"] for each in entries)]
+    urls = [each["name"] for each in entries]
     assert {origin_of(url) for url in urls} == {origin_of(chat.url)}
     assert len(urls) <= MAX_REQUESTS, urls
-    files = [url for url in urls if not urlsplit(url).path.startswith("/v1/")]
-    sizes = {url: len(gzip.compress(httpx.get(url).content)) for url in files}
-    assert 10_000 < sum(sizes.values()) < MAX_BYTES, sizes
+    sent = {each["name"]: each["sent"] for each in entries}
+    assert 10_000 < sum(sent.values()) < MAX_BYTES, sent
+    files = [each for each in entries if not urlsplit(each["name"]).path.startswith("/v1/")]
+    uncompressed = [each["name"] for each in files if each["whole"] > 1_000 and not each["compressed"]]
+    assert {urlsplit(url).path.rpartition(".")[2] for url in uncompressed} <= {"woff2", "png"}, uncompressed
     blocking = [each["name"] for each in entries if each["blocks"]]
     assert [urlsplit(url).path.rpartition(".")[2] for url in blocking] == ["css"], blocking
+
+
+def best_of_tries(measure: Callable[[], float], limit_ms: float) -> tuple[float, list[float]]:
+    """Measure until it is within the limit; return the best duration, and all of them."""
+    durations_ms = [measure()]
+    while min(durations_ms) >= limit_ms and len(durations_ms) < TRIES:
+        durations_ms.append(measure())
+    return min(durations_ms), durations_ms
+
+
+def test_the_first_paint_is_within_half_a_second(browser: Browser, chat: Service) -> None:
+    def first_paint_ms() -> float:
+        context = browser.new_context(service_workers="block")
+        page = context.new_page()
+        page.goto(chat.url)
+        painted_ms: float = page.evaluate(PAINTED_MS)
+        context.close()
+        return painted_ms
+
+    best_ms, durations_ms = best_of_tries(first_paint_ms, FIRST_PAINT_MS)
+    assert best_ms < FIRST_PAINT_MS, durations_ms
 
 
 def test_the_first_answer_is_shown_within_a_second_of_the_page_load(visits: Visits, chat: Service) -> None:
@@ -79,7 +109,5 @@ def test_the_first_answer_is_shown_within_a_second_of_the_page_load(visits: Visi
         expect(page.get_by_role("article", name="Reply")).to_contain_text("We open at nine.")
         return duration_ms
 
-    durations_ms = [first_answer_ms()]
-    while min(durations_ms) >= FIRST_ANSWER_MS and len(durations_ms) < TRIES:
-        durations_ms.append(first_answer_ms())
-    assert min(durations_ms) < FIRST_ANSWER_MS, durations_ms
+    best_ms, durations_ms = best_of_tries(first_answer_ms, FIRST_ANSWER_MS)
+    assert best_ms < FIRST_ANSWER_MS, durations_ms
