@@ -73,6 +73,22 @@ async function compress(path: string) {
   await writeFile(`${path}.gz`, gzipSync(text, { level: 9 }));
 }
 
+/** What `getModuleInfo` tells: the modules that import a module, other than on demand. */
+interface Modules {
+  getModuleInfo(id: string): { isEntry: boolean; importers: readonly string[] } | null;
+}
+
+/** Whether a module is part of the first view: the page imports it, directly or not, and not on demand. */
+function isInFirstView(id: string, modules: Modules, visited = new Set<string>()): boolean {
+  if (visited.has(id)) return false;
+  visited.add(id);
+  const { isEntry, importers } = modules.getModuleInfo(id) ?? { isEntry: false, importers: [] };
+  return (
+    (isEntry && !id.endsWith('worker.ts')) ||
+    importers.some((one) => isInFirstView(one, modules, visited))
+  );
+}
+
 export default defineConfig(({ mode }) => ({
   plugins: [svelte({ configFile: false }), shell, swagger, compression],
   // Relative, so that the service can show the page under any path prefix; see src/lib/base.ts.
@@ -85,6 +101,10 @@ export default defineConfig(({ mode }) => ({
       input: { index: 'index.html', sw: 'src/worker.ts' },
       output: {
         entryFileNames: ({ name }) => (name === 'sw' ? WORKER : 'assets/[name]-[hash].js'),
+        // One script and one style sheet for the first view, whatever other pages share with it.
+        advancedChunks: {
+          groups: [{ name: (id, modules) => (isInFirstView(id, modules) ? 'page' : null) }],
+        },
       },
     },
   },

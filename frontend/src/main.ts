@@ -11,6 +11,7 @@ import { isChatModel, Models } from './lib/ui/models.svelte';
 import { Connection } from './lib/ui/connection.svelte';
 import { hrefOf, Router } from './lib/ui/router.svelte';
 import { registerServiceWorker } from './lib/ui/service_worker';
+import { applyColors, pageSettings } from './lib/ui/page_settings';
 import { Preferences } from './lib/ui/preferences.svelte';
 import { Session } from './lib/ui/session.svelte';
 import { language, loadMessages } from './lib/messages';
@@ -47,6 +48,7 @@ const conversations = new StoredConversations(api, pause);
 async function start() {
   await loadMessages(preferences.language).catch(() => {}); // without the file: in English
   document.documentElement.lang = language;
+  applyColors(pageSettings, document.documentElement.style);
   mount(App, {
     target: document.getElementById('app')!,
     props: { router, connection, session, preferences, models, live, conversation, conversations },

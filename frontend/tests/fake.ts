@@ -6,6 +6,7 @@ import type { ServerEvent, SetAside } from '../src/lib/ui/events';
 import { LiveStatus } from '../src/lib/ui/live_status.svelte';
 import type { Rights } from '../src/lib/ui/session.svelte';
 import type {
+  ConversationChange,
   StoredConversation,
   Curve,
   FeedbackProgress,
@@ -30,6 +31,9 @@ export const CANDIDATES = ['at nine', 'at ten', 'at eleven', 'at noon', 'never']
     score: 1 - index / 10,
   }),
 );
+
+/** The sentence for a request that fails because the service is `broken`. */
+export const FULL = 'The service has no space left. Tell the people who run it.';
 
 export const NO_CURVE: Curve = {
   measure: 'right',
@@ -58,6 +62,7 @@ export class FakeApi implements Api {
   /** The error of every request; null if requests succeed. */
   broken: string | null = null;
   stored = new Map<string, StoredConversation>();
+  pageSize = 100;
 
   private offset = 34;
   private onEvent: (event: ServerEvent) => void = () => {};
@@ -122,9 +127,33 @@ export class FakeApi implements Api {
     };
   }
 
-  async conversations(words: string) {
+  async conversations(words: string, before: string | null = null) {
     this.check(`conversations with "${words}"`);
-    return [...this.stored.values()].filter(({ title }) => title.includes(words));
+    const found = [...this.stored.values()].filter(({ title }) => title.includes(words));
+    const from = before === null ? 0 : Number(before);
+    const until = from + this.pageSize;
+    return {
+      conversations: found.slice(from, until),
+      next: until < found.length ? String(until) : null,
+    };
+  }
+
+  async changeConversation(id: string, change: ConversationChange) {
+    this.check(`change ${id} ${JSON.stringify(change)}`);
+    const changed = { ...this.stored.get(id)!, ...change };
+    this.stored.set(id, changed);
+    return changed;
+  }
+
+  async shareConversation(id: string, until: string | null) {
+    this.check(`share ${id} until ${until ?? 'now'}`);
+    this.stored.set(id, { ...this.stored.get(id)!, share_id: `shared-${id}` });
+    return { share_id: `shared-${id}` };
+  }
+
+  async unshareConversation(id: string) {
+    this.check(`unshare ${id}`);
+    this.stored.set(id, { ...this.stored.get(id)!, share_id: null });
   }
 
   async conversation(id: string) {
@@ -247,7 +276,7 @@ export class FakeApi implements Api {
 
   private check(call: string) {
     this.calls.push(call);
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 507);
   }
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Response, expect, sync_playwright
 
 from tests.support import skip_or_fail
 
@@ -98,6 +98,12 @@ class Visits:
 def origin_of(url: str) -> tuple[str, str]:
     parts = urlsplit(url)
     return parts.scheme, parts.netloc
+
+
+def choose(where: Page | Locator, menu: str, item: str) -> None:
+    """Choose an item of a menu. menu: the name of its button."""
+    where.get_by_role("button", name=menu).click()
+    where.locator("[role^=menuitem]:visible").filter(has_text=item).click()
 
 
 def shoot(page: Page, name: str) -> None:

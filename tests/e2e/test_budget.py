@@ -60,8 +60,7 @@ def list_resources(browser: Browser, url: str) -> list[dict[str, Any]]:
     context = browser.new_context(service_workers="block")  # the service worker fetches the other pages later
     page = context.new_page()
     page.goto(url)
-    expect(page.get_by_label("Your question")).to_be_editable()
-    page.wait_for_load_state("networkidle")
+    expect(page.get_by_text("Your conversations will appear here.")).to_be_visible()
     resources: list[dict[str, Any]] = page.evaluate(RESOURCES)
     context.close()
     return resources

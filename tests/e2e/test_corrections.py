@@ -3,8 +3,8 @@
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import Visits, check_accessible, shoot
-from tests.e2e.test_page import CHAT, STARTER, ask
+from tests.e2e.browsing import Visits, check_accessible, choose, shoot
+from tests.e2e.test_page import CHAT, STARTER, ask, new_answer
 from tests.e2e.test_talk import button, replies
 
 QUESTION, PARAPHRASE = "Are dogs allowed?", "Can my dog come in?"
@@ -15,13 +15,13 @@ def correct(page: Page, question: str, scope: str, reply: str) -> None:
     ask(page, question)
     last = replies(page).last
     button(last, "Wrong reply").click()
-    expect(last.get_by_role("status")).to_contain_text("learned in version")
+    expect(last.get_by_role("status")).to_contain_text("Learned")
     last.get_by_label(scope).check()
-    last.get_by_label("What should I have said?").fill(reply)
+    last.get_by_placeholder("The right reply").fill(reply)
     check_accessible(page)
     shoot(page, f"corrections-{scope.replace(' ', '-')}")
     button(last, "Teach").click()
-    expect(last.get_by_role("status")).to_contain_text(f"now “{reply}”")
+    expect(new_answer(last)).to_contain_text(reply)
 
 
 def test_a_correction_for_questions_like_this_one_reaches_a_paraphrase(visits: Visits, start: Start) -> None:
@@ -30,7 +30,7 @@ def test_a_correction_for_questions_like_this_one_reaches_a_paraphrase(visits: V
     page = visits.open(service.url)
     ask(page, PARAPHRASE)
     expect(replies(page).last).to_contain_text(OLD)
-    correct(page, QUESTION, "for questions like this one", NEW)
+    correct(page, QUESTION, "for all questions like this one", NEW)
     ask(page, PARAPHRASE)
     expect(replies(page).last).to_contain_text(NEW)
     expect(replies(page).last).not_to_contain_text(OLD)
@@ -41,7 +41,7 @@ def test_a_correction_of_one_question_leaves_a_paraphrase_as_it_was(visits: Visi
     service = start(CHAT, repertoire=str(STARTER))
     service.wait_learned("chat", 1)
     page = visits.open(service.url)
-    correct(page, QUESTION, "only for this question", NEW)
+    correct(page, QUESTION, "for this question only", NEW)
     ask(page, PARAPHRASE)
     expect(replies(page).last).to_contain_text(OLD)
     ask(page, "are dogs allowed")
@@ -56,8 +56,9 @@ def test_a_thumb_down_leads_to_nothing_worse(visits: Visits, start: Start) -> No
     reply = replies(page)
     expect(reply).to_contain_text("We open at nine.")
     button(reply, "Wrong reply").click()
-    expect(reply.get_by_role("status")).to_contain_text("now no reply")
-    button(reply, "Another reply").click()
-    expect(reply).to_contain_text("I do not know a better reply. Can you teach me one?")
+    button(reply, "See new answer").click()
+    expect(new_answer(reply)).to_contain_text("No reply")
+    choose(reply, "More actions", "Another reply")
+    expect(reply).to_contain_text("I have no better reply. Can you teach me one?")
     shoot(page, "corrections-nothing-worse")
     check_accessible(page)

@@ -54,7 +54,7 @@ def test_the_conversation_is_kept_while_another_page_is_open(visits: Visits, sta
     go(page, "Learning")
     expect(page.get_by_role("heading", name="Learning", level=1)).to_be_focused()
     go(page, "Chat")
-    expect(reply.get_by_role("status")).to_contain_text("learned in version")
+    expect(reply.get_by_role("status")).to_contain_text("Learned")
 
 
 def test_a_page_whose_model_is_not_served_shows_how_to_configure_it(visits: Visits, start: Start) -> None:

@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.browsing import Visits, check_accessible, shoot
 from tests.e2e.test_access import ADMIN_KEY, button, cookie, last_reply, serve, sign_in
-from tests.e2e.test_page import ask
+from tests.e2e.test_page import ask, correct, new_answer
 
 QUESTION, OTHER_WORDS = "Do you lend umbrellas?", "Can I borrow an umbrella here?"
 LESSON = "Umbrellas are lent at the desk."
@@ -21,12 +21,11 @@ def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tm
         expect(reply).not_to_contain_text(LESSON)
         if button(reply, "Wrong reply").count():
             button(reply, "Wrong reply").click()
-        reply.get_by_label("What should I have said?").fill(LESSON)
-        button(reply, "Teach").click()
+        correct(reply, LESSON)
         status = reply.get_by_role("status")
-        expect(status).to_contain_text(f"You taught me: “{LESSON}”")
-        expect(status).to_contain_text("learned in version")
-        expect(status).to_contain_text(f"now “{LESSON}”")
+        expect(reply).to_contain_text(f"You suggested: “{LESSON}”")
+        expect(status).to_contain_text("Learned")
+        expect(new_answer(reply)).to_contain_text(LESSON)
         shoot(visitor, "access-taught")
         check_accessible(visitor)
 
@@ -36,9 +35,9 @@ def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tm
         assert cookie(stranger, "online_visitor")["value"] != cookie(visitor, "online_visitor")["value"]
 
         visitor.reload()
-        expect(status).to_contain_text(f"You taught me: “{LESSON}”")
-        button(status.locator(".."), "Undo").click()
-        expect(status).to_contain_text("un-learned in version")
+        expect(reply).to_contain_text(f"You suggested: “{LESSON}”")
+        button(reply, "Undo").click()
+        expect(status).to_contain_text("Taken back and un-learned")
         ask(stranger, QUESTION)
         expect(last_reply(stranger)).not_to_contain_text(LESSON)
 

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
-from tests.e2e.test_page import CHAT, ask
+from tests.e2e.browsing import SIZES, Visits, check_accessible, choose, shoot
+from tests.e2e.test_page import CHAT, ask, new_answer
 from tests.support import Service
 
 MARKUP = """**Nine** to *five*, see [the hours](https://example.org/hours).
@@ -40,15 +40,15 @@ def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start
     assert "?c=" in url
     reply = replies(page).last
     button(reply, "Wrong reply").click()
-    expect(reply.get_by_role("status")).to_contain_text("asked again now")
+    expect(button(reply, "See new answer")).to_be_visible()
     with page.expect_response("**:feedback"):  # the page is not left before the reason is stored
-        button(reply, "rude").click()
+        button(reply, "Rude").click()
 
     page.reload()
     expect(reply).to_contain_text("We open at nine.")
     expect(button(reply, "Wrong reply")).to_have_attribute("aria-pressed", "true")
-    expect(button(reply, "rude")).to_have_attribute("aria-pressed", "true")
-    expect(reply.get_by_role("status")).to_contain_text("learned in version")
+    expect(button(reply, "Rude")).to_have_attribute("aria-pressed", "true")
+    expect(reply.get_by_role("status")).to_contain_text("Learned")
 
     conversations = page.get_by_role("navigation", name="Conversations")
     button(conversations, "New conversation").click()
@@ -66,15 +66,14 @@ def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start
     expect(replies(page)).to_contain_text("We open at nine.")
     assert page.url == url
 
-    assert "# When do you open?" in export_conversation(page, conversations, "Export as Markdown").read_text()
-    content = json.loads(export_conversation(page, conversations, "Export as JSON").read_text())
+    assert "# When do you open?" in export_conversation(page, conversations, "Download as Markdown").read_text()
+    content = json.loads(export_conversation(page, conversations, "Download as JSON").read_text())
     assert [turn["reply"]["text"] for turn in content["said"]] == ["We open at nine."]
     assert [(each["reward"], each["reason"]) for each in content["said"][0]["feedback"]] == [(0, "rude")]
 
-    conversations.get_by_label("Actions for").click()
-    button(conversations, "Delete…").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("What the model learned from it stays")
+    choose(conversations, "Actions for “When do you open?”", "Delete…")
+    dialog = page.get_by_role("dialog", name="Delete this conversation?")
+    expect(dialog).to_contain_text("What was learned from it stays")
     check_accessible(page)
     button(dialog, "Delete").click()
     expect(conversations.get_by_text("No conversations match.")).to_be_visible()
@@ -83,10 +82,47 @@ def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start
     expect(page.get_by_role("alert")).to_contain_text("does not exist")
 
 
+def test_a_conversation_is_renamed_pinned_and_shared_until_that_is_ended(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT))
+    ask(page, "When do you open?")
+    conversations = page.get_by_role("navigation", name="Conversations")
+    choose(conversations, "Actions for “When do you open?”", "Rename")
+    expect(page.get_by_label("New title")).to_be_focused()
+    page.keyboard.type("Opening hours")
+    page.keyboard.press("Enter")
+    link = conversations.get_by_role("link", name="Opening hours")
+    expect(link).to_be_focused()
+    choose(conversations, "Actions for “Opening hours”", "Pin")
+    expect(conversations.get_by_role("list", name="Pinned").get_by_role("link")).to_have_text("Opening hours")
+
+    conversations.get_by_role("button", name="Actions for “Opening hours”").click()
+    check_accessible(page)
+    shoot(page, "talk-menu")
+    page.keyboard.press("Escape")
+    choose(conversations, "Actions for “Opening hours”", "Share…")
+    dialog = page.get_by_role("dialog", name="Share this conversation")
+    button(dialog, "Create a link").click()
+    address = dialog.get_by_label("Link to the conversation").input_value()
+    check_accessible(page)
+    shoot(page, "talk-share")
+    button(dialog, "Close").click()
+    ask(page, "Can I print here?")
+
+    reader = visits.open(address, width=360, scheme="dark")
+    expect(reader.get_by_role("heading", name="Opening hours", level=1)).to_be_visible()
+    expect(replies(reader)).to_have_text("We open at nine.")  # what was asked later is not shared
+    check_accessible(reader)
+    shoot(reader, "talk-shared")
+    choose(conversations, "Actions for “Opening hours”", "Share…")
+    button(dialog, "Stop sharing").click()
+    expect(page.get_by_text("The link no longer works.")).to_be_visible()
+    reader.reload()
+    expect(reader.get_by_role("alert")).to_contain_text("This link does not work.")
+
+
 def export_conversation(page: Page, conversations: Locator, how: str) -> Path:
-    conversations.get_by_label("Actions for").click()
     with page.expect_download() as download:
-        button(conversations, how).click()
+        choose(conversations, "Actions for “When do you open?”", how)
     return Path(download.value.path())
 
 
@@ -104,14 +140,13 @@ def test_another_reply_an_explanation_and_a_comment(visits: Visits, start: Start
     expect(reply).not_to_contain_text("We open at nine.")
     assert reply.count() == 1
 
-    button(reply, "Why this reply?").click()
+    choose(reply, "More actions", "Why this reply?")
     why = reply.get_by_role("region", name="Why this reply")
-    expect(why).to_contain_text("explained by version")
     expect(why).to_contain_text("When do you open?")
     expect(why).to_contain_text("this reply")
     shoot(page, f"talk-why-{scheme}")
     check_accessible(page)
-    button(reply, "Why this reply?").click()
+    choose(reply, "More actions", "Why this reply?")
     expect(why).to_have_count(0)
 
     page.keyboard.press("d")
@@ -120,7 +155,7 @@ def test_another_reply_an_explanation_and_a_comment(visits: Visits, start: Start
     page.keyboard.press("Enter")
     expect(reply).to_contain_text("You commented: “That was not my question.”")
     expect(button(reply, "Edit your comment")).to_be_focused()
-    expect(reply.get_by_role("status")).to_contain_text("asked again now")
+    expect(reply.get_by_role("status")).to_contain_text("Learned")
     shoot(page, f"talk-comment-{scheme}")
     check_accessible(page)
 
@@ -129,11 +164,11 @@ def test_another_reply_an_explanation_and_a_comment(visits: Visits, start: Start
     page.reload()
     expect(reply).to_contain_text("reply 2 of 2")
     expect(reply).to_contain_text("That was not my question.")
-    while button(reply, "Another reply").count():
+    while reply.get_by_text("I have no better reply.").count() == 0:
         place = reply.get_by_text(re.compile(r"^reply \d+ of")).inner_text()
-        button(reply, "Another reply").click()
+        choose(reply, "More actions", "Another reply")
         expect(reply).not_to_contain_text(place)
-    expect(reply).to_contain_text("I do not know a better reply.")
+    expect(reply).to_contain_text("I have no better reply.")
     expect(page.get_by_label("Your question")).to_be_focused()
     if width == 360:
         check_drawer(page)
@@ -153,28 +188,41 @@ def check_drawer(page: Page) -> None:
 def test_a_retired_reply_is_not_given_until_it_is_restored(visits: Visits, start: Start) -> None:
     page = open_page(visits, start(CHAT))
     ask(page, "When do you open?")
-    status = replies(page).get_by_role("status")
-    button(replies(page), "Retire this reply").click()
-    expect(status).to_contain_text("no longer given since version")
-    expect(status).to_contain_text("before “We open at nine.”, now")
-    button(replies(page), "Restore this reply").click()
-    expect(status).to_contain_text("now “We open at nine.”")
-    button(replies(page), "Retire this reply").click()
-    expect(status).to_contain_text("before “We open at nine.”, now")
+    reply = replies(page)
+    status = reply.get_by_role("status")
+    choose(reply, "More actions", "Stop using this reply…")
+    dialog = page.get_by_role("dialog", name="Stop using this reply?")
+    expect(dialog).to_contain_text("Nobody will get this reply any more.")
+    check_accessible(page)
+    button(dialog, "Cancel").click()
+    expect(status).to_be_empty()
+    retire(page)
+    expect(status).to_contain_text("No longer used")
+    expect(new_answer(reply)).to_contain_text("Before We open at nine.")
+    choose(reply, "More actions", "Use this reply again")
+    expect(new_answer(reply).get_by_text("Now")).to_be_visible()
+    expect(new_answer(reply)).to_contain_text("Now We open at nine.")
+    retire(page)
+    expect(new_answer(reply)).to_contain_text("Before We open at nine.")
     page.keyboard.press("z")
-    expect(status).to_contain_text("reply restored")
-    expect(status).to_contain_text("now “We open at nine.”")
+    expect(status).to_contain_text("Used again")
+    expect(new_answer(reply)).to_contain_text("Now We open at nine.")
+
+
+def retire(page: Page) -> None:
+    choose(replies(page), "More actions", "Stop using this reply…")
+    button(page.get_by_role("dialog"), "Stop using it").click()
 
 
 def test_the_first_answer_waits_a_limited_time_for_the_replies_to_be_learned(visits: Visits, start: Start) -> None:
     page = visits.open(start(CHAT, flags=("--no-learner",)).url)  # the replies are never learned
     page.get_by_label("Your question").fill("When do you open?")
     page.keyboard.press("Enter")
-    waiting = page.get_by_text("learning its replies first")
+    waiting = page.get_by_text("the replies are being learned first")
     expect(waiting).to_be_visible()
     shoot(page, "talk-first")
     check_accessible(page)
-    expect(replies(page)).to_contain_text("version 0")
+    expect(replies(page)).to_have_count(1)
     expect(waiting).to_have_count(0)
     with page.expect_request("**/*:predict") as request:
         ask(page, "Can I print here?")
@@ -198,10 +246,29 @@ def test_a_question_is_stopped_edited_and_asked_again(visits: Visits, start: Sta
     page.unroute("**/*:predict", hold)
     ask(page, "When do you opne?")
     button(page, "Edit this question").click()
-    expect(box).to_have_value("When do you opne?")
-    expect(box).to_be_focused()
-    ask(page, "When do you open?")
-    expect(page.get_by_role("log")).to_contain_text("When do you open?")
+    editor = page.get_by_label("Edit your question")
+    expect(editor).to_be_focused()
+    editor.fill("Something else")
+    check_accessible(page)
+    shoot(page, "talk-edit")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("log")).to_contain_text("When do you opne?")
+    expect(button(page, "Edit this question")).to_be_focused()
+
+    ask(page, "Can I print here?")
+    button(page, "Edit this question").first.click()
+    editor.fill("When do you open?")
+    page.keyboard.press("Enter")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("question 2 of 2")
+    expect(replies(page)).to_have_count(1)
+    expect(log).not_to_contain_text("Can I print here?")
+    ask(page, "Is there wifi?")
+    page.reload()  # the branches are stored
+    expect(log).to_contain_text("Is there wifi?")
+    button(page, "Previous version of the question").click()
+    expect(log).to_contain_text("Can I print here?")
+    expect(log).not_to_contain_text("Is there wifi?")
     expect(replies(page)).to_have_count(2)
 
 
@@ -225,3 +292,47 @@ def test_a_reply_with_markup_is_sanitised(visits: Visits, start: Start) -> None:
     visits.failed.clear()
     shoot(page, "talk-markup")
     check_accessible(page)
+
+
+def test_nothing_moves_under_the_pointer_after_a_thumb(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT), height=420)
+    for question in ("Is there wifi?", "Can I print here?", "When do you open?"):
+        ask(page, question)
+    reply = replies(page).last
+    thumb = button(reply, "Wrong reply")
+    expect(thumb).to_be_in_viewport(ratio=1)
+    before = thumb.bounding_box()
+    thumb.click()
+    rude = button(reply, "Rude")
+    expect(rude).to_be_attached()
+    reason = rude.bounding_box()
+    expect(button(reply, "See new answer")).to_be_attached()
+    assert (thumb.bounding_box(), rude.bounding_box()) == (before, reason)
+
+
+def test_a_question_that_is_too_long_is_told_in_plain_words_and_kept(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT, max_text_chars="100"))
+    page.get_by_label("Your question").fill("x" * 1_234)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_have_text("Too long: 1,234 of 100 characters.")
+    expect(page.get_by_label("Your question")).to_have_value("x" * 1_234)
+
+
+def test_the_page_speaks_german_where_the_browser_or_the_person_asks_for_it(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT))
+    choose(page.get_by_role("banner"), "Settings", "Deutsch")
+    expect(page.get_by_label("Ihre Frage")).to_be_visible()
+    assert page.evaluate("document.documentElement.lang") == "de"
+    page.reload()
+    choose(page.get_by_role("banner"), "Einstellungen", "Dunkel")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+    page.get_by_label("Ihre Frage").fill("When do you open?")
+    page.keyboard.press("Enter")
+    button(replies_in_german(page), "Falsche Antwort").click()
+    expect(replies_in_german(page).get_by_role("status")).to_contain_text("Gelernt")
+    check_accessible(page)
+    shoot(page, "talk-german")
+
+
+def replies_in_german(page: Page) -> Locator:
+    return page.get_by_role("article", name="Antwort")

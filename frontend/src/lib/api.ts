@@ -11,7 +11,10 @@ import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
 import type {
   StoredConversation,
+  ConversationChange,
+  ConversationPage,
   ConversationSummary,
+  SharedConversation,
   Curve,
   Drift,
   EditReply,
@@ -76,8 +79,13 @@ export interface Api extends ModelApi<RankerPrediction, ChatInstance> {
   frozen(): Promise<boolean>;
   explain(predictionId: string): Promise<ExplanationAnswer>;
   /** words: to search for; "" for all. */
-  conversations(words: string): Promise<ConversationSummary[]>;
+  conversations(words: string, before?: string | null): Promise<ConversationPage>;
   conversation(id: string): Promise<StoredConversation>;
+  changeConversation(id: string, change: ConversationChange): Promise<ConversationSummary>;
+  /** Let everybody who has the link read the conversation as it is now.
+      until: the last turn to share; null for the newest. */
+  shareConversation(id: string, until: string | null): Promise<{ share_id: string }>;
+  unshareConversation(id: string): Promise<void>;
   deleteConversation(id: string): Promise<void>;
   /** Both return the offset of the change. */
   retire(replyId: string): Promise<number>;
@@ -299,6 +307,10 @@ export const sessionApi: SessionApi = {
   signOut: () => call<SessionAnswer>('DELETE', SESSION),
 };
 
+/** A conversation that somebody shared by a link. */
+export const loadShared = (shareId: string) =>
+  call<SharedConversation>('GET', `${V1}/shared/${encodeURIComponent(shareId)}`);
+
 export const listModels = async () =>
   (await call<{ data: ModelCard[] }>('GET', `${V1}/models`)).data;
 
@@ -395,12 +407,22 @@ export function createChatApi(name: () => Promise<string>): Api {
       (await call<{ frozen: object | null }>('GET', `${await model()}/versions`)).frozen !== null,
     explain: async (id) =>
       call('GET', `${await model()}/predictions/${encodeURIComponent(id)}/why`),
-    conversations: async (words) => {
-      const url = `${await model()}/conversations?${new URLSearchParams({ q: words })}`;
-      return (await call<{ conversations: ConversationSummary[] }>('GET', url, undefined, OF_USER))
-        .conversations;
+    conversations: async (words, before = null) => {
+      const query = new URLSearchParams({ q: words, ...(before === null ? {} : { before }) });
+      return call('GET', `${await model()}/conversations?${query}`, undefined, OF_USER);
     },
     conversation: async (id) => call('GET', await conversationUrl(id), undefined, OF_USER),
+    changeConversation: async (id, change) =>
+      call('PATCH', await conversationUrl(id), change, OF_USER),
+    shareConversation: async (id, until) =>
+      call(
+        'POST',
+        `${await conversationUrl(id)}:share`,
+        until === null ? undefined : { until },
+        OF_USER,
+      ),
+    unshareConversation: async (id) =>
+      call('DELETE', `${await conversationUrl(id)}:share`, undefined, OF_USER),
     deleteConversation: async (id) => call('DELETE', await conversationUrl(id), undefined, OF_USER),
     retire: async (id) => (await call<{ offset: number }>('DELETE', await replyUrl(id))).offset,
     restore: async (id) =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openAndAsk, openPage, settle } from '../fake';
+import { FULL, openAndAsk, openPage, settle } from '../fake';
 import { FIRST_ANSWER_TIMEOUT_MS } from '../../src/lib/chat/conversation.svelte';
 
 test('a question gets a reply and the version that gave it', async () => {
@@ -18,7 +18,7 @@ test('a failed question returns to the composer with the error', async () => {
   conversation.draft = 'When do you open?';
   await conversation.ask();
   expect(conversation.draft).toBe('When do you open?');
-  expect(conversation.problem).toBe('no model is loaded');
+  expect(conversation.problem).toBe(FULL);
   expect(conversation.exchanges).toEqual([]);
 });
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { StoredConversations } from '../../src/lib/chat/conversation_list.svelte';
+import { groupByAge, StoredConversations } from '../../src/lib/chat/conversation_list.svelte';
 import { toMarkdown } from '../../src/lib/chat/export';
 import type { StoredConversation, StoredFeedback, StoredTurn } from '../../src/lib/schema';
-import { CANDIDATES, FakeApi, openAndAsk, openPage, settle } from '../fake';
+import { CANDIDATES, FakeApi, FULL, openAndAsk, openPage, settle } from '../fake';
 
 const turn = (id: string, reply: number | null, more: Partial<StoredTurn> = {}): StoredTurn => ({
   after: '',
@@ -56,6 +56,7 @@ test('a stored conversation is restored with its replies and feedback', async ()
     turn('p1', 0, { feedback: [feedback('a', { reward: 0, reason: 'rude', comment: 'ouch' })] }),
     turn('p2', 1, {
       question: 'Can I print here?',
+      after: 'p1',
       feedback: [feedback('b', { correction: 'yes' })],
     }),
   );
@@ -112,7 +113,7 @@ test('other replies are restored in their exchange, and a repeated question is i
   const { conversation } = await openStored(
     turn('p1', 0),
     turn('p2', 1, { besides: ['r0'] }),
-    turn('p3', 0),
+    turn('p3', 0, { after: 'p2' }),
   );
   await conversation.show('c');
   expect(conversation.exchanges.map(({ turns }) => turns.map(({ id }) => id))).toEqual([
@@ -171,7 +172,8 @@ test('the answer of an earlier search does not overwrite a later one', async () 
   const { api, list } = listOf('opening');
   let answer = () => {};
   const later = api.conversations.bind(api);
-  api.conversations = () => new Promise((resolve) => (answer = () => resolve([])));
+  api.conversations = () =>
+    new Promise((resolve) => (answer = () => resolve({ conversations: [], next: null })));
   const slow = list.refresh();
   api.conversations = later;
   await list.refresh();
@@ -186,7 +188,69 @@ test('a deleted conversation leaves the list, and a failed deletion gives the re
   expect(list.shown?.map(({ title }) => title)).toEqual(['printing']);
   api.broken = 'the store does not answer';
   expect(await list.delete('printing')).toBe(false);
-  expect([list.shown?.length, list.problem]).toEqual([1, 'the store does not answer']);
+  expect([list.shown?.length, list.problem]).toEqual([1, FULL]);
+});
+
+test('a stored conversation with an edited question shows its newest branch, and keeps the other', async () => {
+  const { api, conversation } = await openStored(
+    turn('p1', 0),
+    turn('p2', 1, { question: 'Can I print?', after: 'p1' }),
+    turn('p3', 2, { question: 'Can I print?', after: 'p1', besides: ['r1'] }),
+    turn('p4', 0, { question: 'Thanks', after: 'p3' }),
+    turn('p5', 1, { question: 'Can I copy?', after: 'p1' }),
+  );
+  await conversation.show('c');
+  const questions = () => conversation.exchanges.map(({ question }) => question);
+  expect(questions()).toEqual(['When do you open?', 'Can I copy?']);
+  conversation.showVersion(conversation.exchanges[1]!, -1);
+  expect(questions()).toEqual(['When do you open?', 'Can I print?', 'Thanks']);
+  expect(conversation.exchanges[1]!.turns.map(({ id }) => id)).toEqual(['p2', 'p3']);
+  await conversation.ask('Bye');
+  expect(api.predicted.at(-1)).toMatchObject({ after: 'p4', conversation: 'c' });
+});
+
+test('a conversation is renamed, pinned and shared, and the list is loaded again', async () => {
+  const { api, list } = listOf('opening');
+  await list.change('opening', { title: 'Hours' });
+  await list.change('opening', { pinned: true });
+  expect(await list.share('opening', 'p1')).toBe('shared-opening');
+  expect(list.shown).toMatchObject([{ title: 'Hours', pinned: true, share_id: 'shared-opening' }]);
+  await list.unshare('opening');
+  expect(list.shown?.[0]?.share_id).toBeNull();
+  api.broken = 'the disk is full';
+  expect(await list.share('opening', null)).toBeNull();
+  expect(list.problem).toBe(FULL);
+});
+
+test('a long list is shown page by page', async () => {
+  const { api, list } = listOf('a', 'b', 'c');
+  api.pageSize = 2;
+  await list.refresh();
+  expect([list.shown?.length, list.hasMore]).toEqual([2, true]);
+  await list.showMore();
+  expect([list.shown?.map(({ title }) => title), list.hasMore]).toEqual([['a', 'b', 'c'], false]);
+});
+
+test('conversations are grouped by the day of their last question, pinned ones first', () => {
+  const now = new Date(2026, 10, 21, 15);
+  const at = (daysAgo: number) => new Date(2026, 10, 21 - daysAgo, 23).toISOString();
+  const aged = (id: string, daysAgo: number, pinned = false) => ({
+    ...stored(id),
+    pinned,
+    updated_at: at(daysAgo),
+  });
+  const list = [aged('p', 40, true), aged('a', 0), aged('b', 1), aged('c', 2), aged('d', 7)];
+  const groups = groupByAge([...list, aged('e', 8), aged('f', 30), aged('g', 31)], now);
+  expect(
+    groups.map(({ name, conversations }) => [name, conversations.map(({ id }) => id).join('')]),
+  ).toEqual([
+    ['pinned', 'p'],
+    ['today', 'a'],
+    ['yesterday', 'b'],
+    ['week', 'cd'],
+    ['month', 'ef'],
+    ['older', 'g'],
+  ]);
 });
 
 test('a conversation as Markdown has its questions, replies and feedback', () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { CANDIDATES, openAndAsk, settle } from '../fake';
+import { describeRetirement } from '../../src/lib/chat/status';
+import { CANDIDATES, FULL, openAndAsk, settle } from '../fake';
 
 test('another reply excludes all earlier ones and is shown in the same exchange', async () => {
   const { api, conversation } = await openAndAsk();
@@ -84,31 +85,91 @@ test('a canceled request for another reply leaves the exchange unchanged', async
   ]);
 });
 
-test('an edited question returns to the composer and is asked as a new one', async () => {
+test('an edited question starts a branch, and both versions stay', async () => {
   const { api, conversation } = await openAndAsk();
-  conversation.edit(conversation.exchanges[0]!);
-  expect(conversation.draft).toBe('When do you open?');
-  conversation.draft += ' On Sundays?';
-  await conversation.ask();
-  expect(conversation.exchanges.map(({ question }) => question)).toEqual([
-    'When do you open?',
-    'When do you open? On Sundays?',
-  ]);
-  expect(api.predicted.at(-1)).not.toHaveProperty('exclude');
+  await conversation.ask('And on Sundays?');
+  const [first, second] = conversation.exchanges;
+  second!.startEditing();
+  second!.edited += ' In winter?';
+  await conversation.askEdited(second!);
+  expect(api.predicted.at(-1)).toMatchObject({
+    after: 'p1',
+    instances: ['And on Sundays? In winter?'], // the service reads it after those of its branch
+  });
+  const questions = () => conversation.exchanges.map(({ question }) => question);
+  expect(questions()).toEqual(['When do you open?', 'And on Sundays? In winter?']);
+  expect([second!.edited, conversation.versionsOf(second!).length]).toEqual([null, 2]);
+
+  await conversation.ask('Thanks');
+  expect(api.predicted.at(-1)).toMatchObject({ after: 'p3' });
+  conversation.showVersion(conversation.exchanges[1]!, -1);
+  expect(questions()).toEqual(['When do you open?', 'And on Sundays?']);
+  await conversation.ask('When then?');
+  expect(api.predicted.at(-1)).toMatchObject({
+    after: 'p2',
+    instances: ['When then?'],
+  });
+  conversation.showVersion(second!, 1);
+  expect(questions()).toEqual(['When do you open?', 'And on Sundays? In winter?', 'Thanks']);
+  expect(conversation.exchanges[0]).toBe(first);
 });
 
-test('retiring and restoring a reply is reported step by step', async () => {
+test('the first question can be edited, and follows nothing', async () => {
+  const { api, conversation } = await openAndAsk();
+  const [first] = conversation.exchanges;
+  first!.startEditing();
+  first!.edited = 'When do you close?';
+  await conversation.askEdited(first!);
+  expect(api.predicted.at(-1)).toMatchObject({ after: '', instances: ['When do you close?'] });
+  expect(conversation.exchanges.map(({ question }) => question)).toEqual(['When do you close?']);
+});
+
+test('an edit that is cancelled, empty or unchanged asks nothing', async () => {
+  const { api, conversation } = await openAndAsk();
+  const [first] = conversation.exchanges;
+  first!.startEditing();
+  first!.edited = 'When do you close?';
+  first!.cancelEditing();
+  first!.startEditing();
+  expect(first!.edited).toBe('When do you open?');
+  await conversation.askEdited(first!);
+  first!.startEditing();
+  first!.edited = '  ';
+  await conversation.askEdited(first!);
+  expect(api.predicted).toHaveLength(1);
+});
+
+test('an edited question that gets no answer stays in its box, and the exchange is shown again', async () => {
+  const { api, conversation } = await openAndAsk();
+  const [first] = conversation.exchanges;
+  first!.startEditing();
+  first!.edited = 'When do you close?';
+  const { predict } = api;
+  api.predict = () => new Promise(() => {});
+  void conversation.askEdited(first!);
+  expect([conversation.pending, conversation.shown]).toEqual(['When do you close?', []]);
+  conversation.stop();
+  expect([conversation.shown, conversation.draft]).toEqual([[first], '']);
+  api.predict = predict;
+  api.broken = 'the disk is full';
+  await conversation.askEdited(first!);
+  expect([first!.edited, conversation.draft, conversation.exchanges]).toEqual([
+    'When do you close?',
+    '',
+    [first],
+  ]);
+});
+
+test('retiring and restoring a reply is followed until the question gets another answer', async () => {
   const { api, turn } = await openAndAsk();
   const retirement = turn.retirement!;
   await retirement.retire();
-  expect(retirement.steps).toEqual(['reply retired']);
+  expect(describeRetirement(retirement)).toBe('No longer used');
   api.reply = CANDIDATES[1]!;
   api.publish();
   await settle();
-  expect(retirement.steps.slice(1)).toEqual([
-    'no longer given since version 43',
-    'asked again now: before “at nine”, now “at ten”',
-  ]);
+  expect(retirement.sinceVersion).toBe('43');
+  expect(turn.change).toEqual({ before: 'at nine', after: 'at ten', isSame: false });
 
   await retirement.restore();
   api.reply = CANDIDATES[0]!;
@@ -118,7 +179,8 @@ test('retiring and restoring a reply is reported step by step', async () => {
     'retire r0',
     'restore r0',
   ]);
-  expect(retirement.steps.at(-1)).toBe('asked again now: before “at ten”, now “at nine”');
+  expect(describeRetirement(retirement)).toBe('Used again');
+  expect(turn.change).toEqual({ before: 'at ten', after: 'at nine', isSame: false });
 });
 
 test('undo restores a retired reply, then takes back earlier feedback', async () => {
@@ -150,10 +212,10 @@ test('a failed retirement leaves the reply active', async () => {
   const { api, conversation, turn } = await openAndAsk();
   api.broken = 'the log is full';
   await turn.retirement!.retire();
-  expect([turn.retirement!.isRetired, turn.retirement!.steps, conversation.problem]).toEqual([
+  expect([turn.retirement!.isRetired, turn.retirement!.wanted, conversation.problem]).toEqual([
     false,
-    [],
-    'the log is full',
+    null,
+    FULL,
   ]);
 });
 
@@ -165,8 +227,5 @@ test('an explanation is requested each time it is opened', async () => {
   api.broken = 'the store does not answer';
   await turn.explanation.toggle();
   expect(api.calls.filter((call) => call === 'why p1').length).toBe(2);
-  expect([turn.explanation.answer, turn.explanation.problem]).toEqual([
-    null,
-    'the store does not answer',
-  ]);
+  expect([turn.explanation.answer, turn.explanation.problem]).toEqual([null, FULL]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openAndAsk, settle } from '../fake';
+import { FULL, openAndAsk, settle } from '../fake';
 
 const VISITOR = { mayRate: true, mayCurate: false, teaching: 'review' } as const;
 
@@ -94,8 +94,8 @@ test('feedback that could not be sent gives an error and releases the thumb', as
   api.broken = 'the log is full';
   await turn.rate(1);
   expect(turn.reward).toBeNull();
-  expect(turn.latest!.steps).toEqual(['not saved: the log is full']);
-  expect(conversation.problem).toBe('the log is full');
+  expect(turn.latest!.steps).toEqual([`not saved: ${FULL}`]);
+  expect(conversation.problem).toBe(FULL);
 });
 
 test('a thumb that could not be taken back stays pressed', async () => {
@@ -104,7 +104,7 @@ test('a thumb that could not be taken back stays pressed', async () => {
   api.broken = 'the log is full';
   await turn.rate(1);
   expect(turn.reward).toBe(1);
-  expect(conversation.problem).toBe('the log is full');
+  expect(conversation.problem).toBe(FULL);
 });
 
 test('feedback is learned even if the prediction that follows fails', async () => {
@@ -154,7 +154,7 @@ test('a proposal is held beside the rating, until a curator accepts it', async (
   await turn.rate(0);
   api.isReviewed = true;
   await turn.teach('at one');
-  expect(turn.latest!.steps).toEqual(['Thank you. It will be learned once it was reviewed.']);
+  expect(turn.latest!.steps).toEqual(['Thank you. It is checked before it is learned.']);
   expect([turn.reward, turn.correctionText, turn.correction?.held]).toEqual([0, 'at one', true]);
 
   api.decide('f2', 'accepted');
@@ -170,7 +170,7 @@ test('a proposal is held beside the rating, until a curator accepts it', async (
 });
 
 test.each([
-  [undefined, 'it was reviewed and rejected'],
+  [undefined, 'it was checked and not accepted'],
   ['nobody else agreed in time', 'nobody else agreed in time'],
 ])('a rejection is shown at its event, with the reason %s', async (reason, shown) => {
   const { api, turn } = await openAndAsk(VISITOR);
@@ -192,7 +192,7 @@ test('a rejection is found by asking, and the box for another proposal is back',
   api.decide('f2', 'rejected');
   endPause();
   await settle();
-  expect(turn.latest!.steps).toEqual(['saved', 'not learned: it was reviewed and rejected']);
+  expect(turn.latest!.steps).toEqual(['saved', 'not learned: it was checked and not accepted']);
   expect([turn.reward, turn.correctionText, turn.showsCorrection]).toEqual([0, null, true]);
 });
 

@@ -1,8 +1,10 @@
 /* The conversation: exchanges, the pending request, errors, and the actions on the last reply.
 
    show(id) -> stored conversation  -\
-   ask -> predict ---------------------> exchanges: a question, its replies, their feedback
+   ask, askEdited -> predict -----------> exchanges: a question, its replies, their feedback
    another -> predict, excluding those --/
+
+   An edited question starts a branch: the exchanges are a tree, and the branch chosen is shown.
 */
 
 import { ApiError, type ChatInstance } from '../api';
@@ -19,25 +21,31 @@ import {
   type ChatContext,
   type UndoableAction,
 } from './turn.svelte';
-import { messageOf } from '../ui/wording';
+import { t } from '../messages';
+import { problemOf } from '../ui/problems';
 
 /** How long the first answer waits for a service that has just started and is still learning. */
 export const FIRST_ANSWER_TIMEOUT_MS = 5000;
 const NOT_LEARNED_YET = 504;
-const ERASED = '(erased)';
+/** What `after` says of a question at the start of a conversation. */
+const START = '';
 /** The questions before that the service reads. */
 const MAX_PREVIOUS = 5;
 
-/** A request without an answer yet. exchange: gets another reply; null for a new question. */
+/** A request without an answer yet. */
 interface PendingRequest {
   question: string;
+  /** Gets another reply; null for a new question. */
   exchange: Exchange | null;
+  /** The exchange that the question follows; null at the start. */
+  parent: Exchange | null;
+  /** The exchange whose question was edited; null for others. */
+  edited: Exchange | null;
   abort: AbortController;
 }
 
 export class Conversation {
   id = $state('');
-  exchanges = $state<Exchange[]>([]);
   draft = $state('');
   pendingRequest = $state.raw<PendingRequest | null>(null);
   /** Whether a stored conversation is being loaded. */
@@ -46,6 +54,9 @@ export class Conversation {
   waitsForLearning = $state(false);
   problem = $state<string | null>(null);
 
+  /** All exchanges of all branches, in order. */
+  private all = $state.raw<Exchange[]>([]);
+  private chosenFirst = $state.raw<Exchange | null>(null);
   private actions = $state<UndoableAction[]>([]);
   private generation = 0;
   private hasAnswered = false;
@@ -53,8 +64,17 @@ export class Conversation {
   /** The question without an answer yet; null for none. */
   pending = $derived(this.pendingRequest?.exchange === null ? this.pendingRequest.question : null);
   busy = $derived(this.pendingRequest !== null || this.loading);
+  /** The exchanges of the branch shown. */
+  exchanges = $derived(this.findBranch());
+  /** The exchanges to show: while an edited question waits, those before it. */
+  shown = $derived.by(() => {
+    const edited = this.pendingRequest?.edited ?? null;
+    return edited === null
+      ? this.exchanges
+      : this.exchanges.slice(0, this.exchanges.indexOf(edited));
+  });
   hasStarted = $derived(this.exchanges.length > 0);
-  replyCount = $derived(this.exchanges.reduce((sum, { turns }) => sum + turns.length, 0));
+  replyCount = $derived(this.all.reduce((sum, { turns }) => sum + turns.length, 0));
   lastExchange = $derived(this.exchanges.at(-1) ?? null);
   last = $derived(this.lastExchange?.current ?? null);
   learnedCount = $derived(
@@ -79,30 +99,73 @@ export class Conversation {
     const question = text.trim();
     if (question === '' || this.busy) return;
     this.draft = '';
-    const answer = await this.request({ question, exchange: null, abort: new AbortController() });
-    if (answer) this.exchanges.push(new Exchange(question, this.turn(question, answer)));
+    await this.askAfter(question, this.lastExchange);
+  }
+
+  /** Ask an edited question. It stands beside the one before, and the conversation continues from there. */
+  async askEdited(exchange: Exchange): Promise<void> {
+    const question = exchange.edited?.trim() ?? '';
+    if (question === '' || this.busy) return;
+    if (question !== exchange.question) await this.askAfter(question, exchange.parent, exchange);
+    else exchange.cancelEditing();
+  }
+
+  private async askAfter(
+    question: string,
+    parent: Exchange | null,
+    edited: Exchange | null = null,
+  ): Promise<void> {
+    const abort = new AbortController();
+    const answer = await this.request({ question, exchange: null, parent, edited, abort });
+    if (!answer) return;
+    edited?.cancelEditing();
+    this.add(new Exchange(question, this.turn(question, answer, null, parent), parent));
+  }
+
+  /** The exchanges with other versions of the same question, itself included. */
+  versionsOf({ parent }: Exchange): Exchange[] {
+    return this.all.filter((one) => one.parent === parent);
+  }
+
+  /** Show another version of a question, with what followed it. */
+  showVersion(exchange: Exchange, by: 1 | -1) {
+    const versions = this.versionsOf(exchange);
+    const wanted = versions[versions.indexOf(exchange) + by];
+    if (wanted) this.choose(wanted);
+  }
+
+  private add(exchange: Exchange) {
+    this.all = [...this.all, exchange];
+    this.choose(exchange);
+  }
+
+  private choose(exchange: Exchange) {
+    if (exchange.parent === null) this.chosenFirst = exchange;
+    else exchange.parent.chosenNext = exchange;
+  }
+
+  private findBranch(): Exchange[] {
+    const branch: Exchange[] = [];
+    for (let next = this.chosenFirst; next !== null; next = next.chosenNext) branch.push(next);
+    return branch;
   }
 
   /** Request another reply to a question, excluding those it already got. */
   async another(exchange = this.lastExchange): Promise<void> {
     if (!exchange?.hasMore || this.busy) return;
-    const { question } = exchange;
-    const answer = await this.request({ question, exchange, abort: new AbortController() });
-    if (answer) exchange.add(this.turn(question, answer, exchange));
+    const { question, parent } = exchange;
+    const abort = new AbortController();
+    const answer = await this.request({ question, exchange, parent, edited: null, abort });
+    if (answer) exchange.add(this.turn(question, answer, exchange, parent));
   }
 
-  /** Cancel the request. A new question returns to the composer. */
+  /** Cancel the request. A new question returns to the composer, an edited one to its box. */
   stop() {
     const { pendingRequest: waiting } = this;
     if (!waiting) return;
     this.pendingRequest = null;
-    if (waiting.exchange === null) this.draft ||= waiting.question;
+    if (isNew(waiting)) this.draft ||= waiting.question;
     waiting.abort.abort();
-  }
-
-  /** Put the question back into the composer, to be asked as a new one. */
-  edit({ question }: Exchange) {
-    this.draft = question;
   }
 
   async rollBack(version: string): Promise<void> {
@@ -140,7 +203,7 @@ export class Conversation {
   /** The answer; null after an error or a cancellation. */
   private async request(waiting: PendingRequest): Promise<Answer | null> {
     const { api } = this.context;
-    const { question, exchange, abort } = waiting;
+    const { question, exchange, parent, abort } = waiting;
     const exclude = exchange ? { exclude: exchange.shownReplies } : {};
     this.problem = null;
     this.pendingRequest = waiting;
@@ -149,6 +212,7 @@ export class Conversation {
         instances: [exchange?.current.instance ?? question],
         record: true,
         conversation: this.id,
+        ...(this.hasStarted ? { after: parent?.current.id ?? START } : {}),
         ...exclude,
       };
       const { signal } = abort;
@@ -159,7 +223,7 @@ export class Conversation {
       return this.pendingRequest === waiting ? toAnswer(answer) : null;
     } catch (error) {
       if (this.pendingRequest !== waiting) return null;
-      if (exchange === null) this.draft ||= question; // keep the question, but do not overwrite text typed meanwhile
+      if (isNew(waiting)) this.draft ||= question; // keep the question, but do not overwrite text typed meanwhile
       this.complain(error);
       return null;
     } finally {
@@ -206,7 +270,8 @@ export class Conversation {
     this.stop();
     this.generation += 1;
     this.id = id;
-    this.exchanges = [];
+    this.all = [];
+    this.chosenFirst = null;
     this.actions = [];
     this.problem = null;
     this.loading = false;
@@ -223,44 +288,52 @@ export class Conversation {
       if (generation !== this.generation) return;
       const gone = error instanceof ApiError && error.status === 404;
       if (gone) this.id = this.context.newId(); // later questions start a new one
-      this.complain(
-        gone
-          ? 'This conversation does not exist: it was deleted, or belongs to another person or browser.'
-          : error,
-      );
+      if (gone) this.problem = t.chat.conversations.gone;
+      else this.complain(error);
     }
     if (generation === this.generation) this.loading = false;
   }
 
   private restore(stored: StoredTurn) {
-    const question = stored.question ?? ERASED;
+    const question = stored.question ?? t.chat.erased;
+    const parent =
+      this.all.find(({ turns }) => turns.some(({ id }) => id === stored.after)) ?? null;
     const exchange =
-      stored.besides.length > 0 && this.lastExchange?.question === question
-        ? this.lastExchange
+      stored.besides.length > 0
+        ? this.all.findLast((one) => one.parent === parent && one.question === question)
         : undefined;
-    const turn = this.turn(question, toStoredAnswer(stored), exchange);
+    const turn = this.turn(question, toStoredAnswer(stored), exchange ?? null, parent);
     turn.resume(stored.feedback);
     if (exchange) exchange.add(turn);
-    else this.exchanges.push(new Exchange(question, turn));
+    else this.add(new Exchange(question, turn, parent));
   }
 
-  private turn(question: string, answer: Answer, exchange?: Exchange): Turn {
+  /** exchange: that it belongs to; null for the first reply. parent: the exchange before. */
+  private turn(
+    question: string,
+    answer: Answer,
+    exchange: Exchange | null,
+    parent: Exchange | null,
+  ): Turn {
     const first = exchange?.turns[0]?.reply;
-    return new Turn(this.context, this.actions, question, answer, first, this.before(exchange));
-  }
-
-  /** The questions before an exchange, or before a new one. */
-  private before(exchange: Exchange | null = null): string[] {
-    const at = exchange === null ? this.exchanges.length : this.exchanges.indexOf(exchange);
-    const questions = this.exchanges.slice(0, at).map(({ question }) => question);
-    return questions.filter((question) => question !== ERASED).slice(-MAX_PREVIOUS);
+    return new Turn(this.context, this.actions, question, answer, first, questionsUntil(parent));
   }
 
   private turns(): Turn[] {
-    return this.exchanges.flatMap(({ turns }) => turns);
+    return this.all.flatMap(({ turns }) => turns);
   }
 
   private complain(error: unknown) {
-    this.problem = messageOf(error);
+    this.problem = problemOf(error);
   }
+}
+
+/** Whether a question was typed into the composer. */
+const isNew = ({ exchange, edited }: PendingRequest) => exchange === null && edited === null;
+
+/** The last questions of a branch, up to an exchange, that the service reads a follow-up with. */
+function questionsUntil(exchange: Exchange | null): string[] {
+  const questions: string[] = [];
+  for (let one = exchange; one !== null; one = one.parent) questions.unshift(one.question);
+  return questions.filter((question) => question !== t.chat.erased).slice(-MAX_PREVIOUS);
 }

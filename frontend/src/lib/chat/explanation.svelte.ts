@@ -3,7 +3,7 @@
 import type { Api } from '../api';
 import type { FeedbackContext } from '../ui/feedback.svelte';
 import type { ExplanationAnswer } from '../schema';
-import { messageOf } from '../ui/wording';
+import { problemOf } from '../ui/problems';
 
 export class Explanation {
   open = $state(false);
@@ -26,7 +26,7 @@ export class Explanation {
       this.answer = await this.context.api.explain(this.predictionId);
     } catch (error) {
       this.answer = null;
-      this.problem = messageOf(error);
+      this.problem = problemOf(error);
     }
   }
 }

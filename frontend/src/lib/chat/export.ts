@@ -1,5 +1,6 @@
 /* Exports a conversation as a file: JSON with all data, or Markdown to read. */
 
+import { t } from '../messages';
 import type { StoredConversation, StoredFeedback, StoredTurn } from '../schema';
 
 export type Format = 'json' | 'md';
@@ -18,10 +19,11 @@ function turnToMarkdown({
   model_version,
   feedback,
 }: StoredTurn): string[] {
-  const speaker = besides.length > 0 ? 'Another reply' : 'Reply';
+  const words = t.chat.export;
+  const speaker = besides.length > 0 ? words.another : words.reply;
   return [
-    `**You:** ${question ?? '(erased)'}`,
-    `**${speaker}** (version ${model_version}): ${reply ? reply.text : 'none'}`,
+    `**${words.you}:** ${question ?? t.chat.erased}`,
+    `**${speaker}** (${t.chat.status.version(model_version)}): ${reply ? reply.text : words.none}`,
     ...(feedback.length > 0
       ? [feedback.map((one) => `- ${describeFeedback(one)}`).join('\n')]
       : []),
@@ -37,14 +39,16 @@ function describeFeedback({
   status,
   version,
 }: StoredFeedback): string {
+  const words = t.chat.export;
   const facts = [
-    ...(reward == null ? [] : [reward < 0.5 ? 'wrong reply' : 'good reply']),
-    ...(label == null ? [] : [`the right reply: ${label}`]),
-    ...(correction == null ? [] : [`taught: ${oneLine(correction)}`]),
-    ...(reason ? [`reason: ${oneLine(reason)}`] : []),
-    ...(comment ? [`comment: ${oneLine(comment)}`] : []),
+    ...(reward == null ? [] : [reward < 0.5 ? words.wrong : words.good]),
+    ...(label == null ? [] : [words.right(label)]),
+    ...(correction == null ? [] : [words.taught(oneLine(correction))]),
+    ...(reason ? [words.reason(oneLine(reason))] : []),
+    ...(comment ? [words.comment(oneLine(comment))] : []),
   ];
-  return `${facts.join('; ') || '(erased)'} (${version ? `${status} in version ${version}` : status})`;
+  const progress = version ? words.inVersion(status, version) : status;
+  return `${facts.join('; ') || t.chat.erased} (${progress})`;
 }
 
 const oneLine = (text: string) => text.replace(/\s+/g, ' ').trim();

@@ -7,7 +7,7 @@
 import type { Api } from '../api';
 import type { FeedbackContext, Recheck } from '../ui/feedback.svelte';
 import type { Reply } from '../schema';
-import { describeRetirement, type RecheckResult } from '../ui/wording';
+import type { RecheckResult } from '../ui/progress_wording';
 
 export class Retirement {
   /** The last operation; null for none. */
@@ -17,7 +17,6 @@ export class Retirement {
   recheckResult = $state.raw<RecheckResult | null>(null);
 
   isRetired = $derived(this.wanted === 'retire');
-  steps = $derived(describeRetirement(this));
 
   private count = 0;
 

@@ -1,28 +1,31 @@
-/* Keeps a box scrolled to its end while its content grows, unless the reader has scrolled up. A new
-   reply is always scrolled into view. */
+/* Scrolls a box to a new reply, and to nothing else: what appears below a reply that was rated moves nothing
+   under the pointer. */
 
-const NEAR_PX = 80;
 const MARGIN_PX = 12;
 
-export function stickToEnd(box: HTMLElement) {
-  let atEnd = true;
+const ACTIONS = ['pointerdown', 'keydown', 'wheel'] as const;
+
+/** Scroll each new reply into view: its end if it fits, otherwise its first line. It is followed while it grows, such
+    as when its Markdown is rendered, until the person does something. */
+export function followReplies(box: HTMLElement) {
   let last = newestReplyIn(box);
-  const update = () => {
-    atEnd = hiddenBelow(box) < NEAR_PX;
-  };
+  let grows = false;
   const follow = () => {
     const newest = newestReplyIn(box);
-    if (newest !== last) atEnd = true;
+    if (newest !== last) grows = true;
     last = newest;
-    if (atEnd) box.scrollTop += Math.min(hiddenBelow(box), roomAbove(box));
+    if (grows) box.scrollTop += Math.min(hiddenBelow(box), roomAbove(box));
+  };
+  const stop = () => {
+    grows = false;
   };
   const resizes = new ResizeObserver(follow);
   resizes.observe(box);
   if (box.firstElementChild) resizes.observe(box.firstElementChild);
-  box.addEventListener('scroll', update, { passive: true });
+  for (const name of ACTIONS) addEventListener(name, stop, { capture: true, passive: true });
   return () => {
     resizes.disconnect();
-    box.removeEventListener('scroll', update);
+    for (const name of ACTIONS) removeEventListener(name, stop, { capture: true });
   };
 }
 
@@ -42,4 +45,9 @@ function roomAbove(box: HTMLElement): number {
 /** Scroll an element into view when it is mounted. */
 export function scrollToElement(node: HTMLElement) {
   node.scrollIntoView({ block: 'end' });
+}
+
+/** Scroll no further than needed to show an element that the person has opened. */
+export function scrollNear(node: HTMLElement) {
+  node.scrollIntoView({ block: 'nearest' });
 }

@@ -1,5 +1,7 @@
 /* Keyboard shortcuts while no text field has the focus. The help dialog shows this table. */
 
+import type { Messages } from '../messages';
+
 export type Action =
   | { do: 'rate'; reward: 0 | 1 }
   | { do: 'choose'; index: number }
@@ -12,20 +14,21 @@ export type Action =
 interface Binding {
   keys: string[];
   action: Action;
-  description: string;
+  /** Names the sentence in the messages. */
+  name: keyof Messages['chat']['keys'];
 }
 
 export const BINDINGS: Binding[] = [
-  { keys: ['u'], action: { do: 'rate', reward: 1 }, description: 'Good reply' },
-  { keys: ['d'], action: { do: 'rate', reward: 0 }, description: 'Wrong reply' },
-  { keys: ['1'], action: { do: 'choose', index: 0 }, description: 'Choose the first candidate' },
-  { keys: ['2'], action: { do: 'choose', index: 1 }, description: 'Choose the second candidate' },
-  { keys: ['3'], action: { do: 'choose', index: 2 }, description: 'Choose the third candidate' },
-  { keys: ['t'], action: { do: 'teach' }, description: 'Teach the reply it should have given' },
-  { keys: ['z'], action: { do: 'undo' }, description: 'Undo the last action' },
-  { keys: ['r'], action: { do: 'another' }, description: 'Ask for another reply' },
-  { keys: ['/', 'Escape'], action: { do: 'compose' }, description: 'Go to the question box' },
-  { keys: ['?'], action: { do: 'help' }, description: 'Show the keyboard shortcuts' },
+  { keys: ['u'], action: { do: 'rate', reward: 1 }, name: 'good' },
+  { keys: ['d'], action: { do: 'rate', reward: 0 }, name: 'wrong' },
+  { keys: ['1'], action: { do: 'choose', index: 0 }, name: 'first' },
+  { keys: ['2'], action: { do: 'choose', index: 1 }, name: 'second' },
+  { keys: ['3'], action: { do: 'choose', index: 2 }, name: 'third' },
+  { keys: ['t'], action: { do: 'teach' }, name: 'teach' },
+  { keys: ['z'], action: { do: 'undo' }, name: 'undo' },
+  { keys: ['r'], action: { do: 'another' }, name: 'another' },
+  { keys: ['/', 'Escape'], action: { do: 'compose' }, name: 'compose' },
+  { keys: ['?'], action: { do: 'help' }, name: 'help' },
 ];
 
 export interface KeyPress {

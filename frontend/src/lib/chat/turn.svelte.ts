@@ -77,6 +77,8 @@ export class Turn {
   /** How far the next correction reaches. */
   scope = $state<CorrectionScope>('reply');
   commentDraft = $state('');
+  /** Whether the person wants to see the answer that a thumb down has led to. */
+  showsChange = $state(false);
 
   /** What is held counts beside the last opinion, until a curator accepts it. */
   proposal = $derived(this.feedbacks.findLast((one) => one.isActive && one.held) ?? null);
@@ -108,6 +110,21 @@ export class Turn {
     this.offersChips ||
       this.teachRequests > 0 ||
       (this.correctionText === null && this.teachDraft !== ''),
+  );
+
+  private recheckResult = $derived.by(
+    () => this.retirement?.recheckResult ?? this.latest?.recheckResult ?? null,
+  );
+  /** The answer to the question before and after the last feedback; null until it is known. */
+  change = $derived(
+    this.recheckResult && {
+      ...this.recheckResult,
+      isSame: this.recheckResult.before === this.recheckResult.after,
+    },
+  );
+  /** Whether the change is shown only on request: what follows a wrong reply may be wrong as well. */
+  foldsChange = $derived.by(
+    () => this.reward === 0 && this.change?.isSame === false && !this.retirement?.recheckResult,
   );
 
   constructor(

@@ -4,7 +4,8 @@
 */
 
 import type { LiveStatus } from '../ui/live_status.svelte';
-import { messageOf, describeChange } from '../ui/wording';
+import { describeChange } from '../ui/progress_wording';
+import { messageOf } from '../ui/wording';
 
 const LEARNED = 'learned in';
 

@@ -9,13 +9,12 @@
 import type { ModelApi } from '../api';
 import type { LiveStatus } from './live_status.svelte';
 import type { Receipt, FeedbackContent, FeedbackProgress, StoredFeedback } from '../schema';
-import { messageOf, describeFeedback, type FeedbackState } from './wording';
+import { t } from '../messages';
+import { problemOf } from './problems';
+import { describeFeedback, type FeedbackState } from './progress_wording';
 
 /** reason: why it was not learned, where no person has decided that. */
 type Decided = Receipt & Pick<FeedbackProgress, 'reason'>;
-
-const NO_REASON = 'no reason was given';
-const REJECTED = 'it was reviewed and rejected';
 
 /** The dependencies of feedback, passed in so that a test can replace them. */
 export interface FeedbackContext<A extends FeedbackApi = FeedbackApi> {
@@ -36,6 +35,8 @@ export class Feedback implements FeedbackState {
   held = $state(false);
   failed = $state<string | null>(null);
   refused = $state<string | null>(null);
+  /** Whether a person has decided that it is not learned. */
+  rejected = $state(false);
   /** Whether a later one about the same answer counts instead. */
   replaced = $state(false);
   learned = $state<FeedbackState['learned']>(null);
@@ -111,7 +112,7 @@ export class Feedback implements FeedbackState {
       this.saved = true;
       void this.follow(receipt);
     } catch (error) {
-      this.failed = messageOf(error);
+      this.failed = problemOf(error);
       this.context.complain(error);
     }
   }
@@ -120,11 +121,14 @@ export class Feedback implements FeedbackState {
     const { live } = this.context;
     const decided: Decided =
       receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
-    if (decided.status === 'rejected') this.refused = decided.reason ?? REJECTED;
+    if (decided.status === 'rejected') {
+      this.rejected = decided.reason == null;
+      this.refused = decided.reason ?? t.ui.progress.rejected;
+    }
     if (decided.status === 'rejected' || decided.status === 'retracted') return;
     for (const one of this.earlier) one.replaced = true;
     const outcome = await live.awaitOutcome(decided);
-    if (outcome.status === 'refused') this.refused = outcome.reason ?? NO_REASON;
+    if (outcome.status === 'refused') this.refused = outcome.reason ?? t.ui.progress.noReason;
     if (outcome.status !== 'learned') return;
     this.learned = { version: outcome.version ?? '?', freshness_ms: outcome.freshness_ms ?? null };
     if (this.isActive) await this.runRecheck(outcome.offset, this.before);

@@ -189,9 +189,10 @@ export class LiveStatus {
   private async pollUntilStreaming() {
     if (this.polling) return;
     this.polling = true;
-    while (!this.streaming && !this.stopped) {
+    for (;;) {
+      await this.pause(POLL_MS); // the stream, if it can be opened, begins with the state
+      if (this.streaming || this.stopped) break;
       await this.poll();
-      await this.pause(POLL_MS);
     }
     this.polling = false;
   }

@@ -31,6 +31,9 @@ export function hrefOf(page: PageName, model?: string | null): string {
   return `./${page === 'chat' ? '' : page}${query}`;
 }
 
+/** The address of a conversation that was shared by a link. */
+export const hrefOfShared = (shareId: string) => `./shared?${new URLSearchParams({ id: shareId })}`;
+
 export const hrefOfConversation = (id: string | null) =>
   id === null ? './' : `./?${new URLSearchParams({ c: id })}`;
 
@@ -69,6 +72,9 @@ export class Router {
   /** The reply shown in the repertoire; null for a list. */
   reply = $state<string | null>(null);
   part = $state<RepertoireTab>('replies');
+
+  /** The id of the shared conversation that is shown; null for none. */
+  shareId = $state<string | null>(null);
 
   private hasNavigated = false;
 
@@ -138,6 +144,7 @@ export class Router {
     this.model = query.get('model');
     this.reply = query.get('reply');
     this.part = REPERTOIRE_TABS.find((part) => part === query.get('part')) ?? 'replies';
+    this.shareId = query.get('id');
     if (this.page === 'chat') this.conversation = query.get('c');
   }
 

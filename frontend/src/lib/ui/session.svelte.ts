@@ -62,6 +62,8 @@ export class Session implements Rights {
     if (this.mayTeach || this.mayCurate) return 'on';
     return this.isVisitor && this.answer?.public_teaching === 'review' ? 'review' : 'off';
   });
+  /** Whether a conversation can be shared by a link. */
+  mayShare = $derived(this.answer?.share_conversations ?? false);
   /** Whether nothing can be done before signing in. */
   needsKey = $derived(this.answer !== null && !this.mayPredict);
   /** Whether a key could allow more. A proxy that names users, and this machine, have decided already. */

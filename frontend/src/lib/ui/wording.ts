@@ -1,114 +1,12 @@
-/* Sentences and formatted values for the page: pure functions from states to texts. */
+/* Formatted values for the pages, in the language of the person: pure functions. */
 
 import { language } from '../messages';
-
-export interface FeedbackState {
-  failed: string | null;
-  saved: boolean;
-  held: boolean;
-  refused: string | null;
-  learned: { version: string; freshness_ms: number | null } | null;
-  undo: 'none' | 'requested' | 'saved' | 'learned';
-  unlearnedVersion: string | null;
-  recheckResult: RecheckResult | null;
-}
-
-/** The answers before and after; null for none. Without `before`, only the new answer is shown. */
-export interface RecheckResult {
-  before?: string | null | undefined;
-  after: string | null;
-}
-
-const HELD = 'Thank you. It will be learned once it was reviewed.';
-const BEFORE_CHARS = 60; // the full text is shown above
-
-const learnedIn = ({ version, freshness_ms }: NonNullable<FeedbackState['learned']>) =>
-  freshness_ms === null
-    ? `learned in version ${version}`
-    : `learned in version ${version}, ${milliseconds(freshness_ms)} later`;
-
-export function describeRecheck({ before, after }: RecheckResult): string {
-  if (before === undefined)
-    return `asked again now: ${after === null ? 'no answer' : `“${after}”`}`;
-  const now = after === null ? 'no reply' : `“${after}”`;
-  if (before === after) return `asked again now: still ${now}`;
-  return `asked again now: before ${before === null ? 'no reply' : `“${truncate(before, BEFORE_CHARS)}”`}, now ${now}`;
-}
 
 export const truncate = (text: string, chars: number) =>
   text.length > chars ? `${text.slice(0, chars).trimEnd()}…` : text;
 
 export function milliseconds(ms: number): string {
   return ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
-}
-
-export function describeFeedback(state: FeedbackState): string[] {
-  if (state.failed !== null) return [`not saved: ${state.failed}`];
-  if (state.undo !== 'none') return describeUndo(state);
-  if (!state.saved) return ['saving…'];
-  if (state.held) return [HELD];
-  if (state.refused !== null) return ['saved', `not learned: ${state.refused}`];
-  if (!state.learned) return ['saved'];
-  return [
-    'saved',
-    learnedIn(state.learned),
-    ...(state.recheckResult ? [describeRecheck(state.recheckResult)] : []),
-  ];
-}
-
-function describeUndo({ undo, unlearnedVersion, recheckResult }: FeedbackState): string[] {
-  if (undo === 'requested') return ['taking it back…'];
-  if (undo === 'saved') return ['taken back'];
-  return [
-    'taken back',
-    `un-learned in version ${unlearnedVersion}`,
-    ...(recheckResult ? [describeRecheck(recheckResult)] : []),
-  ];
-}
-
-interface RetirementState {
-  wanted: 'retire' | 'restore' | null;
-  saved: boolean;
-  sinceVersion: string | null;
-  recheckResult: RecheckResult | null;
-}
-
-export function describeRetirement({
-  wanted,
-  saved,
-  sinceVersion,
-  recheckResult,
-}: RetirementState): string[] {
-  if (wanted === null) return [];
-  const retires = wanted === 'retire';
-  if (!saved) return [retires ? 'retiring this reply…' : 'restoring this reply…'];
-  const done = retires ? 'reply retired' : 'reply restored';
-  if (sinceVersion === null) return [done];
-  const seen = retires
-    ? `no longer given since version ${sinceVersion}`
-    : `given again since version ${sinceVersion}`;
-  return [done, seen, ...(recheckResult ? [describeRecheck(recheckResult)] : [])];
-}
-
-/** The state of a change. done, learned: texts for a saved and for a learned change. */
-interface ChangeState {
-  done: string;
-  learned: string;
-  saved: boolean;
-  failed: string | null;
-  sinceVersion: string | null;
-}
-
-export function describeChange({
-  done,
-  learned,
-  saved,
-  failed,
-  sinceVersion,
-}: ChangeState): string[] {
-  if (failed !== null) return [`not saved: ${failed}`];
-  if (!saved) return ['saving…'];
-  return sinceVersion === null ? [done] : [done, `${learned} version ${sinceVersion}`];
 }
 
 const ID_CHARS = 6; // enough to tell visitors apart
@@ -147,9 +45,10 @@ const clock = formatOf(
       hour12: false,
     }),
 );
-const day = formatOf(
+const shortDay = formatOf(
   (locale) => new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric' }),
 );
+const fullDay = formatOf((locale) => new Intl.DateTimeFormat(locale, { dateStyle: 'long' }));
 
 /** 12345 -> "12,345". */
 export const count = (number: number) => numbers().format(number);
@@ -172,7 +71,9 @@ export const signed = (figure: number) => `${figure < 0 ? '−' : '+'}${Math.abs
 export function moment(at: string, today = new Date()): string {
   const then = new Date(at);
   const time = clock().format(then);
-  return then.toDateString() === today.toDateString() ? time : `${day().format(then)}, ${time}`;
+  return then.toDateString() === today.toDateString()
+    ? time
+    : `${shortDay().format(then)}, ${time}`;
 }
 
 /** 5,300,000 -> "5.3 MB". */
@@ -181,3 +82,6 @@ export function bytes(size: number): string {
   const inUnit = size / one;
   return `${inUnit < 10 ? Number(inUnit.toFixed(1)) : Math.round(inUnit)}\u00a0${unit}`;
 }
+
+/** A day with its year, such as "21 November 2026". */
+export const day = (at: string) => fullDay().format(new Date(at));
