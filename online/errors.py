@@ -97,6 +97,14 @@ class Conflict(OnlineError):
     status = 409
 
 
+class AlreadyDecided(Conflict):
+    """Somebody else decided about an item before. by: the id of that caller. action: what they decided."""
+
+    def __init__(self, item: str, by: str, action: str) -> None:
+        super().__init__(f"{by} decided about {item!r} before: {action}; read the inbox again")
+        self.by, self.action = by, action
+
+
 class Overloaded(OnlineError):
     """Too many requests are waiting. Nothing was done; the caller may try again later."""
 

@@ -77,6 +77,7 @@ SERVING_LAYERS = [
     {"feedback"},
     {"repertoire", "jobs", "callers"},
     {"usage"},
+    {"inbox"},
     {"model_runtime", "erasure"},
     {"runtime"},
     {"building"},

@@ -56,16 +56,16 @@ from online.api.rest import (
     replays,
     replies,
     reports,
-    review,
     versions,
 )
+from online.api.rest.curating import inbox, review
 from online.api.rest.operating import usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
 from online.api.web.compression import Compression
 from online.api.web.server_pages import ServerPages, wants_page
-from online.errors import NotFound, OnlineError, QuotaExceeded, TextTooLong
+from online.errors import AlreadyDecided, NotFound, OnlineError, QuotaExceeded, TextTooLong
 from online.serving.building import build
 from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
@@ -94,6 +94,7 @@ MODULES = (
     health,
     review,
     usage,
+    inbox,
     session,
     key_routes,
     holder_routes,
@@ -227,6 +228,15 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
         runtime.background.append(partial(open_webui.run, settings.open_webui_every_s))
 
 
+def describe_details(error: Exception) -> dict[str, int | str]:
+    """What a page says in its own words, beside the sentence."""
+    if isinstance(error, TextTooLong):
+        return {"given": error.given, "limit": error.limit}
+    if isinstance(error, AlreadyDecided):
+        return {"by": error.by, "action": error.action}
+    return {}
+
+
 def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
     """Answer every error, and count it.
 
@@ -246,8 +256,7 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
         if request.url.path.endswith(chat_completions.PATH):
             content = chat_completions.error_content(status, text, isinstance(error, NotFound))
         else:
-            figures = {"given": error.given, "limit": error.limit} if isinstance(error, TextTooLong) else {}
-            content = {"error": text, **figures}
+            content = {"error": text, **describe_details(error)}
         return json_response(content, status, headers)
 
     @app.exception_handler(OnlineError)

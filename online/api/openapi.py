@@ -11,6 +11,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
+from online.schemas.access.inbox import AssignRequest, DecideRequest, DismissRequest, UndoRequest
 from online.schemas.access.sessions import NewKeyRequest, RotateKeyRequest, SignInRequest
 from online.schemas.chat import ChatRequest
 from online.schemas.conversations import ConversationChange, ShareRequest
@@ -40,6 +41,10 @@ PARSED_BODIES = (
     SignInRequest,
     NewKeyRequest,
     RotateKeyRequest,
+    DecideRequest,
+    UndoRequest,
+    AssignRequest,
+    DismissRequest,
 )
 
 

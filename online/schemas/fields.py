@@ -50,3 +50,5 @@ class ErrorAnswer(Wire):
     error: str
     given: int | None = Field(None, description="Where a text is too long: its characters.")
     limit: int | None = Field(None, description="Where a text is too long: the most characters.")
+    by: str | None = Field(None, description="Where somebody else decided before: who.")
+    action: str | None = Field(None, description="Where somebody else decided before: what.")

@@ -29,6 +29,7 @@ from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.work import create_work
+from online.serving.inbox.deciding import Inbox
 from online.serving.jobs.batch_queue import BatchQueue, resolve_path
 from online.serving.jobs.event_retention import EventRetention, ExpiringModel
 from online.serving.jobs.replay_jobs import ReplayJobs
@@ -231,6 +232,7 @@ class ModelBuilder:
             caller_review=CallerReview(holders, live, partial(self._show_states, spec.name)),
             outcomes=outcomes,
             repertoire=Repertoire(transactions, settings.max_text_chars),
+            inbox=Inbox(feedback),
             relay=relay,
             feed=feed,
             curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),

@@ -8,17 +8,19 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from online.errors import Overloaded
+from online.schemas.access.callers import Scope
 
 MAX_SUBSCRIBERS = 1_000
 MAX_QUEUED = 1_000  # events kept for a subscriber that does not read
 
 
 class FeedEvent(NamedTuple):
-    """owner: the user or the caller that the event is about; None if it is about nobody."""
+    """owner: the user or the caller that the event is about; None if it is about nobody. scope: what its readers need."""
 
     name: str
     data: dict[str, Any]
     owner: str | None = None
+    scope: Scope = "predict"
 
 
 FeedQueue = asyncio.Queue[FeedEvent | None]

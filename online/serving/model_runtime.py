@@ -20,6 +20,7 @@ from online.serving.event_feed import EventFeed
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
+from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.health import Health, HealthCheck
@@ -76,6 +77,7 @@ class ModelRuntime:
     caller_review: CallerReview
     outcomes: OutcomeMarker
     repertoire: Repertoire
+    inbox: Inbox
     relay: StreamRelay | None
     feed: EventFeed
     curve: CurveKeeper

@@ -32,7 +32,7 @@ from sqlmodel import Field, SQLModel
 from online.errors import LogReplaced
 from online.schemas.events import Entry, Event, Target, chain_digest
 from online.store.database.meta import load_instance
-from online.store.database.values import index_only_where, insert_rows
+from online.store.database.values import index_only_where, insert_rows, now
 
 EventSource = Literal["feedback", "repertoire", "operator"]
 
@@ -44,6 +44,7 @@ class EventRow(SQLModel, table=True):
     an operator who retired or restored a reply or a class. feedback_id: the feedback that brought the
     event along, for a reply, a restore or a retraction; None for the feedback's own event, which has
     the feedback's id. target_offset: the event that a retraction takes back. digest: of the log up to here.
+    created_at: of a change of the repertoire; None for feedback, which has its own, and for changes by earlier releases.
     """
 
     __tablename__ = "event"
@@ -65,6 +66,7 @@ class EventRow(SQLModel, table=True):
     feedback_id: str | None = None
     target_offset: int | None = None
     digest: str = Field(sa_column_kwargs={"server_default": ""})
+    created_at: str | None = None
 
 
 EVENTS: Any = EventRow.__table__  # type: ignore[attr-defined]
@@ -141,6 +143,7 @@ class EventBatch:
             "feedback_id": None if event.id == feedback_id else feedback_id,
             "target_offset": None if event.target is None else event.target.offset,
             "digest": digest,
+            "created_at": None if self.source == "feedback" else now(),
         }
 
 

@@ -139,6 +139,12 @@ def mark_learned(connection: Connection, model: str, spans: Sequence[tuple[int, 
         connection.execute(UNLEARNED, rows)
 
 
+def set_refusal(connection: Connection, model: str, id: str, reason: str) -> None:
+    """Keep why a feedback is not learned, for its caller."""
+    by_id = (FEEDBACK.c.model == model, FEEDBACK.c.id == id)
+    connection.execute(update(FEEDBACK).where(*by_id).values(refusal=reason))
+
+
 def mark_retracted(connection: Connection, model: str, id: str, offset: int) -> None:
     """offset: of the retraction."""
     values = {"status": "retracted", "retracted_offset": offset, "version": None, "learned_at": None}

@@ -110,6 +110,12 @@ def load_replies(connection: Connection, model: str) -> list[ReplyRow]:
     return [ReplyRow(**row) for row in found.mappings()]
 
 
+def load_reply_texts(connection: Connection, model: str, ids: Collection[str]) -> dict[str, str]:
+    """Id -> text, for those of the replies that exist."""
+    query = select(REPLIES.c.id, REPLIES.c.text).where(REPLIES.c.model == model, REPLIES.c.id.in_(ids))
+    return dict(connection.execute(query).all())
+
+
 def count_replies(connection: Connection, model: str) -> int:
     return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
 

@@ -1176,9 +1176,9 @@ export interface paths {
         /**
          * Stream Events
          * @description Server-sent events: status, published, learned, refused, retracted, rejected, rolled_back, frozen, set_aside, labelled,
-         *     adapted, counted, caller.
+         *     adapted, counted, caller, inbox.
          *
-         *     What became of a feedback, and of a caller, is sent to its caller, and to curators.
+         *     What became of a feedback, and of a caller, is sent to its caller, and to curators; that the inbox has changed, to curators.
          */
         get: operations["stream_events_v1_models__model__events_get"];
         put?: never;
@@ -1327,6 +1327,128 @@ export interface paths {
         get: operations["list_top_questions_v1_models__model__usage_questions_get"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Inbox
+         * @description Thumbs down, corrections and new replies that nobody has looked at, grouped by meaning; or what was decided.
+         */
+        get: operations["list_inbox_v1_models__model__inbox_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/inbox:count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Inbox
+         * @description How many groups are open. It costs little: groups are built again only when other items are open.
+         */
+        get: operations["count_inbox_v1_models__model__inbox_count_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/inbox:decide": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decide
+         * @description Approve, merge, reject or answer items. 409 tells who has decided about one of them before.
+         */
+        post: operations["decide_v1_models__model__inbox_decide_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/inbox:undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Undo
+         * @description Take a decision back, exactly: its items are open again. A repeated call changes nothing.
+         */
+        post: operations["undo_v1_models__model__inbox_undo_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/inbox:assign": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Assign
+         * @description Let a caller look after items. Items that are not open any more are passed over.
+         */
+        post: operations["assign_v1_models__model__inbox_assign_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/unanswered:dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Dismiss
+         * @description Let questions that need no reply stay away from the unanswered ones, until 5 more users ask them.
+         *
+         *     `inbox:undo` takes it back.
+         */
+        post: operations["dismiss_v1_models__model__unanswered_dismiss_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1489,6 +1611,13 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** Assigned */
+        Assigned: {
+            /** Ids */
+            ids: string[];
+            /** Assignee */
+            assignee: string | null;
+        };
         /** CancelledReport */
         CancelledReport: {
             /**
@@ -1827,6 +1956,28 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** Decided */
+        Decided: {
+            /**
+             * Decision
+             * @description The id with which it can be undone.
+             */
+            decision: string;
+            /** Action */
+            action: string;
+            /**
+             * Closed
+             * @description How many items it closed.
+             */
+            closed: number;
+            /**
+             * Offset
+             * @description A version that has learned this offset has all of it; null: nothing changed.
+             */
+            offset: number | null;
+            /** Skipped */
+            skipped: components["schemas"]["SkippedItem"][];
+        };
         /** DeletedConversation */
         DeletedConversation: {
             /** Id */
@@ -2016,6 +2167,16 @@ export interface components {
              * @description Where a text is too long: the most characters.
              */
             limit?: number | null;
+            /**
+             * By
+             * @description Where somebody else decided before: who.
+             */
+            by?: string | null;
+            /**
+             * Action
+             * @description Where somebody else decided before: what.
+             */
+            action?: string | null;
         };
         /** ExamplesAnswer */
         ExamplesAnswer: {
@@ -2353,6 +2514,158 @@ export interface components {
             was: string | null;
             /** Error */
             error: string | null;
+        };
+        /** InboxAnswer */
+        InboxAnswer: {
+            /** Groups */
+            groups: components["schemas"]["InboxGroup"][];
+            /**
+             * Decisions
+             * @description With state=done, the newest decisions, newest first.
+             */
+            decisions: components["schemas"]["InboxDecision"][];
+            /**
+             * Group Count
+             * @description How many groups are open, in all.
+             */
+            group_count: number;
+            /** Item Count */
+            item_count: number;
+            /**
+             * Assignees
+             * @description Callers to whom items can be assigned: yourself first.
+             */
+            assignees: string[];
+        };
+        /** InboxCount */
+        InboxCount: {
+            /** Groups */
+            groups: number;
+            /** Items */
+            items: number;
+            /**
+             * Mine
+             * @description Of the groups, those with an item that is assigned to you.
+             */
+            mine: number;
+        };
+        /**
+         * InboxDecision
+         * @description What a curator decided. reply: the text that was taught.
+         */
+        InboxDecision: {
+            /** Id */
+            id: string;
+            /**
+             * Action
+             * @enum {string}
+             */
+            action: "approve" | "merge" | "reject" | "reply" | "dismiss";
+            /** By */
+            by: string;
+            /** At */
+            at: string;
+            /** Reason */
+            reason: string | null;
+            /** Reply */
+            reply: string | null;
+            /** Questions */
+            questions: string[];
+            /** Items */
+            items: components["schemas"]["InboxItem"][];
+        };
+        /**
+         * InboxGroup
+         * @description Items whose questions mean the same. id: changes when its oldest item is decided.
+         */
+        InboxGroup: {
+            /** Id */
+            id: string;
+            /**
+             * Questions
+             * @description The most frequent first.
+             */
+            questions: components["schemas"]["InboxQuestion"][];
+            /**
+             * Items
+             * @description The newest first.
+             */
+            items: components["schemas"]["InboxItem"][];
+            /** Newest At */
+            newest_at: string;
+            /**
+             * Assignee
+             * @description Who looks after it, if the same caller looks after all items.
+             */
+            assignee: string | null;
+        };
+        /**
+         * InboxItem
+         * @description One thing that a caller said. kind: new_reply is a correction whose text was no reply before.
+         */
+        InboxItem: {
+            /** Id */
+            id: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "thumb_down" | "correction" | "new_reply";
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "held" | "accepted" | "learned" | "refused" | "rejected" | "retracted";
+            /**
+             * Hold
+             * @description Why it is held, if it is.
+             */
+            hold: ("review" | "influence" | "quarantine") | null;
+            /**
+             * Question
+             * @description Null where it was erased, or is no text.
+             */
+            question: string | null;
+            /** Prediction Id */
+            prediction_id: string | null;
+            /** Asked At */
+            asked_at: string | null;
+            /** @description The reply that was given; null where there was none. */
+            answered: components["schemas"]["ReplyRef"] | null;
+            /**
+             * Correction
+             * @description The text of the reply that it should have been.
+             */
+            correction: string | null;
+            /**
+             * Reply
+             * @description The id of that reply, if it is in the repertoire.
+             */
+            reply: string | null;
+            /** Scope */
+            scope: ("reply" | "question") | null;
+            /** Reason */
+            reason: string | null;
+            /** Comment */
+            comment: string | null;
+            /** Caller */
+            caller: string | null;
+            /** User */
+            user: string | null;
+            /** Created At */
+            created_at: string;
+            /** Assignee */
+            assignee?: string | null;
+        };
+        /** InboxQuestion */
+        InboxQuestion: {
+            /** Text */
+            text: string;
+            /**
+             * Count
+             * @description How many items are about it.
+             */
+            count: number;
         };
         /**
          * IntegrationAnswer
@@ -3082,6 +3395,20 @@ export interface components {
              */
             reply: string | null;
         };
+        /**
+         * SkippedItem
+         * @description An item that was left alone. gone: withdrawn, or its prediction is no longer kept.
+         */
+        SkippedItem: {
+            /** Id */
+            id: string;
+            /**
+             * Reason
+             * @default gone
+             * @constant
+             */
+            reason?: "gone";
+        };
         /** Tally */
         Tally: {
             /**
@@ -3303,6 +3630,15 @@ export interface components {
             predictions: string[];
             /** Asked At */
             asked_at: string;
+        };
+        /** Undone */
+        Undone: {
+            /** Decision */
+            decision: string;
+            /** By */
+            by: string;
+            /** Offset */
+            offset: number | null;
         };
         /**
          * Usage
@@ -4042,6 +4378,88 @@ export interface components {
              * @default 24
              */
             grace_hours?: number;
+        };
+        /**
+         * DecideRequest
+         * @description A decision about items of the inbox.
+         */
+        DecideRequest: {
+            /**
+             * Ids
+             * @description The ids of items of the inbox.
+             */
+            ids: string[];
+            /**
+             * Action
+             * @description approve: accept what is held, and leave what is learned. merge: an existing reply is the right one. reject: held items are never learned, learned ones are un-learned. reply: this text is the right reply.
+             * @enum {string}
+             */
+            action: "approve" | "merge" | "reject" | "reply";
+            /**
+             * Id
+             * @description An idempotency key: the same decision with the same id has no second effect.
+             * @default null
+             */
+            id?: string | null;
+            /**
+             * Reply
+             * @description With merge: the id of the reply.
+             * @default null
+             */
+            reply?: string | null;
+            /**
+             * Text
+             * @description With reply: the text.
+             * @default null
+             */
+            text?: string | null;
+            /**
+             * Scope
+             * @description With merge and reply: how far the correction reaches.
+             * @default null
+             */
+            scope?: ("reply" | "question") | null;
+            /**
+             * Reason
+             * @description With reject: what the callers are told.
+             * @default null
+             */
+            reason?: string | null;
+        };
+        /** UndoRequest */
+        UndoRequest: {
+            /** Decision */
+            decision: string;
+        };
+        /** AssignRequest */
+        AssignRequest: {
+            /**
+             * Ids
+             * @description The ids of items of the inbox.
+             */
+            ids: string[];
+            /**
+             * Assignee
+             * @description The id of a caller, such as key:anna; "me"; null for nobody.
+             */
+            assignee: string | null;
+        };
+        /**
+         * DismissRequest
+         * @description Questions that need no reply: spam, or not our topic.
+         */
+        DismissRequest: {
+            /**
+             * Predictions
+             * @description Of each question, the id of one prediction at least.
+             */
+            predictions: string[];
+            /**
+             * Id
+             * @description An idempotency key.
+             * @default null
+             */
+            id?: string | null;
         };
     };
     responses: never;
@@ -10087,6 +10505,486 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TopQuestionsAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_inbox_v1_models__model__inbox_get: {
+        parameters: {
+            query?: {
+                state?: "open" | "done";
+                /** @description Only groups with an item that this caller looks after; "me", or "nobody". */
+                assignee?: string | null;
+                /** @description Whether the newest or the largest group comes first. */
+                sort?: "newest" | "largest";
+                /** @description The largest number of groups, or of decisions. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    count_inbox_v1_models__model__inbox_count_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxCount"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    decide_v1_models__model__inbox_decide_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Decided"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    undo_v1_models__model__inbox_undo_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UndoRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Undone"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    assign_v1_models__model__inbox_assign_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AssignRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Assigned"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    dismiss_v1_models__model__unanswered_dismiss_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DismissRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Decided"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

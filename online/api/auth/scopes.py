@@ -111,6 +111,9 @@ ROUTES: dict[Route, Access] = {
         f"GET {MODEL}/usage/questions",
         f"POST {MODEL}/held/{{id}}:accept",
         f"POST {MODEL}/held/{{id}}:reject",
+        f"POST {MODEL}/unanswered:dismiss",
+        *(f"GET {MODEL}/inbox{name}" for name in ("", ":count")),
+        *(f"POST {MODEL}/inbox:{name}" for name in ("decide", "undo", "assign")),
         *(f"{method} {MODEL}/{name}/{{name:path}}" for method in ("PUT", "DELETE") for name in ("classes", "labels")),
     ),
     **table(

@@ -17,6 +17,7 @@ from online.prequential import MAX_SEGMENTS
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
 from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, RefusedAnswer
+from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
 from online.serving.monitoring.drift_changes import DriftChange, group_alarms
@@ -128,9 +129,9 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
 @router.get("/v1/models/{model}/events")
 async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
     """Server-sent events: status, published, learned, refused, retracted, rejected, rolled_back, frozen, set_aside, labelled,
-    adapted, counted, caller.
+    adapted, counted, caller, inbox.
 
-    What became of a feedback, and of a caller, is sent to its caller, and to curators.
+    What became of a feedback, and of a caller, is sent to its caller, and to curators; that the inbox has changed, to curators.
     """
     model.feed.check_capacity()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **live_headers(model)}
@@ -154,14 +155,15 @@ async def follow_events(model: ModelRuntime, runtime: Runtime, caller: Caller) -
                 continue
             if event is None:
                 return
-            if event.owner is None or caller.may("curate") or owns(caller, event.owner):
+            if caller.may(event.scope) and is_shown_to(caller, event):
                 yield encode_event(event.name, event.data)
     finally:
         model.feed.unsubscribe(queue)
 
 
-def owns(caller: Caller, owner: str) -> bool:
-    return caller.may_act_for(owner) or caller.id == owner
+def is_shown_to(caller: Caller, event: FeedEvent) -> bool:
+    owner = event.owner
+    return owner is None or caller.may("curate") or caller.may_act_for(owner) or caller.id == owner
 
 
 def encode_event(name: str, data: dict[str, object]) -> bytes:

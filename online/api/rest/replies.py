@@ -34,8 +34,15 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.importing import Format, PlannedLine, parse_file, write_file
 from online.serving.repertoire.repertoire import Admit
-from online.serving.repertoire.unanswered import Cluster, cluster_questions, collect_questions, select_unanswered
+from online.serving.repertoire.unanswered import (
+    Cluster,
+    cluster_questions,
+    collect_questions,
+    leave_out_dismissed,
+    select_unanswered,
+)
 from online.serving.runtime import Runtime
+from online.store.inbox import load_dismissals
 from online.store.predictions import load_unanswered
 from online.store.replies import ReplyRow, find_reply, fold_text, load_examples, load_feedback_about, load_replies
 
@@ -213,11 +220,14 @@ async def list_unanswered(model: ModelDep) -> Response:
     check_ranker(model)
     name, served = model.spec.name, model.live.current
     await model.transactions.copy_journal()
-    rows = await model.read(lambda connection: load_unanswered(connection, name, MAX_PREDICTIONS))
+    rows, dismissed = await model.read(
+        lambda connection: (load_unanswered(connection, name, MAX_PREDICTIONS), load_dismissals(connection, name))
+    )
     clusters = await asyncio.to_thread(
         lambda: cluster_questions(select_unanswered(collect_questions(rows), served.model))
     )
-    return json_response({"clusters": [describe_cluster(each) for each in clusters]}, headers=live_headers(model))
+    shown = leave_out_dismissed(clusters, rows, dismissed)
+    return json_response({"clusters": [describe_cluster(each) for each in shown]}, headers=live_headers(model))
 
 
 def describe_cluster(cluster: Cluster) -> dict[str, object]:

@@ -15,10 +15,11 @@ from sqlalchemy import Connection
 from online.serving.erasure.progress import FEEDBACK, ModelErasure, in_chunks
 from online.serving.erasure.statement import describe_state
 from online.serving.feedback.retraction import record_retractions
-from online.store.callers.held_feedback import delete_held_of
+from online.store.callers.held_feedback import delete_held_of, list_held_ids_of
 from online.store.callers.quotas import delete_quotas_of
 from online.store.callers.standing import delete_standing_of
 from online.store.erasure import jobs, words
+from online.store.inbox import forget_curator, forget_items
 
 RETRACTED, NOTED, BLANKED = 50, 1_000, 200  # rows of one transaction, for which others wait some milliseconds
 
@@ -88,6 +89,8 @@ def find_last_retraction(erasure: ModelErasure, connection: Connection) -> int:
 
 def delete_conversations(erasure: ModelErasure, connection: Connection) -> None:
     name, user = erasure.name, erasure.user
+    forget_items(connection, name, list_held_ids_of(connection, name, user))
+    forget_curator(connection, name, user)
     count, held = words.delete_conversations(connection, name, user), delete_held_of(connection, name, user)
     delete_quotas_of(connection, user)
     delete_standing_of(connection, name, user)

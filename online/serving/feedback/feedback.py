@@ -80,6 +80,8 @@ class Feedback:
             ),
         )
         self.note_acknowledged(receipts)
+        if not caller.is_trusted:
+            self.feed.send(FeedEvent("inbox", {}, scope="curate"))
         for item in items:
             self.metrics.feedback.labels(self.name, signal_of(item)).inc()
         return receipts
@@ -138,6 +140,7 @@ class Feedback:
         """Take one feedback back. A repeated call returns the same receipt. Raises NotFound, also for another caller's."""
         receipts = await self._perform(RetractFeedback(self.name, id, caller))
         self.note_acknowledged(receipts)
+        self.feed.send(FeedEvent("inbox", {}, scope="curate"))
         return receipts[0]
 
 

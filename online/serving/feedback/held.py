@@ -29,8 +29,8 @@ def held_outcome(row: HeldFeedbackRow) -> FeedbackOutcome:
 
 
 def held_reason(row: HeldFeedbackRow) -> str | None:
-    """Why an item is not learned, for its caller; None where a person has decided."""
-    return EXPIRED if row.decision == "expired" else REASONS[row.reason] if row.decision is None else None
+    """Why an item is not learned, for its caller; where a person has decided, what that person wrote, if anything."""
+    return EXPIRED if row.decision == "expired" else REASONS[row.reason] if row.decision is None else row.note
 
 
 def withdraw(connection: Connection, row: HeldFeedbackRow, by: str) -> Receipt:

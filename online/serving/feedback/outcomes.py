@@ -90,8 +90,11 @@ class OutcomeMarker:
         return None if age is None else round(age * 1000, 1)
 
     async def run(self) -> None:
-        """Write outcomes until cancelled; those decided while a write is under way are gathered."""
-        while True:
+        """Write outcomes until cancelled; those decided while a write is under way are gathered.
+
+        `wait_for` loses a cancellation that comes just when `stopping` is set, so that is looked at as well.
+        """
+        while not self.stopping.is_set():
             await self._is_due.wait()
             self._is_due.clear()
             with suppress(TimeoutError):  # a client that asks for an outcome has it written at once

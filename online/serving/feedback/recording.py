@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from online.errors import Conflict, NotFound
 from online.models import can_tune_encoder, spec_of
 from online.schemas.access.callers import Caller
-from online.schemas.events import Event
+from online.schemas.events import Event, is_positive
 from online.schemas.feedback import FeedbackItem, FeedbackStatus, Receipt
 from online.serving.feedback.admission import Admission, admit, charge, holder_of, owns_feedback
 from online.serving.feedback.checks import learned_fields
@@ -33,6 +33,7 @@ from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.events import EventBatch, lock_log
 from online.store.feedback import FeedbackRow, Opinion, add_feedback, assign_slot, list_opinions, load_feedback
+from online.store.inbox import add_open_items
 from online.store.journal_copy import JournalCopy, load_predictions_with
 from online.store.predictions import PredictionRow
 from online.store.replies import add_reply
@@ -157,7 +158,16 @@ class SubmissionRecording:
         self.new.append((item, admission))
         if admission.hold is not None:
             return self._hold(item, caller, prediction, admission.hold)
-        return self.record_item(place, item, prediction, caller.id, admission.holder)
+        receipt = self.record_item(place, item, prediction, caller.id, admission.holder)
+        if not caller.is_trusted and self._concerns_curators(item, prediction):
+            add_open_items(self.connection, self.name, {item.id: now()})
+        return receipt
+
+    def _concerns_curators(self, item: NewFeedback, prediction: PredictionRow | None) -> bool:
+        """Whether an item goes to the inbox: it says that a reply was wrong, or what it should have been."""
+        if not spec_of(self.spec.kind).has_repertoire:
+            return False
+        return is_complaint(item, None if prediction is None else prediction.choice)
 
     def _find_prediction(self, place: int, item: NewFeedback) -> PredictionRow | None:
         """Raises NotFound for a prediction that does not exist, or is another caller's."""
@@ -229,6 +239,13 @@ class SubmissionRecording:
         if self.rows:
             add_feedback(self.connection, self.rows)
             self.rows = []
+
+
+def is_complaint(item: NewFeedback | FeedbackItem, choice: str | None) -> bool:
+    """Whether an item is a thumb down, a correction, or names another reply. choice: the reply that was given."""
+    if item.reward is not None:
+        return not is_positive(item.reward)
+    return item.correction is not None or item.label != choice
 
 
 def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: str | None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from online.store.feedback import (
     mark_all_retracted,
     mark_retracted,
 )
+from online.store.inbox import close_items
 from online.store.replies import delete_reply, find_reply, is_reply_used, list_taught_replies, set_reply_active
 
 
@@ -48,6 +49,7 @@ def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequenc
     alone = [(offset, id) for offset, id in standing if id not in concern_replies]
     retractions = [build_retraction(events[offset], offset) for offset, _ in alone]
     offsets = append_events(connection, model, retractions, feedback_id=[id for _, id in alone])
+    close_items(connection, model, [id for _, id in standing])
     if alone:
         retraction = select_retraction(FEEDBACK.c.model, FEEDBACK.c.offset)
         mark_all_retracted(connection, model, [id for _, id in alone], retraction)
@@ -90,6 +92,7 @@ def record_retraction(connection: Connection, spec: ModelSettings, id: str) -> R
         events = [build_retraction(event_at(connection, model, offset), offset) for offset in offsets]
         row.retracted_offset = append_events(connection, model, events, feedback_id=id)[-1]
         mark_retracted(connection, model, id, row.retracted_offset)
+        close_items(connection, model, [id])
     return Receipt(id=id, offset=row.retracted_offset, status="retracted")
 
 

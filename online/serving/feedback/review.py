@@ -57,10 +57,10 @@ async def reject_held(feedback: Feedback, id: str, by: str) -> Receipt:
     return held_receipt(row)
 
 
-def reject(connection: Connection, row: HeldFeedbackRow, by: str) -> HeldFeedbackRow:
-    """Write the decision; return the row with it."""
-    decide(connection, row.model, row.id, "rejected", by)
-    row.decision = "rejected"
+def reject(connection: Connection, row: HeldFeedbackRow, by: str, note: str | None = None) -> HeldFeedbackRow:
+    """Write the decision; return the row with it. note: for the caller of the item."""
+    decide(connection, row.model, row.id, "rejected", by, note)
+    row.decision, row.note = "rejected", note
     return row
 
 

@@ -1,13 +1,15 @@
 """Questions that still get no reply, grouped by meaning, so that one reply can be taught to a group.
 
-store --newest abstentions--> the live version answers them again --still no reply--> clusters
+store --newest abstentions--> the live version answers them again --still no reply--> clusters --dismissed?--> shown
+
+A dismissed question stays away, with all that means the same, until enough others have asked since then.
 
 A question joins the first cluster whose mean it is near. Questions are taken by how often they were
 asked, then by their text, so the same questions give the same clusters.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,7 @@ from online.store.replies import fold_text
 
 MIN_COSINE = 0.6  # to the mean of a cluster; paraphrases are at 0.6 to 0.9
 MAX_QUESTIONS = 500  # different ones, the newest
+COMES_BACK_AFTER = 5  # users who ask a dismissed question after it was dismissed
 
 
 @dataclass(slots=True)
@@ -87,3 +90,21 @@ def find_near(sums_CD: NDArray[np.float64], unit_D: NDArray[np.float32]) -> int:
     norms_C = np.linalg.norm(sums_CD, axis=1)
     is_near_C = (norms_C > 0) & (sums_CD @ unit_D >= MIN_COSINE * norms_C)
     return int(is_near_C.argmax()) if is_near_C.any() else len(sums_CD)
+
+
+def leave_out_dismissed(
+    clusters: Iterable[Cluster], rows: Iterable[Mapping[str, Any]], dismissed: Mapping[str, str]
+) -> list[Cluster]:
+    """The clusters that a curator should see. rows: of the abstentions. dismissed: prediction -> when it was dismissed."""
+    asked = {row["id"]: (row["created_at"], row["user"]) for row in rows} if dismissed else {}
+    return [cluster for cluster in clusters if not is_dismissed(cluster, asked, dismissed)]
+
+
+def is_dismissed(cluster: Cluster, asked: Mapping[str, tuple[str, str | None]], dismissed: Mapping[str, str]) -> bool:
+    """asked: prediction -> when, and by which user; predictions without a user count as those of different ones."""
+    ids = [id for question in cluster.questions for id in question.predictions]
+    since = max((dismissed[id] for id in ids if id in dismissed), default=None)
+    if since is None:
+        return False
+    later = {user if user is not None else id for id in ids for at, user in [asked[id]] if at > since}
+    return len(later) < COMES_BACK_AFTER

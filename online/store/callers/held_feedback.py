@@ -20,7 +20,8 @@ HoldReason = Literal["review", "influence", "quarantine"]
 class HeldFeedbackRow(SQLModel, table=True):
     """One held item. content: the item, as JSON. question: the instance that it is about, as JSON.
 
-    reason: why it is held. caller: the id of its caller. decision, decided_by, decided_at: None while it is held.
+    reason: why it is held. caller: the id of its caller. decision, decided_by, decided_at: None while it is held. note: what
+    a curator who rejected it wants its caller to know.
     """
 
     __tablename__ = "held_feedback"
@@ -37,6 +38,7 @@ class HeldFeedbackRow(SQLModel, table=True):
     decision: str | None = None
     decided_by: str | None = None
     decided_at: str | None = None
+    note: str | None = None
 
 
 HELD: Any = HeldFeedbackRow.__table__  # type: ignore[attr-defined]
@@ -93,6 +95,12 @@ def list_undecided_predictions(connection: Connection, model: str) -> set[str]:
     return {id for content in contents if (id := json.loads(content).get("prediction_id")) is not None}
 
 
+def list_held_ids_of(connection: Connection, model: str, user: str) -> list[str]:
+    """The ids of all items of a user."""
+    of_user = (HELD.c.model == model, (HELD.c.user == user) | (HELD.c.caller == user))
+    return list(connection.scalars(select(HELD.c.id).where(*of_user)))
+
+
 def delete_held_of(connection: Connection, model: str, user: str) -> int:
     """Delete the items of a user; return how many."""
     of_user = (HELD.c.model == model, (HELD.c.user == user) | (HELD.c.caller == user))
@@ -106,9 +114,16 @@ def delete_held_about(connection: Connection, model: str, user: str, predictions
     connection.execute(delete(HELD).where(HELD.c.model == model, HELD.c.id.in_(ids)))
 
 
-def decide(connection: Connection, model: str, id: str, decision: Decision, by: str) -> None:
+def decide(connection: Connection, model: str, id: str, decision: Decision, by: str, note: str | None = None) -> None:
     at = (HELD.c.model == model, HELD.c.id == id)
-    connection.execute(update(HELD).where(*at).values(decision=decision, decided_by=by, decided_at=now()))
+    values = {"decision": decision, "decided_by": by, "decided_at": now(), "note": note}
+    connection.execute(update(HELD).where(*at).values(**values))
+
+
+def hold_again(connection: Connection, model: str, id: str) -> None:
+    """Take back the rejection of an item."""
+    values = dict.fromkeys(("decision", "decided_by", "decided_at", "note"))
+    connection.execute(update(HELD).where(HELD.c.model == model, HELD.c.id == id).values(**values))
 
 
 def expire_undecided(

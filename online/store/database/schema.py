@@ -34,6 +34,7 @@ from online.store.erasure.relearnings import RELEARNINGS
 from online.store.events import EVENTS
 from online.store.external_messages import EXTERNAL_FEEDBACK, MESSAGES
 from online.store.feedback import FEEDBACK
+from online.store.inbox import ASSIGNMENTS, DECISIONS, ITEMS, OUTCOMES
 from online.store.log_rows import TALLIES
 from online.store.migrations import HEAD, REVISIONS
 from online.store.predictions import PREDICTIONS
@@ -80,6 +81,10 @@ TABLES = [
     STANDING,
     USAGE_COUNTS,
     RATINGS,
+    ITEMS,
+    ASSIGNMENTS,
+    DECISIONS,
+    OUTCOMES,
 ]
 
 

@@ -19,6 +19,7 @@ from online.store.conversations.turns import delete_turns
 from online.store.database.meta import META, save_value
 from online.store.external_messages import MESSAGES
 from online.store.feedback import FEEDBACK
+from online.store.inbox import OUTCOMES
 from online.store.predictions import PREDICTIONS
 from online.store.shadow_answers import SHADOW_ANSWERS
 
@@ -88,6 +89,7 @@ def prune_predictions(connection: Connection, kind: IdKind, before: str, count: 
     delete_turns(connection, unrated)
     for table in (SHADOW_ANSWERS, MESSAGES):
         connection.execute(delete(table).where(table.c.prediction_id.in_(unrated)))
+    connection.execute(delete(OUTCOMES).where(OUTCOMES.c.item.in_(unrated), OUTCOMES.c.role == "question"))
     connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.id.in_(unrated)))
     save_value(connection, cursor_key(kind), ids[-1])
     return Step(len(ids), len(unrated))

@@ -19,5 +19,6 @@ REVISIONS = (
     "0012",
     "0013",
     "0014",
+    "0015",
 )  # oldest first
 HEAD = REVISIONS[-1]

@@ -1,0 +1,1 @@
+"""What curators decide: held feedback, and the inbox."""

@@ -1,0 +1,221 @@
+"""The inbox of a ranker's curators: what callers said, in groups, and what curators decide about it."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+
+from online.api.audit import name_offset, record
+from online.api.auth.scopes import CallerDep
+from online.api.bodies import read_body_as
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
+from online.api.rest.replies import check_ranker
+from online.errors import BadInput
+from online.models.encoders.follow_ups import read_text
+from online.schemas.access.callers import Caller
+from online.schemas.access.inbox import (
+    Assigned,
+    AssignRequest,
+    Decided,
+    DecideRequest,
+    DismissRequest,
+    InboxAnswer,
+    InboxCount,
+    InboxDecision,
+    InboxGroup,
+    InboxItem,
+    InboxQuestion,
+    Undone,
+    UndoRequest,
+)
+from online.schemas.predict import ReplyRef
+from online.serving.inbox.groups import Group, question_of
+from online.serving.inbox.reading import DecisionView, NamedReplies, read_content
+from online.serving.model_runtime import ModelRuntime
+from online.store.callers.api_keys import load_keys
+from online.store.inbox import OpenItem
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+MAX_GROUPS = 200
+NOBODY, ME = "nobody", "me"
+Limit = Annotated[int, Query(ge=1, le=MAX_GROUPS, description="The largest number of groups, or of decisions.")]
+Order = Annotated[
+    Literal["newest", "largest"], Query(description="Whether the newest or the largest group comes first.")
+]
+Assignee = Annotated[
+    str | None,
+    Query(max_length=128, description='Only groups with an item that this caller looks after; "me", or "nobody".'),
+]
+
+
+@router.get("/v1/models/{model}/inbox", response_model=InboxAnswer)
+async def list_inbox(
+    model: ModelDep,
+    runtime: RuntimeDep,
+    caller: CallerDep,
+    state: Literal["open", "done"] = "open",
+    assignee: Assignee = None,
+    sort: Order = "newest",
+    limit: Limit = 50,
+) -> Response:
+    """Thumbs down, corrections and new replies that nobody has looked at, grouped by meaning; or what was decided."""
+    check_ranker(model)
+    reader = model.inbox.reader
+    groups = await reader.load_groups()
+    shown, decisions = list[InboxGroup](), list[InboxDecision]()
+    if state == "open":
+        wanted = [group for group in groups if is_wanted(group, assignee, caller)]
+        if sort == "largest":
+            wanted.sort(key=lambda group: -len(group.items))
+        fresh, named = await reader.refresh_states(wanted[:limit])
+        shown = [describe_group(group, named) for group in fresh]
+    else:
+        views, named = await reader.load_decisions(limit)
+        decisions = [describe_decision(view, named) for view in views]
+    answer = InboxAnswer(
+        groups=shown,
+        decisions=decisions,
+        group_count=len(groups),
+        item_count=sum(len(group.items) for group in groups),
+        assignees=[caller.id, *(id for id in await list_curators(model) if id != caller.id)],
+    )
+    return json_response(answer.model_dump(), headers=live_headers(model))
+
+
+@router.get("/v1/models/{model}/inbox:count", response_model=InboxCount)
+async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
+    """How many groups are open. It costs little: groups are built again only when other items are open."""
+    check_ranker(model)
+    groups = await model.inbox.reader.load_groups()
+    mine = sum(is_wanted(group, ME, caller) for group in groups)
+    answer = InboxCount(groups=len(groups), items=sum(len(group.items) for group in groups), mine=mine)
+    return json_response(answer.model_dump(), headers=live_headers(model))
+
+
+@router.post(
+    "/v1/models/{model}/inbox:decide",
+    status_code=202,
+    response_model=Decided,
+    openapi_extra=request_body(DecideRequest),
+)
+async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Approve, merge, reject or answer items. 409 tells who has decided about one of them before."""
+    check_ranker(model)
+    body = await read_body_as(request, DecideRequest, runtime.settings)
+    decided = await model.inbox.decide(body, caller)
+    action, offset = f"inbox_{decided.action}", name_offset(decided.offset)
+    await record(runtime, caller, action, model.spec.name, offset, items=decided.closed)
+    return json_response(decided.model_dump(), 202, live_headers(model))
+
+
+@router.post(
+    "/v1/models/{model}/inbox:undo", status_code=202, response_model=Undone, openapi_extra=request_body(UndoRequest)
+)
+async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Take a decision back, exactly: its items are open again. A repeated call changes nothing."""
+    check_ranker(model)
+    body = await read_body_as(request, UndoRequest, runtime.settings)
+    undone, is_new = await model.inbox.undo(body.decision, caller)
+    if is_new:
+        await record(runtime, caller, "inbox_undo", model.spec.name, name_offset(undone.offset))
+    return json_response(undone.model_dump(), 202, live_headers(model))
+
+
+@router.post("/v1/models/{model}/inbox:assign", response_model=Assigned, openapi_extra=request_body(AssignRequest))
+async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Let a caller look after items. Items that are not open any more are passed over."""
+    check_ranker(model)
+    body = await read_body_as(request, AssignRequest, runtime.settings)
+    assignee = caller.id if body.assignee == ME else body.assignee
+    if assignee not in (None, caller.id, *await list_curators(model)):
+        raise BadInput(f"assignee: {assignee!r} is no key with the scope 'curate'; list them with `online keys list`")
+    ids = await model.inbox.assign(body, assignee, caller)
+    await record(runtime, caller, "inbox_assign", model.spec.name, items=len(ids), assigned=assignee is not None)
+    return json_response(Assigned(ids=ids, assignee=assignee).model_dump(), headers=live_headers(model))
+
+
+@router.post(
+    "/v1/models/{model}/unanswered:dismiss",
+    status_code=202,
+    response_model=Decided,
+    openapi_extra=request_body(DismissRequest),
+)
+async def dismiss(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Let questions that need no reply stay away from the unanswered ones, until 5 more users ask them.
+
+    `inbox:undo` takes it back.
+    """
+    check_ranker(model)
+    body = await read_body_as(request, DismissRequest, runtime.settings)
+    decided = await model.inbox.dismiss(body, caller)
+    await record(runtime, caller, "inbox_dismiss", model.spec.name, items=decided.closed)
+    return json_response(decided.model_dump(), 202, live_headers(model))
+
+
+async def list_curators(model: ModelRuntime) -> list[str]:
+    """The callers with an active key that may curate this model."""
+    now = datetime.now(UTC)
+    keys = [key for key in await model.read(load_keys) if key.is_active(now) and "curate" in key.scope_list]
+    return sorted(f"key:{key.name}" for key in keys if key.model_list is None or model.spec.name in key.model_list)
+
+
+def is_wanted(group: Group, assignee: str | None, caller: Caller) -> bool:
+    if assignee is None:
+        return True
+    wanted = {NOBODY: None, ME: caller.id}.get(assignee, assignee)
+    return any(item.assignee == wanted for item in group.items)
+
+
+def describe_group(group: Group, named: NamedReplies) -> InboxGroup:
+    return InboxGroup(
+        id=group.id,
+        questions=[InboxQuestion(text=text, count=count) for text, count in group.questions],
+        items=[describe_item(item, named) for item in group.items],
+        newest_at=group.newest_at,
+        assignee=group.assignee,
+    )
+
+
+def describe_item(item: OpenItem, named: NamedReplies) -> InboxItem:
+    content = read_content(item)
+    proposed = named.proposed.get(item.id)
+    is_new = item.id in named.brought or (content.get("correction") is not None and proposed is None)
+    is_thumb = content.get("reward") is not None
+    answered = None if item.choice is None else ReplyRef(id=item.choice, text=named.texts.get(item.choice, ""))
+    return InboxItem(
+        id=item.id,
+        kind="thumb_down" if is_thumb else "new_reply" if is_new else "correction",
+        state=item.status,
+        hold=item.hold,
+        question=question_of(item),
+        prediction_id=item.prediction_id,
+        asked_at=item.asked_at,
+        answered=answered,
+        correction=content.get("correction") or named.texts.get(proposed or ""),
+        reply=proposed if proposed in named.texts else None,
+        scope=content.get("scope"),
+        reason=content.get("reason"),
+        comment=content.get("comment"),
+        caller=item.caller,
+        user=item.user,
+        created_at=item.created_at,
+        assignee=item.assignee,
+    )
+
+
+def describe_decision(view: DecisionView, named: NamedReplies) -> InboxDecision:
+    row = view.row
+    texts = [*(read_text(json.loads(words)) for words in view.questions), *(question_of(item) for item in view.items)]
+    return InboxDecision(
+        id=row.id,
+        action=row.action,
+        by=row.decided_by,
+        at=row.decided_at,
+        reason=row.reason,
+        reply=view.reply,
+        questions=list(dict.fromkeys(text for text in texts if text is not None)),
+        items=[describe_item(item, named) for item in view.items],
+    )

@@ -1,0 +1,141 @@
+"""The inbox of curators: what callers said that a curator should look at, and what curators decided."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from online.schemas.feedback import CorrectionScope
+from online.schemas.fields import Id, Name, NativeRequest, Text, Wire
+from online.schemas.predict import ReplyRef
+
+InboxAction = Literal["approve", "merge", "reject", "reply"]
+MAX_DECIDED = 200  # items of one decision
+MAX_DISMISSED = 500  # predictions of one dismissal
+ItemIds = Field(min_length=1, max_length=MAX_DECIDED, description="The ids of items of the inbox.")
+
+
+class InboxItem(Wire):
+    """One thing that a caller said. kind: new_reply is a correction whose text was no reply before."""
+
+    id: str
+    kind: Literal["thumb_down", "correction", "new_reply"]
+    state: Literal["held", "accepted", "learned", "refused", "rejected", "retracted"]
+    hold: Literal["review", "influence", "quarantine"] | None = Field(description="Why it is held, if it is.")
+    question: str | None = Field(description="Null where it was erased, or is no text.")
+    prediction_id: str | None
+    asked_at: str | None
+    answered: ReplyRef | None = Field(description="The reply that was given; null where there was none.")
+    correction: str | None = Field(description="The text of the reply that it should have been.")
+    reply: str | None = Field(description="The id of that reply, if it is in the repertoire.")
+    scope: CorrectionScope | None
+    reason: str | None
+    comment: str | None
+    caller: str | None
+    user: str | None
+    created_at: str
+    assignee: str | None = None
+
+
+class InboxQuestion(Wire):
+    text: str
+    count: int = Field(description="How many items are about it.")
+
+
+class InboxGroup(Wire):
+    """Items whose questions mean the same. id: changes when its oldest item is decided."""
+
+    id: str
+    questions: list[InboxQuestion] = Field(description="The most frequent first.")
+    items: list[InboxItem] = Field(description="The newest first.")
+    newest_at: str
+    assignee: str | None = Field(description="Who looks after it, if the same caller looks after all items.")
+
+
+class InboxDecision(Wire):
+    """What a curator decided. reply: the text that was taught."""
+
+    id: str
+    action: Literal["approve", "merge", "reject", "reply", "dismiss"]
+    by: str
+    at: str
+    reason: str | None
+    reply: str | None
+    questions: list[str]
+    items: list[InboxItem]
+
+
+class InboxAnswer(Wire):
+    groups: list[InboxGroup]
+    decisions: list[InboxDecision] = Field(description="With state=done, the newest decisions, newest first.")
+    group_count: int = Field(description="How many groups are open, in all.")
+    item_count: int
+    assignees: list[str] = Field(description="Callers to whom items can be assigned: yourself first.")
+
+
+class InboxCount(Wire):
+    groups: int
+    items: int
+    mine: int = Field(description="Of the groups, those with an item that is assigned to you.")
+
+
+class DecideRequest(NativeRequest):
+    """A decision about items of the inbox."""
+
+    ids: list[Name] = ItemIds
+    action: InboxAction = Field(
+        description="approve: accept what is held, and leave what is learned. merge: an existing reply is the right one. "
+        "reject: held items are never learned, learned ones are un-learned. reply: this text is the right reply."
+    )
+    id: Id | None = Field(
+        None, description="An idempotency key: the same decision with the same id has no second effect."
+    )
+    reply: Id | None = Field(None, description="With merge: the id of the reply.")
+    text: Text | None = Field(None, description="With reply: the text.")
+    scope: CorrectionScope | None = Field(None, description="With merge and reply: how far the correction reaches.")
+    reason: Text | None = Field(None, max_length=500, description="With reject: what the callers are told.")
+
+
+class SkippedItem(Wire):
+    """An item that was left alone. gone: withdrawn, or its prediction is no longer kept."""
+
+    id: str
+    reason: Literal["gone"] = "gone"
+
+
+class Decided(Wire):
+    decision: str = Field(description="The id with which it can be undone.")
+    action: str
+    closed: int = Field(description="How many items it closed.")
+    offset: int | None = Field(
+        description="A version that has learned this offset has all of it; null: nothing changed."
+    )
+    skipped: list[SkippedItem]
+
+
+class UndoRequest(NativeRequest):
+    decision: Name
+
+
+class Undone(Wire):
+    decision: str
+    by: str
+    offset: int | None
+
+
+class AssignRequest(NativeRequest):
+    ids: list[Name] = ItemIds
+    assignee: Name | None = Field(description='The id of a caller, such as key:anna; "me"; null for nobody.')
+
+
+class Assigned(Wire):
+    ids: list[str]
+    assignee: str | None
+
+
+class DismissRequest(NativeRequest):
+    """Questions that need no reply: spam, or not our topic."""
+
+    predictions: list[Name] = Field(
+        min_length=1, max_length=MAX_DISMISSED, description="Of each question, the id of one prediction at least."
+    )
+    id: Id | None = Field(None, description="An idempotency key.")
