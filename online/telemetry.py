@@ -216,6 +216,11 @@ class Metrics:
             "online_drift_alarms", "Drift alarms raised up to the live version", "liveall", "model"
         )
         self.swaps = self._counter("online_swaps_total", "Versions swapped in", "model")
+        self.alert_deliveries = self._counter(
+            "online_alert_deliveries_total",
+            "Attempts to send an alert to a webhook: delivered, failed (it is sent again), or given up",
+            "outcome",
+        )
         self.learner_up = self._gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
         self.learner_restarts = self._counter("online_learner_restarts_total", "Restarts of the learner process")
 

@@ -79,6 +79,7 @@ SERVING_LAYERS = [
     {"usage"},
     {"inbox"},
     {"model_runtime", "erasure"},
+    {"alerts"},
     {"runtime"},
     {"building"},
 ]

@@ -59,7 +59,7 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.operating import usage
+from online.api.rest.operating import alerts, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
@@ -95,6 +95,7 @@ MODULES = (
     review,
     usage,
     inbox,
+    alerts,
     session,
     key_routes,
     holder_routes,

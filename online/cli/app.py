@@ -13,6 +13,7 @@ from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
+from online.cli.operating import alerts
 from online.errors import OnlineError
 
 app = typer.Typer(
@@ -28,6 +29,7 @@ keys_app = typer.Typer(
 audit_app = typer.Typer(
     help="The audit log: who changed what is served and learned.", no_args_is_help=True, rich_markup_mode=None
 )
+alerts_app = typer.Typer(help="Alerts that are sent to webhooks.", no_args_is_help=True, rich_markup_mode=None)
 log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=True, rich_markup_mode=None)
 
 app.command()(serve.serve)
@@ -45,6 +47,8 @@ keys_app.command()(keys.scopes)
 app.add_typer(audit_app, name="audit")
 audit_app.command("list")(audit.list_entries)
 audit_app.command()(audit.verify)
+app.add_typer(alerts_app, name="alerts")
+alerts_app.command()(alerts.test)
 app.add_typer(log_app, name="log")
 log_app.command()(log.export)
 log_app.command()(log.report)

@@ -16,6 +16,8 @@ from online.models import spec_of
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
+from online.serving.alerts.alerts import Alerts
+from online.serving.alerts.watching import Sources
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.disk_space import DiskSpace, measure_space
@@ -80,6 +82,11 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_
     models = {spec.name: builder.build(spec) for spec in settings.models}
     reports, replays = ReportJobs(settings, workspace), ReplayJobs(settings, workspace)
     jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
+    supervisor = build_supervisor(settings, models, metrics) if with_learner else None
+
+    def learner() -> LearnerState:
+        return LearnerState(state="external") if supervisor is None else supervisor.state
+
     loads = [model.predictor.load for model in models.values()]
     return Runtime(
         settings=settings,
@@ -87,7 +94,7 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_
         metrics=metrics,
         disk=builder.disk,
         models=models,
-        supervisor=build_supervisor(settings, models, metrics) if with_learner else None,
+        supervisor=supervisor,
         encoder_tuner=build_tuner(settings, workspace.store, models) if settings.encoder_adapt and is_primary else None,
         reports=reports,
         replays=replays,
@@ -101,6 +108,7 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_
         else None,
         feedback_slots=FeedbackSlots(),
         erasures=build_erasures(workspace, models, reports, replays, jobs),
+        alerts=Alerts(settings, workspace.store, Sources(models, learner, builder.disk), metrics, builder.new_id),
         workers=Workers(settings, metrics.remove_worker),
         is_primary=is_primary,
     )

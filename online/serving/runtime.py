@@ -11,6 +11,7 @@ from typing import Any
 
 from online.errors import NotFound, Unavailable
 from online.schemas.models import LearnerState
+from online.serving.alerts.alerts import Alerts
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
@@ -58,6 +59,7 @@ class Runtime:
     journal_thread: JournalCopier | None
     feedback_slots: FeedbackSlots
     erasures: Erasures
+    alerts: Alerts
     workers: Workers
     is_primary: bool
     background: list[Background] = field(default_factory=list)
@@ -120,7 +122,7 @@ class Runtime:
             await self.supervisor.start()
         if self.encoder_tuner is not None:
             self.encoder_tuner.start()
-        for work in (self.erasures.run, *self.background):
+        for work in (self.erasures.run, self.alerts.run, *self.background):
             self.run_until_stop(work())
 
     def run_until_stop(self, work: Coroutine[Any, Any, None]) -> None:

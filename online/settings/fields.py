@@ -23,6 +23,7 @@ from online.settings.models import SHIPPED, ModelSettings
 Device = Literal["auto", "cpu", "cuda"]
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+WEBHOOK_URL = re.compile(r"https?://[^\s/?#@]+(?:[/?]\S*)?\Z")
 POSTGRES_URL = re.compile(r"postgres(?:ql)?(?:\+(?P<driver>\w+))?://")
 REVEAL_SECRETS = {"reveal_secrets": True}  # the serialization context that writes secrets in clear
 
@@ -331,6 +332,19 @@ class Settings(BaseSettings):
         "what it has learned. The price: feedback that is older can be neither retracted nor un-learned when its user is "
         "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: for ever.",
     )
+    alert_webhooks: tuple[Secret, ...] = Field(
+        (),
+        description="http:// or https:// URLs that get an alert when the verdict on a model changes, the guard acts, drift begins, the "
+        "learner stops or the disk is nearly full. Slack, Mattermost and others show the field `text`. Default: none.",
+    )
+    alert_secret: Secret | None = Field(
+        None,
+        min_length=16,
+        description="Secret with which alerts are signed (HMAC-SHA256). Default: they are not signed.",
+    )
+    alert_min_interval_s: float = Field(
+        300.0, ge=0, description="Shortest time, in seconds, between two alerts of the same kind about the same model."
+    )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")
@@ -370,6 +384,14 @@ class Settings(BaseSettings):
         if len(set(names)) < len(names):
             raise ValueError(f"two models share a name: {', '.join(sorted(names))}")
         return models
+
+    @field_validator("alert_webhooks")
+    @classmethod
+    def _webhooks_are_urls(cls, webhooks: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+        for number, webhook in enumerate(webhooks, 1):
+            if WEBHOOK_URL.match(webhook.get_secret_value()) is None:  # the value may be secret, so it is not shown
+                raise ValueError(f"webhook {number} is no URL such as https://chat.example.com/hooks/abc")
+        return webhooks
 
     @field_validator("trusted_proxies")
     @classmethod

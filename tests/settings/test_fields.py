@@ -85,3 +85,27 @@ def test_a_postgres_url_without_the_driver_names_the_extra(monkeypatch: pytest.M
         ValidationError, match=r"'psycopg' for Postgres is not installed: pip install 'online\[postgres\]'"
     ):
         Settings(store="postgresql://u@h/db")
+
+
+def test_webhooks_are_urls_that_children_receive_and_nobody_else_sees() -> None:
+    hook = "https://chat.example.com/hooks/token-of-ours"
+    settings = Settings.model_validate({"alert_webhooks": [hook], "alert_secret": "sixteen characters"})
+    assert "token-of-ours" not in repr(settings) + settings.model_dump_json() + str(settings.model_dump())
+    received = Settings.model_validate_json(settings.dump_with_secrets())
+    assert [each.get_secret_value() for each in received.alert_webhooks] == [hook]
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    [
+        "chat.example.com/token-of-ours",
+        "file:///token-of-ours",
+        "https://",
+        "https://a b/token-of-ours",
+        "https://user:token-of-ours@host/",
+    ],
+)
+def test_what_is_no_url_of_a_webhook_is_refused_without_being_shown(webhook: str) -> None:
+    with pytest.raises(ValidationError, match=r"webhook 1 is no URL such as") as failure:
+        Settings.model_validate({"alert_webhooks": [webhook]})
+    assert "token-of-ours" not in str(failure.value)

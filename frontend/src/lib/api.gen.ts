@@ -1455,6 +1455,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Alerts
+         * @description Where alerts are sent, how the last delivery went, and the newest alerts.
+         */
+        get: operations["list_alerts_v1_models__model__alerts_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/alerts:test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Test Alerts
+         * @description Send a test alert to every webhook, and return what each said.
+         */
+        post: operations["test_alerts_v1_models__model__alerts_test_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/session": {
         parameters: {
             query?: never;
@@ -1611,6 +1651,28 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AlertTestAnswer */
+        AlertTestAnswer: {
+            /** Endpoints */
+            endpoints: components["schemas"]["TestedEndpoint"][];
+        };
+        /** AlertsAnswer */
+        AlertsAnswer: {
+            /** Endpoints */
+            endpoints: components["schemas"]["EndpointState"][];
+            /**
+             * Is Signed
+             * @description Whether there is an alert_secret.
+             */
+            is_signed: boolean;
+            /** Min Interval S */
+            min_interval_s: number;
+            /**
+             * Alerts
+             * @description The newest ones about the model and about the service, newest first.
+             */
+            alerts: components["schemas"]["SentAlert"][];
+        };
         /** Assigned */
         Assigned: {
             /** Ids */
@@ -2074,6 +2136,31 @@ export interface components {
              * @description The newest kept version before the live one that had not learned the change; null: there is none.
              */
             version_before: string | null;
+        };
+        /**
+         * EndpointState
+         * @description endpoint: the address of a webhook, without its path, which may be secret.
+         */
+        EndpointState: {
+            /** Endpoint */
+            endpoint: string;
+            /**
+             * Waiting
+             * @description Alerts that are not delivered yet.
+             */
+            waiting: number;
+            /**
+             * Delivered At
+             * @description When the last one was delivered.
+             */
+            delivered_at: string | null;
+            /**
+             * Error
+             * @description Of the last attempt that failed.
+             */
+            error: string | null;
+            /** Failed At */
+            failed_at: string | null;
         };
         /**
          * ErasureAnswer
@@ -3304,6 +3391,26 @@ export interface components {
             /** Correction */
             correction: string | null;
         };
+        /** SentAlert */
+        SentAlert: {
+            /** Id */
+            id: string;
+            /** Event */
+            event: string;
+            /**
+             * Model
+             * @description Null for the service itself.
+             */
+            model: string | null;
+            /** At */
+            at: string;
+            /** Sentence */
+            sentence: string;
+            /** Figures */
+            figures: {
+                [key: string]: unknown;
+            };
+        };
         /**
          * SessionAnswer
          * @description Who the page speaks for.
@@ -3483,6 +3590,28 @@ export interface components {
             offset: number | null;
             /** Given At */
             given_at: string;
+        };
+        /** TestedEndpoint */
+        TestedEndpoint: {
+            /** Endpoint */
+            endpoint: string;
+            /**
+             * Status
+             * @description Of the HTTP answer; null without one.
+             */
+            status: number | null;
+            /**
+             * Error
+             * @description Null if the alert was accepted.
+             */
+            error: string | null;
+            /**
+             * Answer
+             * @description The first 300 characters of what the endpoint said.
+             */
+            answer: string;
+            /** Duration Ms */
+            duration_ms: number;
         };
         /**
          * TopQuestion
@@ -10985,6 +11114,158 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Decided"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    list_alerts_v1_models__model__alerts_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertsAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    test_alerts_v1_models__model__alerts_test_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertTestAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

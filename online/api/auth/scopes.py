@@ -121,6 +121,8 @@ ROUTES: dict[Route, Access] = {
         "GET /metrics",
         *(f"POST {MODEL}{name}" for name in (":rollback", ":freeze", ":thaw", "/quarantine:end")),
         *(f"GET {MODEL}/{name}" for name in ("quarantine", "shadow", "refused", "report", "report/state", "jobs")),
+        f"GET {MODEL}/alerts",
+        f"POST {MODEL}/alerts:test",
         f"GET {MODEL}/callers",
         f"POST {MODEL}/callers/{{holder}}:release",
         f"POST {MODEL}/callers/{{holder}}:drop",

@@ -17,6 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import SQLModel
 
 from online.errors import SetupError
+from online.store.alerts import ALERT_STATES, ALERTS, DELIVERIES
 from online.store.callers.api_keys import API_KEYS
 from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
@@ -85,6 +86,9 @@ TABLES = [
     ASSIGNMENTS,
     DECISIONS,
     OUTCOMES,
+    ALERT_STATES,
+    ALERTS,
+    DELIVERIES,
 ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, String, column, delete, select, update, values
 
 from online.schemas.events import Event
+from online.store.alerts import forget_alerts
 from online.store.classes import CLASSES
 from online.store.deletion.event_expiry import load_expiry
 from online.store.drift_alarms import DRIFT_ALARMS
@@ -90,6 +91,7 @@ def forget_labels(connection: Connection, model: str, labels: Sequence[str], wor
     naming = [since for since, reason in connection.execute(reasons) if any(word in reason for word in words)]
     same = (REJECTED_SNAPSHOTS.c.model == model, REJECTED_SNAPSHOTS.c.since.in_(naming))
     connection.execute(delete(REJECTED_SNAPSHOTS).where(*same))
+    forget_alerts(connection, model, words)
 
 
 def forget_counts(connection: Connection, model: str) -> None:

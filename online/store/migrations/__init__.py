@@ -20,5 +20,6 @@ REVISIONS = (
     "0013",
     "0014",
     "0015",
+    "0016",
 )  # oldest first
 HEAD = REVISIONS[-1]

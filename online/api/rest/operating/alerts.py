@@ -1,0 +1,66 @@
+"""Alerts that are sent to webhooks: how their delivery goes, and a test.
+
+Only the operator's settings name webhooks. No request does, so that nobody can make the service call an address.
+"""
+
+from functools import partial
+
+import orjson
+from fastapi import APIRouter, Response
+from sqlalchemy import Connection
+
+from online.api.audit import record
+from online.api.auth.scopes import CallerDep
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response
+from online.schemas.operating.alerts import AlertsAnswer, AlertTestAnswer, EndpointState, SentAlert, TestedEndpoint
+from online.serving.alerts.alerts import list_endpoints, send_test
+from online.serving.runtime import Runtime
+from online.store.alerts import AlertRow, load_alerts, load_deliveries
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+MAX_LISTED = 50
+
+
+@router.get("/v1/models/{model}/alerts", response_model=AlertsAnswer)
+async def list_alerts(model: ModelDep, runtime: RuntimeDep) -> Response:
+    """Where alerts are sent, how the last delivery went, and the newest alerts."""
+    answer: AlertsAnswer = await model.read(partial(load_answer, model=model.spec.name, runtime=runtime))
+    return json_response(answer.model_dump())
+
+
+def load_answer(connection: Connection, model: str, runtime: Runtime) -> AlertsAnswer:
+    settings = runtime.settings
+    endpoints = [
+        EndpointState(endpoint=each.name, **load_deliveries(connection, each.id)) for each in list_endpoints(settings)
+    ]
+    return AlertsAnswer(
+        endpoints=endpoints,
+        is_signed=settings.alert_secret is not None,
+        min_interval_s=settings.alert_min_interval_s,
+        alerts=[describe_alert(row) for row in load_alerts(connection, model, MAX_LISTED)],
+    )
+
+
+def describe_alert(row: AlertRow) -> SentAlert:
+    body = orjson.loads(row.body)
+    return SentAlert(**{name: body[name] for name in ("id", "event", "model", "at", "sentence", "figures")})
+
+
+@router.post("/v1/models/{model}/alerts:test", response_model=AlertTestAnswer)
+async def test_alerts(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Send a test alert to every webhook, and return what each said."""
+    results = await send_test(runtime.settings, model.spec.name, model.new_id())
+    await record(runtime, caller, "test_alerts", model.spec.name)
+    tested = [
+        TestedEndpoint(
+            endpoint=endpoint.name,
+            status=attempt.status,
+            error=attempt.error,
+            answer=attempt.answer,
+            duration_ms=attempt.duration_ms,
+        )
+        for endpoint, attempt in results
+    ]
+    return json_response(AlertTestAnswer(endpoints=tested).model_dump())

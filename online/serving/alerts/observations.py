@@ -1,0 +1,96 @@
+"""What is noticed of a model and of the service, each as a state: another state is news.
+
+verdict    status, and what needs attention     settled: noticed twice in a row
+quarantine the open one, with a roll back or not
+drift      the newest change
+learner    whether it runs                      settled
+disk       whether it is nearly full            settled
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from online.schemas.models import LearnerState
+from online.serving.disk_space import DiskSpace
+from online.serving.monitoring.health import Health
+from online.serving.monitoring.verdict import Facts, assess
+from online.store.quarantine import QuarantineRow
+
+EventName = Literal["verdict", "rollback", "quarantine", "drift", "learner", "disk", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One state now. model: "" for the service. key: under which the state is kept. sentence: what is said of it; None where
+    a change to it is no news.
+
+    is_alarming: whether it is news although nothing was noticed before. is_settled: False where it may be gone in a moment.
+    """
+
+    model: str
+    event: EventName
+    key: str
+    state: str
+    sentence: str | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    is_alarming: bool = False
+    is_settled: bool = True
+
+
+def observe_model(model: str, health: Health, quarantine: QuarantineRow | None) -> Iterator[Observation]:
+    yield observe_verdict(model, health.facts)
+    yield observe_quarantine(model, quarantine)
+    yield observe_drift(model, health.facts)
+
+
+def observe_verdict(model: str, facts: Facts) -> Observation:
+    """Whether there is enough feedback to judge is no news. The learner, which runs on one server, is observed there."""
+    verdict = assess(replace(facts, learner="running", learner_reason=None))
+    attention = sorted(reason.code for reason in verdict.reasons if reason.level == "attention")
+    is_fine = verdict.status in ("good", "too_little_feedback")
+    state = "fine" if is_fine else ":".join([verdict.status, *attention])
+    figures = {
+        "status": verdict.status,
+        "reasons": [{"code": each.code, **each.figures} for each in verdict.reasons if each.level != "unknown"],
+        "version": str(facts.live),
+    }
+    return Observation(model, "verdict", "verdict", state, verdict.sentence, figures, not is_fine, is_settled=False)
+
+
+def observe_quarantine(model: str, row: QuarantineRow | None) -> Observation:
+    """That a person has ended it is no news."""
+    if row is None:
+        return Observation(model, "quarantine", "quarantine", "")
+    figures = {"since": row.since, "reason": row.reason, "rolled_back_to": row.rolled_back_to}
+    waits = f"The feedback since event {row.since:,} waits for your decision."
+    if row.rolled_back_to is None:
+        sentence = f"The guard has stopped learning: {row.reason}. {waits}"
+        return Observation(model, "quarantine", "quarantine", str(row.offset), sentence, figures)
+    sentence = f"The guard rolled back to version {row.rolled_back_to}: {row.reason}. {waits}"
+    return Observation(model, "rollback", "quarantine", str(row.offset), sentence, figures)
+
+
+def observe_drift(model: str, facts: Facts) -> Observation:
+    drift = facts.drift
+    if drift is None:
+        return Observation(model, "drift", "drift", "")
+    what = "The inputs changed" if drift.what == "features" else "Errors became more frequent"
+    figures = {"since": drift.since, "offset": drift.offset, "what": drift.what}
+    return Observation(model, "drift", "drift", str(drift.offset), f"{what} after event {drift.since:,}.", figures)
+
+
+def observe_learner(learner: LearnerState) -> Observation:
+    is_up = learner.state == "running"
+    because = f": {learner.reason}" if learner.reason else ""
+    sentence = "The learner runs again." if is_up else f"The learner does not run{because}."
+    state = "running" if is_up else "down"
+    return Observation("", "learner", "learner", state, sentence, {"state": learner.state}, not is_up, is_settled=False)
+
+
+def observe_disk(disk: DiskSpace, host: str) -> Observation:
+    """host: of the disk, which other servers do not have."""
+    state = "short" if disk.is_short else "enough"
+    sentence = f"On {host}, {disk.reason}." if disk.is_short else f"On {host}, the disk has enough free space again."
+    figures = {"host": host}
+    return Observation("", "disk", f"disk@{host}", state, sentence, figures, disk.is_short, is_settled=False)
