@@ -15,7 +15,7 @@ import httpx
 from online.serving.alerts.messages import TIMEOUT_S, Attempt, Endpoint, send
 from online.serving.alerts.watching import Clock, utc_now
 from online.store import Store
-from online.store.alerts import AlertDeliveryRow, DeliveryStatus, claim_delivery, end_attempt, load_next_due
+from online.store.alerts.deliveries import AlertDeliveryRow, DeliveryStatus, claim_delivery, end_attempt, load_next_due
 from online.telemetry import OutageLog
 
 log = logging.getLogger("online.alerts")

@@ -22,7 +22,8 @@ from online.serving.disk_space import DiskSpace
 from online.serving.model_runtime import ModelRuntime
 from online.settings import Settings
 from online.store import Store
-from online.store.alerts import AlertRow, AlertStateRow, add_alert, load_states, note_change
+from online.store.alerts.deliveries import AlertRow, add_alert
+from online.store.alerts.noticed import AlertStateRow, load_states, note_change
 from online.store.quarantine import load_open
 
 log = logging.getLogger("online.alerts")

@@ -17,7 +17,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import SQLModel
 
 from online.errors import SetupError
-from online.store.alerts import ALERT_STATES, ALERTS, DELIVERIES
+from online.store.alerts.deliveries import ALERTS, DELIVERIES
+from online.store.alerts.noticed import ALERT_STATES
 from online.store.callers.api_keys import API_KEYS
 from online.store.callers.audit import AUDIT
 from online.store.callers.held_feedback import HELD
@@ -192,5 +193,6 @@ def configure_alembic(connection: Connection) -> "Config":
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("recursive_version_locations", "true")
     config.attributes["connection"] = connection
     return config

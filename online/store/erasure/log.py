@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, String, column, delete, select, update, values
 
 from online.schemas.events import Event
-from online.store.alerts import forget_alerts
+from online.store.alerts.deliveries import forget_alerts
 from online.store.classes import CLASSES
 from online.store.deletion.event_expiry import load_expiry
 from online.store.drift_alarms import DRIFT_ALARMS

@@ -37,7 +37,15 @@ from online.serving.alerts.watching import ChangeRecorder
 from online.serving.monitoring.verdict import DriftNews, Facts
 from online.settings import Settings
 from online.store import Store
-from online.store.alerts import ALERTS, KEPT, AlertRow, add_alert, forget_alerts, load_alerts, load_deliveries
+from online.store.alerts.deliveries import (
+    ALERTS,
+    KEPT,
+    AlertRow,
+    add_alert,
+    forget_alerts,
+    load_alerts,
+    load_deliveries,
+)
 from online.store.quarantine import QuarantineRow
 from tests.serving.alerts.receiver import Receiver, receive
 from tests.support import until

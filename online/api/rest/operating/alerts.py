@@ -16,7 +16,7 @@ from online.api.responses import ERROR_RESPONSES, json_response
 from online.schemas.operating.alerts import AlertsAnswer, AlertTestAnswer, EndpointState, SentAlert, TestedEndpoint
 from online.serving.alerts.alerts import list_endpoints, send_test
 from online.serving.runtime import Runtime
-from online.store.alerts import AlertRow, load_alerts, load_deliveries
+from online.store.alerts.deliveries import AlertRow, load_alerts, load_deliveries
 
 router = APIRouter(responses=ERROR_RESPONSES)
 

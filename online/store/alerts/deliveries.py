@@ -1,39 +1,22 @@
-"""Alerts for webhooks: what was last noticed of each model, the alerts that follow from it, and their deliveries.
+"""Alerts, and their deliveries to endpoints.
 
-    noticed state --differs, and no other server was faster--> alert --one for each endpoint--> delivery
-                                                   delivery: waiting --claimed, sent--> delivered
-                                                                ^----- failed, later ---|----> given up
+    alert --one for each endpoint--> delivery: waiting --claimed, sent--> delivered
+                                                  ^----- failed, later ---|----> given up
 
-All servers of a store share the tables, so each change becomes one alert, and each delivery is sent by one of them at a
-time. One that stops while it sends loses its claim, and the delivery is sent again: at least once, with the same id.
+All servers of a store share the tables, so each delivery is sent by one of them at a time. One that stops while it sends loses
+its claim, and the delivery is sent again: at least once, with the same id.
 """
 
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Index, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Index, delete, func, insert, select, update
 from sqlmodel import Field, SQLModel
 
 from online.store.database.values import index_only_where
 
 DeliveryStatus = Literal["waiting", "delivered", "given_up"]
 KEPT = 500  # newest alerts
-
-NOTE_FIRST = text(
-    "INSERT INTO alert_state (model, event, state, alerted_at) VALUES (:model, :event, :state, :alerted_at) "
-    "ON CONFLICT (model, event) DO NOTHING"
-)
-
-
-class AlertStateRow(SQLModel, table=True):
-    """What was last noticed. model: "" for the service itself. alerted_at: of the newest alert; "" for none."""
-
-    __tablename__ = "alert_state"
-
-    model: str = Field(primary_key=True)
-    event: str = Field(primary_key=True)
-    state: str
-    alerted_at: str
 
 
 class AlertRow(SQLModel, table=True):
@@ -67,25 +50,8 @@ class AlertDeliveryRow(SQLModel, table=True):
     ended_at: str | None = None
 
 
-ALERT_STATES: Any = AlertStateRow.__table__  # type: ignore[attr-defined]
 ALERTS: Any = AlertRow.__table__  # type: ignore[attr-defined]
 DELIVERIES: Any = AlertDeliveryRow.__table__  # type: ignore[attr-defined]
-
-
-def load_states(connection: Connection) -> dict[tuple[str, str], AlertStateRow]:
-    """What was last noticed, by model and event."""
-    rows = connection.execute(select(ALERT_STATES)).mappings()
-    return {(row["model"], row["event"]): AlertStateRow(**row) for row in rows}
-
-
-def note_change(connection: Connection, known: AlertStateRow | None, new: AlertStateRow) -> bool:
-    """Note a state instead of the known one; return False if another server has noted one first."""
-    if known is None:
-        return bool(connection.execute(NOTE_FIRST, new.model_dump()).rowcount)
-    same = (ALERT_STATES.c.model == known.model, ALERT_STATES.c.event == known.event)
-    unchanged = (ALERT_STATES.c.state == known.state, ALERT_STATES.c.alerted_at == known.alerted_at)
-    values = {"state": new.state, "alerted_at": new.alerted_at}
-    return bool(connection.execute(update(ALERT_STATES).where(*same, *unchanged).values(**values)).rowcount)
 
 
 def add_alert(connection: Connection, row: AlertRow, endpoints: Sequence[str]) -> None:

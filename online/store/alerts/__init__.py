@@ -1,0 +1,1 @@
+"""Alerts for webhooks: what was last noticed, the alerts that follow from it, and their deliveries."""
