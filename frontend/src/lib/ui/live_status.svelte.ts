@@ -7,6 +7,7 @@
 
 import type { ModelApi } from '../api';
 import type { ServerEvent, SetAside } from './events';
+import { t } from '../messages';
 import type { FeedbackProgress, Frozen, Learner, Receipt, Version } from '../schema';
 
 const POLL_MS = 1000;
@@ -44,9 +45,9 @@ export class LiveStatus {
   /** Why saved feedback is not learned now; null if it is learned. */
   holdReason = $derived(
     this.frozen !== null
-      ? `kept until learning resumes: ${this.frozen.reason || 'learning is frozen'}`
+      ? t.ui.hold.frozen(this.frozen.reason)
       : this.learnerPaused
-        ? 'will be learned when the learner is back'
+        ? t.ui.hold.paused
         : null,
   );
   shownVersions = $derived(this.versions.slice(0, VERSIONS_SHOWN));

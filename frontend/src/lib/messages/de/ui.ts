@@ -68,6 +68,13 @@ export const ui: Messages['ui'] = {
     still: (answer) => `jetzt noch einmal gefragt: weiterhin ${answer}`,
     changed: (before, now) => `jetzt noch einmal gefragt: vorher ${before}, jetzt ${now}`,
   },
+  hold: {
+    frozen: (reason) =>
+      reason === ''
+        ? 'wird aufgehoben und gelernt, sobald das Lernen weitergeht'
+        : `wird aufgehoben und gelernt, sobald das Lernen weitergeht (angehalten: ${reason})`,
+    paused: 'wird aufgehoben und gelernt, sobald der Lernprozess zurück ist',
+  },
   today: 'Heute',
   yesterday: 'Gestern',
   missing: {

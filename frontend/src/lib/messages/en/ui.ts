@@ -69,6 +69,14 @@ export const ui = {
     still: (answer: string) => `asked again now: still ${answer}`,
     changed: (before: string, now: string) => `asked again now: before ${before}, now ${now}`,
   },
+  /** Why saved feedback is not learned now. */
+  hold: {
+    frozen: (reason: string) =>
+      reason === ''
+        ? 'kept, and learned once learning continues'
+        : `kept, and learned once learning continues (stopped: ${reason})`,
+    paused: 'kept, and learned once the learner is back',
+  },
   today: 'Today',
   yesterday: 'Yesterday',
   missing: {
