@@ -9,6 +9,7 @@
 # make audit   look up known vulnerabilities of the locked packages; it fails where one is found, or a registry does not tell
 # make wheel   build the distributions online and online-client into dist/
 # make picture  draw the picture of the front page
+# make screenshots  take the pictures of every page for the manual and the installed page
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -19,7 +20,7 @@ PAGE_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) f
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error
 
-.PHONY: picture serve test test-all coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos lock audit audit-python audit-page
+.PHONY: picture screenshots serve test test-all coverage check check-style check-types check-page check-docs docs format page setup clean wheel protos lock audit audit-python audit-page
 
 serve: $(VENV)/.run $(PAGE)
 	$(BIN)/online serve $(ARGS)
@@ -89,6 +90,9 @@ audit-page: frontend/node_modules/.installed
 
 picture: $(VENV)/.dev $(PAGE)
 	$(BIN)/python frontend/scripts/picture.py
+
+screenshots: $(VENV)/.dev $(PAGE)
+	$(BIN)/python frontend/scripts/screenshots.py
 
 page: $(PAGE)
 setup: $(VENV)/.dev $(PAGE)

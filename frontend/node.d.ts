@@ -11,7 +11,7 @@ declare module 'node:path' {
 }
 
 declare module 'node:zlib' {
-  export const constants: { BROTLI_PARAM_SIZE_HINT: number };
+  export const constants: { BROTLI_PARAM_QUALITY: number; BROTLI_PARAM_SIZE_HINT: number };
   export function brotliCompressSync(
     text: Uint8Array,
     options: { params: Record<number, number> },

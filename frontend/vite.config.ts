@@ -52,6 +52,7 @@ const swagger: Plugin = {
 
 const TEXT = /\.(css|js|json|svg|txt)$/;
 const RENDERED = [WORKER, 'favicon.svg']; // and others without such an ending: the service writes into them, and compresses them itself
+const LARGE_BYTES = 500_000;
 const LEAST_BYTES = 500; // a smaller file is one packet anyway
 
 /** Writes a Brotli and a gzip file beside each text, once it is in the output folder. */
@@ -68,7 +69,10 @@ const compression: Plugin = {
 async function compress(path: string) {
   const text = await readFile(path);
   if (text.length < LEAST_BYTES) return;
-  const params = { [constants.BROTLI_PARAM_SIZE_HINT]: text.length };
+  const params = {
+    [constants.BROTLI_PARAM_SIZE_HINT]: text.length,
+    [constants.BROTLI_PARAM_QUALITY]: text.length < LARGE_BYTES ? 11 : 9, // the best one takes seconds for a large file
+  };
   await writeFile(`${path}.br`, brotliCompressSync(text, { params }));
   await writeFile(`${path}.gz`, gzipSync(text, { level: 9 }));
 }

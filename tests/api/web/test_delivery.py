@@ -92,6 +92,17 @@ def test_the_page_carries_the_branding(build: Path, tmp_path: Path) -> None:
     run(branded(tmp_path, page_name="Fish & Chips", page_intro="Ask us.", page_color="#FFCC00"), work)
 
 
+def test_the_manifest_names_pictures_that_exist_with_their_sizes() -> None:
+    folder = Path(__file__).parents[3] / "frontend" / "public"
+    manifest = json.loads((folder / "manifest.webmanifest").read_text())
+    pictures = [each for each in (*manifest["icons"], *manifest["screenshots"]) if each["type"] == "image/png"]
+    assert {each.get("form_factor") for each in pictures} == {None, "wide", "narrow"}
+    for each in pictures:
+        header = (folder / each["src"]).read_bytes()[16:24]
+        assert each["sizes"] == f"{int.from_bytes(header[:4], 'big')}x{int.from_bytes(header[4:], 'big')}"
+    assert [each["url"] for each in manifest["shortcuts"]] == ["./", "draw", "learning"]
+
+
 def test_the_logo_is_the_icon_and_cannot_run_scripts(build: Path, tmp_path: Path) -> None:
     (tmp_path / "logo").write_bytes(SVG)
 
