@@ -236,7 +236,7 @@ def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, rev
     page.goto(f"{reviewed.url}/repertoire")
     expect(button(page, "New reply")).to_have_count(0)
     page.goto(f"{reviewed.url}/draw")
-    expect(page.get_by_text("New names cannot be taught here.")).to_be_visible()
+    expect(page.get_by_text("Pick one of the names that I know. New names are not open here.")).to_be_visible()
     check_accessible(page)
 
     page.get_by_role("button", name="Signed in as").click()

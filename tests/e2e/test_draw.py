@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from sklearn.datasets import load_digits
 
 from tests.conftest import Start
-from tests.e2e.browsing import ROOT, Visits, check_accessible, shoot
+from tests.e2e.browsing import ROOT, Visits, check_accessible, check_fits, shoot
 from tests.support import Service
 
 STROKES: dict[str, list[list[list[float]]]] = json.loads((ROOT / "frontend" / "tests" / "strokes.json").read_text())
@@ -57,9 +57,17 @@ def touch(page: Page, name: str) -> None:
         dispatch("touchEnd")
 
 
+def classes_of(page: Page) -> Locator:
+    return page.get_by_role("list", name="Names")
+
+
 def choose_class(page: Page, label: str) -> None:
-    classes = page.get_by_role("list", name="Classes")
-    classes.get_by_role("listitem").filter(has=page.get_by_text(label, exact=True)).get_by_role("button").click()
+    classes_of(page).get_by_role("button", name=label, exact=True).click()
+
+
+def type_name(page: Page, label: str) -> None:
+    page.get_by_label("Something else?").fill(label)
+    page.get_by_role("button", name="Teach me").click()
 
 
 def expect_guess(page: Page, label: str) -> None:
@@ -71,31 +79,44 @@ def expect_status(page: Page, text: str) -> None:
 
 
 def expect_learned(page: Page) -> None:
-    expect(page.get_by_text("asked again now")).to_be_visible()
+    expect(page.get_by_text("Next time I say")).to_be_visible()
+
+
+def gallery_of(page: Page) -> Locator:
+    return page.get_by_role("region", name="What you have taught me")
+
+
+def drawings_of(page: Page, label: str) -> Locator:
+    return gallery_of(page).get_by_role("button", name=f"Drawing of {label}")
 
 
 def test_the_fourth_drawing_is_guessed_after_three_digits_were_drawn_once_each(visits: Visits, start: Start) -> None:
     page = visits.open(f"{start(SHIPPED).url}/draw")
+    expect(page.get_by_role("heading", name="How it works")).to_be_visible()
+    expect_status(page, "Draw a star, a heart, a house")
     draw(page, "0")
-    expect_status(page, "I have no examples yet. What is it?")
+    expect_status(page, "New to me. What is it?")
     shoot(page, "draw-1-knows-nothing-light")
     for digit in ("0", "1", "4"):
         draw(page, digit)
-        choose_class(page, digit)
+        type_name(page, digit)
         expect_learned(page)
     draw(page, "1")
     expect_guess(page, "1")
+    expect_status(page, "I have seen only one")
     shoot(page, "draw-2-guessed-light")
     check_accessible(page)
     board_of(page).press("Enter")
-    expect(page.get_by_text("1 of your 4 drawings guessed right")).to_be_visible()
+    expect_status(page, "I guessed it! 1 it is.")
+    expect(page.get_by_text("On this visit I guessed 1 of 4.")).to_be_visible()
+    page.get_by_text("How often do I guess right?").click()
     page.get_by_text("As a table").click()
-    rows = page.get_by_role("region", name="Your drawings, as a table").get_by_role("row")
+    rows = page.get_by_role("region", name="Your drawings on this visit, as a table").get_by_role("row")
     expect(rows.last).to_contain_text("25 %")
     shoot(page, "draw-3-curve-light")
     check_accessible(page)
 
-    page.get_by_label("Everyone’s").check()
+    page.get_by_role("radio", name="Everyone’s").last.check()
     page.get_by_text("As a table").click()
     everyone = page.get_by_role("region", name="Everyone’s drawings, as a table")
     expect(everyone.get_by_role("row").last).to_contain_text("25 %")  # counted by the server
@@ -103,26 +124,32 @@ def test_the_fourth_drawing_is_guessed_after_three_digits_were_drawn_once_each(v
 
 def test_a_new_class_is_added_and_undone_by_touch_on_a_narrow_dark_screen(visits: Visits, start: Start) -> None:
     service = start(SHIPPED)
-    page = visits.open(f"{service.url}/draw", width=360, scheme="dark", touch=True)
+    page = visits.open(f"{service.url}/draw", width=320, scheme="dark", touch=True)
+    check_fits(page)
     touch(page, "0")
-    choose_class(page, "0")
+    type_name(page, "0")
     expect_learned(page)
+    board_of(page).scroll_into_view_if_needed()
+    top = page.evaluate("document.querySelector('main').scrollTop")
     touch(page, "star")
-    page.get_by_label("Something else?").fill("star")
-    page.get_by_role("button", name="Use this name").click()
+    assert page.evaluate("document.querySelector('main').scrollTop") == top, "a finger on the board does not scroll"
+    choose_class(page, "star")  # an idea
     expect_learned(page)
     touch(page, "star")
     expect_guess(page, "star")
     shoot(page, "draw-4-star-narrow-dark")
     check_accessible(page)
+    page.get_by_role("button", name="Clear").click()
     before = service.http.get("/v1/models/digits").json()
 
-    page.get_by_role("button", name="Undo “star”").click()
-    expect(page.get_by_text("un-learned in version")).to_be_visible()
-    expect_guess(page, "0")
-    page.get_by_role("button", name="Undo “0”").click()
-    expect_status(page, "I have no examples yet. What is it?")
-    after = service.http.get("/v1/models/digits").json()
+    drawings_of(page, "star").click()
+    page.get_by_role("button", name="Forget this drawing").click()
+    expect(gallery_of(page)).to_contain_text("You have taught me 1 shape with 1 drawing.")
+    board_of(page).press("z")  # the last name that is left
+    expect(page.get_by_role("heading", name="How it works")).to_be_visible()
+    touch(page, "star")
+    expect_status(page, "New to me. What is it?")
+    after = service.wait_learned("digits", before["learned_until"] + 2)
     assert after["learned_until"] == before["learned_until"] + 2
     newest, first = service.versions("digits")[0], service.versions("digits")[-1]
     assert newest["state_sha256"] == first["state_sha256"], "the state is that of a model without any drawing"
@@ -156,14 +183,85 @@ def test_the_page_is_used_by_keyboard_only(visits: Visits, start: Start) -> None
     shoot(page, "draw-5-keyboard-dark")
     check_accessible(page)
     press("Backspace")
-    expect_status(page, "Draw something.")
+    expect_status(page, "What will you draw next?")
     draw_line("ArrowLeft", 3)
     expect_guess(page, "minus")
     press("Enter")
-    expect(page.get_by_text("1 of your 3 drawings guessed right")).to_be_visible()
+    expect_status(page, "I guessed it!")
+    expect(page.get_by_text("On this visit I guessed 1 of 3.")).to_be_visible()
     press("z")
-    expect(page.get_by_text("un-learned in version")).to_be_visible()
-    expect(page.get_by_text("0 of your 2 drawings guessed right")).to_be_visible()
+    expect(page.get_by_text("Taken back and forgotten.")).to_be_visible()
+    expect(page.get_by_text("On this visit I guessed 0 of 2.")).to_be_visible()
+
+
+def test_what_was_taught_survives_a_reload_and_can_be_forgotten(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = visits.open(f"{service.url}/draw", width=1440, height=900)
+    for label in ("star", "0", "star"):
+        draw(page, label)
+        type_name(page, label)
+        expect_learned(page)
+    expect_status(page, "I guessed it!")
+    expect(gallery_of(page)).to_contain_text("You have taught me 2 shapes with 3 drawings.")
+    page.reload()
+    expect(gallery_of(page)).to_contain_text("You have taught me 2 shapes with 3 drawings.")
+    expect(drawings_of(page, "star")).to_have_count(2)
+    page.emulate_media(color_scheme="dark", forced_colors="active")
+    check_accessible(page)
+    shoot(page, "draw-6-gallery-forced")
+    page.emulate_media(color_scheme="light", forced_colors="none")
+
+    drawing = drawings_of(page, "star").first
+    drawing.press("Enter")
+    look = page.get_by_role("dialog", name="Drawing of star")
+    expect(look).to_be_focused()
+    check_accessible(page)
+    shoot(page, "draw-7-look-light")
+    page.keyboard.press("Escape")
+    expect(drawing).to_be_focused()
+    drawing.click()
+    look.get_by_role("button", name="Forget this drawing").click()
+    expect(drawings_of(page, "star")).to_have_count(1)
+    page.get_by_role("region", name="Notifications").get_by_role("button", name="Undo").click()
+    expect(drawings_of(page, "star")).to_have_count(2)
+
+    page.get_by_role("button", name="Actions for star").click()
+    page.get_by_role("menuitem", name="Forget all 2 of my drawings").click()
+    question = page.get_by_role("dialog", name="Forget “star”?")
+    expect(question).to_contain_text("What others taught me stays.")
+    check_accessible(page)
+    question.get_by_role("button", name="Forget").click()
+    expect(gallery_of(page)).to_contain_text("You have taught me 1 shape with 1 drawing.")
+    expect(classes_of(page).get_by_role("button", name="0", exact=True)).to_be_visible()
+    with service.client("digits") as client:
+        assert "star" not in client.predict([[0.0] * 64])["predictions"][0]["probabilities"]
+
+
+def test_a_wrong_guess_is_corrected_with_one_click_and_others_names_are_known(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    teach_all_digits(service)
+    page = visits.open(f"{service.url}/draw", width=768)
+    expect_status(page, "I already know 10 shapes: 0, 1, 2, …")
+    draw(page, "star")
+    for label in ("8", "9"):  # the second name replaces the first one
+        choose_class(page, label)
+        expect_status(page, f"{label}. Got it! I had guessed")
+    expect(gallery_of(page)).to_contain_text("You have taught me 1 shape with 1 drawing. I know 9 more from others.")
+    page.get_by_role("radio", name="Everyone’s").first.check()
+    everyone = page.get_by_role("region", name="What everybody has taught me")
+    expect(everyone).to_contain_text("I have learned 10 shapes from 1,798 drawings.")
+    check_accessible(page)
+
+
+def test_a_visitor_sees_what_waits_and_that_new_names_are_checked(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED, public_teaching="review", admin_key="a secret key")
+    page = visits.open(f"{service.url}/draw", width=390, touch=True)
+    touch(page, "star")
+    type_name(page, "star")
+    expect(page.get_by_text("Thank you! I learn it once it has been checked.")).to_be_visible()
+    expect(gallery_of(page)).to_contain_text("1 waiting to be checked")
+    check_accessible(page)
+    shoot(page, "draw-8-waiting-narrow")
 
 
 def test_a_model_of_the_scikit_learn_digits_recognises_drawings(visits: Visits, start: Start) -> None:
@@ -174,8 +272,8 @@ def test_a_model_of_the_scikit_learn_digits_recognises_drawings(visits: Visits, 
     for digit in "0123456789":
         draw(page, digit)
         choose_class(page, digit)
-        expect_status(page, "The guess was")
-        right += f"The guess was {digit}." in page.get_by_role("main").get_by_role("status").inner_text()
+        expect(page.get_by_role("button", name="Next drawing")).to_be_visible()
+        right += "I guessed it!" in page.get_by_role("main").get_by_role("status").inner_text()
     assert right >= 8, "a model that has learned only the 1,797 scanned digits recognises drawn ones"
 
 

@@ -44,6 +44,8 @@ import type {
   ReplySummary,
   SavedReply,
   SessionAnswer,
+  TaughtClass,
+  TaughtExample,
   ReportState,
   RolledBack,
   Version,
@@ -96,6 +98,12 @@ export interface Api extends ModelApi<RankerPrediction, ChatInstance> {
 export interface DrawApi extends ModelApi<Guess, number[]> {
   classes(): Promise<ClassInfo[]>;
   curve(): Promise<Curve>;
+  /** What was taught, the newest drawings of each class. */
+  examples(of: 'user' | 'everyone', limit: number): Promise<TaughtClass[]>;
+  /** Take back all own drawings of a class. Returns how many. */
+  forgetClass(label: string): Promise<number>;
+  /** Teach what was taken back once more. id: a new one for the feedback. */
+  teachAgain(example: TaughtExample, label: string, id: string): Promise<void>;
 }
 
 /** The requests of an operator. */
@@ -431,8 +439,22 @@ export function createChatApi(name: () => Promise<string>): Api {
 }
 
 export function createDrawApi(name: string): DrawApi {
+  const examplesUrl = `${pathOf(name)}/examples`;
   return {
     ...createApi(async () => name),
+    examples: async (of, limit) => {
+      const url = `${examplesUrl}?${new URLSearchParams({ of, limit: String(limit) })}`;
+      return (await call<{ classes: TaughtClass[] }>('GET', url, undefined, OF_USER)).classes;
+    },
+    forgetClass: async (label) => {
+      const url = `${examplesUrl}?${new URLSearchParams({ label })}`;
+      return (await call<{ count: number }>('DELETE', url, undefined, OF_USER)).count;
+    },
+    teachAgain: async ({ prediction_id, input }, label, id) => {
+      const subject = prediction_id === null ? { input } : { prediction_id };
+      const feedback = [withUser({ id, ...subject, label })];
+      await call('POST', `${pathOf(name)}:feedback`, { feedback });
+    },
     classes: async () =>
       (await call<{ labels: ClassInfo[] }>('GET', `${pathOf(name)}/labels`)).labels,
     curve: () => call('GET', `${pathOf(name)}/curve`),

@@ -9,6 +9,8 @@ export type Reply = Schemas['ReplyRef'];
 export type RankerPrediction = Schemas['RankerPrediction'];
 export type Guess = Schemas['ClassifierPrediction'];
 export type ClassInfo = Schemas['ClassState'];
+export type TaughtClass = Omit<Schemas['TaughtClass'], 'examples'> & { examples: TaughtExample[] };
+export type TaughtExample = Omit<Schemas['TaughtExample'], 'input'> & { input: number[] | null };
 export type Curve = Schemas['CurveAnswer'];
 export type CurvePoint = Schemas['CurvePoint'];
 export type PredictRequest<Instance = string> = Schemas['PredictRequest'] & {

@@ -1,7 +1,14 @@
 import { expect, test } from 'vitest';
-import type { DrawApi } from '../../src/lib/api';
+import { ApiError, type DrawApi } from '../../src/lib/api';
 import { DrawSession } from '../../src/lib/draw/draw_session.svelte';
-import type { Guess, ClassInfo, PredictRequest, PredictResponse } from '../../src/lib/schema';
+import { Sketches } from '../../src/lib/draw/sketches';
+import type {
+  Guess,
+  ClassInfo,
+  PredictRequest,
+  PredictResponse,
+  TaughtClass,
+} from '../../src/lib/schema';
 import { ALL_RIGHTS, FakeApi, NO_CURVE, settle } from '../fake';
 
 /** A model whose guess is set by the test. */
@@ -9,6 +16,7 @@ class FakeDrawApi extends FakeApi implements DrawApi {
   guess: Guess = { label: null, probabilities: {} };
   requests: PredictRequest<number[]>[] = [];
   knownClasses: ClassInfo[] = [];
+  taught: TaughtClass[] = [];
 
   override predict = async (request: PredictRequest<never>): Promise<PredictResponse<never>> => {
     this.calls.push('predict');
@@ -29,17 +37,36 @@ class FakeDrawApi extends FakeApi implements DrawApi {
   async curve() {
     return NO_CURVE;
   }
+
+  async examples(of: string) {
+    this.calls.push(`examples of ${of}`);
+    return this.taught;
+  }
+
+  async forgetClass(label: string) {
+    this.calls.push(`forget ${label}`);
+    return 2;
+  }
+
+  async teachAgain({ id }: { id: string }, label: string) {
+    this.calls.push(`teach ${label} of ${id} again`);
+  }
 }
 
-async function openBoard(knownClasses: ClassInfo[] = [], rights = ALL_RIGHTS) {
+async function openBoard(
+  knownClasses: ClassInfo[] = [],
+  rights = ALL_RIGHTS,
+  guess: Guess = { label: null, probabilities: {} },
+) {
   const api = new FakeDrawApi();
-  api.knownClasses = knownClasses;
+  [api.knownClasses, api.guess] = [knownClasses, guess];
   let ids = 0;
   const draw = new DrawSession({
     api,
     newId: () => `f${++ids}`,
     pause: () => settle(),
     rights,
+    sketches: new Sketches(null),
   });
   draw.start();
   api.connect();
@@ -136,18 +163,21 @@ test('a new name adds a class', async () => {
   const { api, draw } = await openAndDraw();
   await draw.nameNewClass('  star ');
   expect(api.sentFeedback.at(-1)).toMatchObject({ label: 'star' });
-  expect(draw.classes.slice(-2)).toEqual(['9', 'star']);
+  expect(draw.classes).toEqual(['star']);
   await draw.nameNewClass(' ');
   expect(api.sentFeedback).toHaveLength(1);
 });
 
 test('classes added by others are listed, retired ones are not', async () => {
-  const { draw } = await openBoard([
-    { label: 'moon', active: true, offset: 1 },
-    { label: '3', active: false, offset: 2 },
-  ]);
-  expect(draw.classes).toContain('moon');
-  expect(draw.classes).not.toContain('3');
+  const { draw } = await openBoard(
+    [
+      { label: 'moon', active: true, offset: 1 },
+      { label: '3', active: false, offset: 2 },
+    ],
+    ALL_RIGHTS,
+    { label: 'moon', probabilities: { moon: 0.8, '3': 0.2 } },
+  );
+  expect(draw.classes).toEqual(['moon']);
 });
 
 test('confirming sends the guess as the name', async () => {
@@ -176,7 +206,7 @@ test('a name that could not be sent gives an error and keeps the drawing', async
   api.broken = 'the store does not answer';
   await draw.name('7');
   expect([draw.problem, draw.current, draw.features === null]).toEqual([
-    'the store does not answer',
+    'Something went wrong on the server. Try again.',
     null,
     false,
   ]);
@@ -186,4 +216,108 @@ test('of two names given at once only the first is sent', async () => {
   const { api, draw } = await openAndDraw();
   await Promise.all([draw.name('7'), draw.name('1')]);
   expect(api.sentFeedback.map((each) => 'label' in each && each.label)).toEqual(['7']);
+});
+
+test('names of which nothing is known any more are offered as former names only', async () => {
+  const { draw } = await openBoard([{ label: 'moon', active: true, offset: 1 }]);
+  expect([draw.classes, draw.formerNames]).toEqual([[], ['moon']]);
+});
+
+test('a known name is found in whatever case it was typed', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.nameNewClass('star');
+  draw.clear();
+  stroke(draw);
+  await draw.nameNewClass('Star');
+  expect(api.sentFeedback.map((each) => 'label' in each && each.label)).toEqual(['star', 'star']);
+});
+
+test('right guesses in a row are counted until one is wrong', async () => {
+  const { api, draw } = await openAndDraw();
+  api.guess = { label: '7', probabilities: { '7': 1 } };
+  const streaks: number[] = [];
+  for (const label of ['7', '7', '1', '7']) {
+    await draw.name(label);
+    streaks.push(draw.streak);
+    stroke(draw);
+  }
+  expect(streaks).toEqual([1, 2, 0, 1]);
+});
+
+test('a guess is celebrated only while its drawing is on the board', async () => {
+  const { api, draw } = await openAndDraw();
+  api.guess = { label: '7', probabilities: { '7': 1 } };
+  await draw.name('7');
+  expect(draw.isGuessed).toBe(true);
+  stroke(draw);
+  expect(draw.isGuessed).toBe(false);
+});
+
+test('after too many requests the guesses wait, and nobody is told', async () => {
+  const { api, draw } = await openBoard();
+  const answer = api.predict;
+  let asked = 0;
+  api.predict = () => {
+    asked += 1;
+    return Promise.reject(new ApiError('too many', 429, 30));
+  };
+  stroke(draw);
+  await settle();
+  expect([draw.problem, asked]).toEqual([null, 1]);
+  api.predict = answer;
+  api.guess = { label: '7', probabilities: { '7': 1 } };
+  await settle();
+  await settle();
+  expect(draw.guess?.label).toBe('7');
+});
+
+const STAR = {
+  id: 'f1',
+  prediction_id: 'p1',
+  input: null,
+  status: 'learned' as const,
+  offset: 1,
+  given_at: '2026-11-21T09:00:00Z',
+};
+
+test('a drawing of this visit that is forgotten no longer counts', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('star');
+  expect(await draw.forget(STAR)).toBe(true);
+  expect(api.calls.filter((call) => call.startsWith('retract'))).toEqual(['retract f1']);
+  expect([draw.activeDrawings.length, draw.current]).toEqual([0, null]);
+});
+
+test('the drawings of a class that is forgotten no longer count', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('star');
+  expect(await draw.forgetClass('star')).toBe(2);
+  expect(api.calls).toContain('forget star');
+  expect([draw.activeDrawings.length, draw.current, draw.classes]).toEqual([0, null, []]);
+});
+
+test('a name is followed by a look at what was taught', async () => {
+  const { api, draw } = await openAndDraw();
+  const before = api.calls.filter((call) => call.startsWith('examples')).length;
+  await draw.name('star');
+  await settle();
+  expect(api.calls.filter((call) => call.startsWith('examples')).length).toBeGreaterThan(before);
+});
+
+test('few drawings make no sure guess, unless others may have taught more', async () => {
+  const guess = { label: 'star', probabilities: { star: 0.99, heart: 0.01 } };
+  const { api, draw } = await openBoard([], ALL_RIGHTS, guess);
+  const taught = (label: string): TaughtClass => ({
+    label,
+    active: true,
+    count: 2,
+    held: 0,
+    examples: [STAR],
+  });
+  stroke(draw);
+  await settle();
+  expect(draw.opinion).toMatchObject({ kind: 'sure' });
+  api.taught = [taught('star'), taught('heart')];
+  await draw.gallery.load();
+  expect(draw.opinion).toEqual({ kind: 'few', label: 'star', seen: 2 });
 });

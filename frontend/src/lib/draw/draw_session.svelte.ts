@@ -2,23 +2,31 @@
 
    board --featuresOf--> dry run --> guess               while the user draws, and after each version
    name --> recorded prediction --> Feedback --> NamedDrawing, with the guess made before it was learned
+                                       +--> Gallery: all drawings that were taught, also before this visit
 */
 
-import type { DrawApi } from '../api';
+import { ApiError, type DrawApi } from '../api';
 import { DrawingBoard, type Cell } from './drawing_board.svelte';
+import { opinionOf, type Opinion } from './confidence';
+import { Gallery } from './gallery.svelte';
 import type { ServerEvent } from '../ui/events';
 import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
 import { coalesce } from '../ui/coalesce';
 import { computeFeatures, type Point } from './ink';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
+import { problemOf } from '../ui/problems';
 import type { Rights } from '../ui/session.svelte';
-import type { Curve, Guess, ClassInfo } from '../schema';
+import type { Sketches } from './sketches';
+import type { Curve, Guess, ClassInfo, TaughtExample } from '../schema';
 import { RECHECK_TIMEOUT_MS } from '../chat/turn.svelte';
-import { messageOf } from '../ui/wording';
 
 export const DIGITS = [...'0123456789'];
-const GUESS_EVERY_MS = 60; // pause between two guesses while the drawing grows
-const REST_MS = 500; // pause between two requests for the curve
+const GUESS_EVERY_MS = 150; // pause between two guesses while the drawing grows: 400 of the 600 requests in a minute
+const REST_MS = 500; // pause between two requests for what is known, and for the curve
+const MAX_PAUSE_S = 60; // without guesses, after too many requests
+const TOO_MANY = 429;
+const BLANK = new Array<number>(64).fill(0);
+const MAX_GUESSED = 20; // classes that a guess lists, by default
 
 /** One drawing with its name. guessBefore: the model's guess before it was named; null for none. */
 export interface NamedDrawing {
@@ -32,11 +40,13 @@ interface Dependencies {
   newId: () => string;
   pause: Pause;
   rights: Rights;
+  sketches: Sketches;
 }
 
 export class DrawSession {
   readonly board = new DrawingBoard();
   readonly live: LiveStatus;
+  readonly gallery: Gallery;
   guess = $state.raw<Guess | null>(null);
   /** The name given to the drawing on the board; null while it has none. */
   current = $state.raw<NamedDrawing | null>(null);
@@ -45,52 +55,91 @@ export class DrawSession {
   problem = $state<string | null>(null);
   busy = $state(false);
 
-  private knownClasses = $state.raw<ClassInfo[]>([]);
+  private listed = $state.raw<ClassInfo[]>([]);
+  /** Classes of the last guess; null before the first one. */
+  private guessed = $state.raw<string[] | null>(null);
   private newClasses = $state<string[]>([]);
+  private showsCurve = false;
+  private waiting = false; // after too many requests
 
   /** Drawings whose name was not taken back. */
   activeDrawings = $derived(this.drawings.filter(({ feedback }) => feedback.isActive));
   correctCount = $derived(
     this.activeDrawings.filter(({ label, guessBefore }) => label === guessBefore).length,
   );
-  /** The digits, then the classes added here or elsewhere. */
-  classes = $derived.by(() => {
-    const retired = new Set(
-      this.knownClasses.filter(({ active }) => !active).map(({ label }) => label),
+  /** How many of the newest drawings in a row were guessed right. */
+  streak = $derived.by(() => {
+    const wrong = this.activeDrawings.findLastIndex(
+      ({ label, guessBefore }) => label !== guessBefore,
     );
-    const guessed = Object.keys(this.guess?.probabilities ?? {}).sort();
-    const all = [
-      ...(this.rights.teaching === 'off' ? [] : DIGITS), // naming a new one teaches it
-      ...this.knownClasses.map(({ label }) => label),
-      ...guessed,
-      ...this.newClasses,
-    ];
-    return [...new Set(all)].filter((label) => !retired.has(label));
+    return this.activeDrawings.length - 1 - wrong;
   });
+  /** Whether the drawing on the board was guessed right. */
+  isGuessed = $derived(this.current !== null && this.current.label === this.current.guessBefore);
+  /** The classes that the model knows now and those that were just named here, in a steady order. */
+  classes = $derived.by(() => {
+    const retired = new Set(this.listed.filter(({ active }) => !active).map(({ label }) => label));
+    const guessed = this.guessed ?? [];
+    const isKnown = ({ label }: ClassInfo) =>
+      this.guessed === null || guessed.length >= MAX_GUESSED || guessed.includes(label);
+    const known = [
+      ...this.listed.filter(isKnown).map(({ label }) => label),
+      ...this.newClasses,
+      ...[...guessed].sort(),
+    ];
+    return [...new Set(known)].filter((label) => !retired.has(label));
+  });
+  /** Names that were used before, of which nothing is known any more. */
+  formerNames = $derived(
+    this.listed
+      .filter(({ label, active }) => active && !this.classes.includes(label))
+      .map(({ label }) => label),
+  );
   features = $derived(computeFeatures(this.board.strokes));
+  opinion = $derived<Opinion | null>(
+    this.guess && this.features ? opinionOf(this.guess, (label) => this.countSeen(label)) : null,
+  );
 
   readonly rights: Rights;
   private api: DrawApi;
+  private sketches: Sketches;
+  private pause: Pause;
   private context: FeedbackContext;
   private updateGuess: () => void;
   private refresh: () => void;
 
-  constructor({ api, newId, pause, rights }: Dependencies) {
-    [this.api, this.rights] = [api, rights];
+  constructor({ api, newId, pause, rights, sketches }: Dependencies) {
+    [this.api, this.pause, this.rights, this.sketches] = [api, pause, rights, sketches];
+    const complain = (error: unknown) => this.complain(error);
     this.live = new LiveStatus(api, pause, (event) => this.onEvent(event));
-    this.context = { api, live: this.live, newId, complain: (error) => this.complain(error) };
+    this.gallery = new Gallery({ api, sketches, newId, pause, complain });
+    this.context = { api, live: this.live, newId, complain };
     this.updateGuess = coalesce(() => this.guessNow(), pause, GUESS_EVERY_MS);
-    this.refresh = coalesce(() => this.loadCurve(), pause, REST_MS);
+    this.refresh = coalesce(() => this.loadKnown(), pause, REST_MS);
   }
 
   start() {
     this.live.start();
     void this.loadClasses();
+    this.gallery.refresh();
     this.refresh();
   }
 
   stop() {
     this.live.stop();
+  }
+
+  /** Load the curve, and keep it up to date from now on. */
+  showCurve() {
+    this.showsCurve = true;
+    this.refresh();
+  }
+
+  /** How many drawings of a class the model has learned; null where others may have taught it more. */
+  private countSeen(label: string): number | null {
+    const own = new Map(this.gallery.shown.map((one) => [one.label, one.count]));
+    const isAllOwn = this.gallery.whose === 'user' && this.classes.every((one) => own.has(one));
+    return isAllOwn ? (own.get(label) ?? 0) : null;
   }
 
   // drawing
@@ -126,6 +175,7 @@ export class DrawSession {
   }
 
   clear() {
+    this.problem = null;
     this.board.clear();
     this.current = null;
     this.guess = null;
@@ -143,6 +193,7 @@ export class DrawSession {
     if (features === null || this.busy || !this.mayName(label)) return;
     const before = this.current;
     if (before?.label === label && before.feedback.isActive) return this.undo();
+    if (!this.classes.includes(label)) this.newClasses.push(label);
     this.busy = true;
     this.problem = null;
     try {
@@ -160,10 +211,15 @@ export class DrawSession {
 
   /** Name the drawing with a name that may be new, which adds a class. */
   async nameNewClass(name: string): Promise<void> {
-    const label = name.trim();
+    const label = this.knownName(name.trim());
     if (label === '' || this.features === null) return;
-    if (!this.classes.includes(label)) this.newClasses.push(label);
     await this.name(label);
+  }
+
+  /** The class that has this name, in whatever case it was typed: "Star" does not become another class than "star". */
+  private knownName(name: string): string {
+    const isSame = (label: string) => label.toLowerCase() === name.toLowerCase();
+    return this.classes.includes(name) ? name : (this.classes.find(isSame) ?? name);
   }
 
   /** Confirm the guess. */
@@ -175,21 +231,29 @@ export class DrawSession {
   /** Take back the last name that is active. A drawing still on the board can be named again. */
   async undo(): Promise<void> {
     const last = this.drawings.findLast(({ feedback }) => feedback.isActive);
-    if (!last) return;
-    if (this.current?.feedback === last.feedback) this.current = null;
-    await last.feedback.retract().catch((error: unknown) => this.complain(error));
+    if (last) await this.retract(last).catch((error: unknown) => this.complain(error));
+    this.gallery.refresh();
+  }
+
+  private async retract(drawing: NamedDrawing): Promise<void> {
+    if (this.current?.feedback === drawing.feedback) this.current = null;
+    await drawing.feedback.retract();
   }
 
   private async sendName(label: string, features: number[], before: NamedDrawing | null) {
     const answer = await this.api.predict({ instances: [features], record: true });
     const recheck = (offset: number) => this.runRecheck(features, offset);
     const feedback = new Feedback(this.context, answer.prediction_ids[0] ?? '', { label }, recheck);
-    const drawing = { label, guessBefore: answer.predictions[0]?.label ?? null, feedback };
+    // Another name for the same drawing does not change what was guessed before it was named.
+    const guessBefore = before ? before.guessBefore : (answer.predictions[0]?.label ?? null);
+    const drawing = { label, guessBefore, feedback };
     this.drawings.push(drawing);
     this.current = drawing;
+    this.sketches.keep(feedback.id, this.board.strokes);
     await feedback.send(
       Promise.resolve(before?.feedback.isActive ? before.feedback.retract() : undefined),
     );
+    this.gallery.refresh();
   }
 
   private async runRecheck(features: number[], min_offset: number): Promise<string | null> {
@@ -197,6 +261,26 @@ export class DrawSession {
     const { predictions } = await this.api.predict({ instances: [features], ...options });
     this.updateGuess();
     return predictions[0]?.label ?? null;
+  }
+
+  // forgetting
+
+  /** Forget a drawing of the gallery. Returns whether it is forgotten. */
+  async forget(example: TaughtExample): Promise<boolean> {
+    const own = this.drawings.find(({ feedback }) => feedback.id === example.id);
+    const isActive = own?.feedback.isActive ?? false;
+    return this.gallery.forget(example, own && isActive ? () => this.retract(own) : undefined);
+  }
+
+  /** Forget all own drawings of a class. Returns how many were forgotten; null if that failed. */
+  async forgetClass(label: string): Promise<number | null> {
+    const count = await this.gallery.forgetClass(label);
+    if (count === null) return null;
+    for (const drawing of this.activeDrawings)
+      if (drawing.label === label) drawing.feedback.undo = 'saved';
+    if (this.current?.label === label) this.current = null;
+    this.newClasses = this.newClasses.filter((one) => one !== label);
+    return count;
   }
 
   // requests
@@ -207,36 +291,50 @@ export class DrawSession {
       this.guess = null;
       return;
     }
+    const guess = await this.dryRun(features);
+    if (guess && this.features !== null) this.guess = guess;
+  }
+
+  /** Guess without a record; null if that failed. After too many requests it waits in silence. */
+  private async dryRun(features: number[]): Promise<Guess | null> {
+    if (this.waiting) return null;
     try {
-      const answer = await this.api.predict({
-        instances: [features],
-        record: false,
-      });
-      if (this.features !== null) this.guess = answer.predictions[0] ?? null;
+      const answer = await this.api.predict({ instances: [features], record: false });
+      const guess = answer.predictions[0] ?? null;
+      if (guess) this.guessed = Object.keys(guess.probabilities);
+      return guess;
     } catch (error) {
-      this.complain(error);
+      if (error instanceof ApiError && error.status === TOO_MANY) void this.wait(error);
+      else this.complain(error);
+      return null;
     }
+  }
+
+  private async wait({ retryAfter_s }: ApiError) {
+    this.waiting = true;
+    await this.pause(1000 * Math.min(retryAfter_s ?? MAX_PAUSE_S, MAX_PAUSE_S));
+    this.waiting = false;
+    this.updateGuess();
   }
 
   private onEvent(event: ServerEvent) {
     this.refresh();
+    if (event.type === 'status') this.gallery.refresh(); // events may have been missed before
     if (event.type !== 'learned' && event.type !== 'refused') this.updateGuess();
   }
 
   /** Called once: classes added elsewhere later arrive with the next guess. */
   private async loadClasses() {
-    this.knownClasses = await this.api.classes().catch(() => this.knownClasses);
+    this.listed = await this.api.classes().catch(() => this.listed);
   }
 
-  private async loadCurve() {
-    try {
-      this.curve = await this.api.curve();
-    } catch (error) {
-      this.complain(error);
-    }
+  /** Ask about a blank drawing, which tells the classes that the model knows now. A guess tells them as well. */
+  private async loadKnown() {
+    if (this.features === null) await this.dryRun(BLANK);
+    if (this.showsCurve) this.curve = await this.api.curve().catch(() => this.curve);
   }
 
   private complain(error: unknown) {
-    this.problem = messageOf(error);
+    this.problem = problemOf(error);
   }
 }

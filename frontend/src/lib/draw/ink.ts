@@ -13,6 +13,10 @@ export interface Point {
 
 export type Stroke = readonly Point[];
 
+/** The path of a stroke, for an SVG. A point becomes a dot. */
+export const pathOf = ([first, ...rest]: Stroke) =>
+  first ? `M${first.x} ${first.y}${rest.map(({ x, y }) => `L${x} ${y}`).join('') || 'h0.01'}` : '';
+
 const SIDE = 32; // pixels of the bitmap
 const BOX_WIDTH = 20; // a digit fills this width and the whole height
 const BLACK = 312; // pixels

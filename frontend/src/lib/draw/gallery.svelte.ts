@@ -1,0 +1,124 @@
+/* What was taught by drawings: small pictures of each class, which survive a reload.
+
+   load --> classes, each with its newest drawings --> forget one (an undo teaches it once more), forget a class
+*/
+
+import type { DrawApi } from '../api';
+import type { TaughtClass, TaughtExample } from '../schema';
+import { coalesce } from '../ui/coalesce';
+import type { Pause } from '../ui/live_status.svelte';
+import type { Sketches } from './sketches';
+
+const SHOWN_OF_EACH = 60;
+const REST_MS = 300; // pause between two requests
+
+export type Whose = 'user' | 'everyone';
+
+interface Dependencies {
+  api: Pick<DrawApi, 'examples' | 'forgetClass' | 'teachAgain' | 'retract'>;
+  sketches: Sketches;
+  newId: () => string;
+  pause: Pause;
+  complain: (error: unknown) => void;
+}
+
+export class Gallery {
+  /** null until they were loaded. The class that was taught last is the first. */
+  classes = $state.raw<TaughtClass[] | null>(null);
+  whose = $state<Whose>('user');
+
+  /** Classes that the model may guess, with at least one drawing. */
+  shown = $derived((this.classes ?? []).filter(({ active }) => active));
+  drawingCount = $derived(this.shown.reduce((sum, { count }) => sum + count, 0));
+  classCount = $derived(this.shown.filter(({ count }) => count > 0).length);
+  isEmpty = $derived(this.classes !== null && this.shown.length === 0);
+
+  /** Load again soon. */
+  refresh: () => void;
+
+  constructor(private dependencies: Dependencies) {
+    this.refresh = coalesce(() => this.load(), dependencies.pause, REST_MS);
+  }
+
+  show(whose: Whose) {
+    this.whose = whose;
+    this.refresh();
+  }
+
+  /** A drawing of the class, for its picture. */
+  pictureOf(label: string): TaughtExample | undefined {
+    return this.shown.find((one) => one.label === label)?.examples[0];
+  }
+
+  /** The strokes of a drawing that was made in this browser. */
+  strokesOf({ id }: TaughtExample) {
+    return this.dependencies.sketches.of(id);
+  }
+
+  async load(): Promise<void> {
+    const { api, complain } = this.dependencies;
+    const { whose } = this;
+    try {
+      const classes = await api.examples(whose, SHOWN_OF_EACH);
+      if (whose === this.whose) this.classes = classes;
+    } catch (error) {
+      complain(error);
+    }
+  }
+
+  /** Take a drawing back. retract: how, where it was drawn on this page. Returns whether it is forgotten. */
+  async forget(
+    example: TaughtExample,
+    retract: () => Promise<unknown> = () => this.dependencies.api.retract(example.id),
+  ): Promise<boolean> {
+    const before = this.classes;
+    this.classes = without(before ?? [], example);
+    try {
+      await retract();
+      return true;
+    } catch (error) {
+      this.classes = before;
+      this.dependencies.complain(error);
+      return false;
+    } finally {
+      this.refresh();
+    }
+  }
+
+  /** Teach a forgotten drawing once more. */
+  async restore(example: TaughtExample, label: string): Promise<void> {
+    const { api, sketches, newId, complain } = this.dependencies;
+    const id = newId();
+    try {
+      await api.teachAgain(example, label, id);
+      sketches.rename(example.id, id);
+    } catch (error) {
+      complain(error);
+    }
+    this.refresh();
+  }
+
+  /** Forget all own drawings of a class. Returns how many were taken back; null if that failed. */
+  async forgetClass(label: string): Promise<number | null> {
+    try {
+      return await this.dependencies.api.forgetClass(label);
+    } catch (error) {
+      this.dependencies.complain(error);
+      return null;
+    } finally {
+      this.refresh();
+    }
+  }
+}
+
+/** The classes without one drawing, and without a class that has none left. */
+function without(classes: TaughtClass[], { id, status }: TaughtExample): TaughtClass[] {
+  return classes
+    .map((one) => {
+      const examples = one.examples.filter((each) => each.id !== id);
+      if (examples.length === one.examples.length) return one;
+      const [held, count] = status === 'held' ? [1, 0] : [0, 1];
+      return { ...one, examples, count: one.count - count, held: one.held - held };
+    })
+    .filter(({ count, held }) => count + held > 0);
+}
