@@ -100,8 +100,6 @@ MODULES = (
     key_routes,
     holder_routes,
 )
-
-
 # answers with secrets, or with the words of one user, are never compressed
 UNCOMPRESSED = (conversations, feedback_links, session, key_routes, holder_routes)
 
