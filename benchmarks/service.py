@@ -111,9 +111,9 @@ def running_service(config: str) -> Iterator[Service]:
             stop(process, folder / "state")
 
 
-def launch(folder: Path) -> "subprocess.Popen[str]":
+def launch(folder: Path, *flags: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "online", "serve", "--port", "0", "--device", "cpu"]
-    command += ["--state", str(folder / "state"), "--config", str(folder / "online.toml")]
+    command += ["--state", str(folder / "state"), "--config", str(folder / "online.toml"), *flags]
     with open(folder / "log", "w") as log:  # a session of its own, so that Ctrl-C does not reach it
         return subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True

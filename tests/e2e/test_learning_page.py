@@ -1,12 +1,15 @@
 """The learning page in a real Chromium: curve, alarms and refused feedback after a drift, and the operator controls."""
 
 import random
+import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from online.client import Client
+from tests.api.rest.test_health import draw_points, label_of, mislead, rate
+from tests.api.rest.test_versions import VEC
 from tests.conftest import Start
 from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
 from tests.e2e.test_access import ADMIN_KEY, sign_in
@@ -42,7 +45,7 @@ def curve_of(service: Service, model: str) -> dict[str, Any]:
     return curve
 
 
-def tile(page: Page, name: str) -> Any:
+def fact(page: Page, name: str) -> Any:
     return page.get_by_role("region", name="Current status").locator("div").filter(has_text=name)
 
 
@@ -56,20 +59,21 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
     service.wait_learned("rv", max(refused["offset"], send_drifting_feedback(client, TURNS)))
 
     alarms = page.get_by_role("region", name="Alarms")
-    expect(alarms).to_contain_text("errors became more frequent")  # updated by events, without a reload
+    expect(alarms).to_contain_text("Errors became more frequent")  # updated by events, without a reload
     expect(page.get_by_role("region", name="Table of refused feedback")).to_contain_text("overflow for good")
     curve = curve_of(service, "rv")
-    expect(tile(page, "Feedback per minute")).to_contain_text(f"{curve['feedback']} in total")
+    expect(fact(page, "Feedback per minute")).to_contain_text(f"{curve['feedback']} in total")
     served = curve["tallies"]["served"]
-    expect(tile(page, "Accuracy")).to_contain_text(f"{round(100 * served['total'] / served['judged'])} %")
+    lifetime = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="Since the beginning")
+    expect(lifetime.last).to_contain_text(f"{round(100 * served['total'] / served['judged'])}")
 
     page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="Accuracy, as a table")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["feedback", "model", "last outcome", "most frequent class", "drift"]
+        ["ratings", "model", "last outcome", "most frequent class", "alarm"]
     )
     expect(table.get_by_role("row")).to_have_count(1 + len(curve["points"]))
-    expect(table).to_contain_text("drift: loss")
+    expect(table).to_contain_text("alarm: errors became more frequent")
     expect(page.locator("canvas")).to_be_visible()
     check_accessible(page)
     page.get_by_text("As a table").click()
@@ -87,10 +91,61 @@ def test_the_error_curve_of_a_regressor_is_shown(visits: Visits, start: Start) -
         receipt = client.feedback([{"prediction_id": answer["prediction_ids"][0], "label": str(10 + 2 * (n % 4))}])
         offset = receipt[0]["offset"]
     page = visits.open(f"{service.url}/learning")
-    expect(page.get_by_role("heading", name="Mean error")).to_be_visible()
+    expect(page.get_by_role("heading", name="Mean error", exact=True)).to_be_visible()
     expect(page.get_by_role("figure").get_by_text("running mean")).to_be_visible()
     check_accessible(page)
     shoot(page, "learning-numbers")
+
+
+def confirm(page: Page, action: str) -> None:
+    page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
+
+
+def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, start: Start) -> None:
+    service = start(VEC, retain=100)
+    client = service.client("vec")
+    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    for seed in range(3):
+        service.wait_learned("vec", rate(client, 100, seed))
+    page = visits.open(f"{service.url}/learning", width=1440)
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text("Good: ")
+    service.wait_learned("vec", mislead(client, 1_000))
+    service.wait_learned("vec", rate(client, 100, seed=9))
+
+    expect(verdict).to_contain_text("Needs attention: accuracy of the last 100 answers fell from 9")
+    roll_back = verdict.get_by_role("button", name=re.compile("^Roll back to version "))
+    older = roll_back.inner_text().rpartition(" ")[2]
+    alarms = page.get_by_role("region", name="Alarms", exact=True)
+    expect(alarms.get_by_role("button", name=re.compile("^Roll back to version "))).to_have_text(
+        f"Roll back to version {older}"
+    )
+    verdict.get_by_role("button", name="What changed?").click()
+    changed = page.get_by_role("region", name="Changed answers")
+    expect(changed.get_by_role("columnheader").nth(1)).to_have_text(f"Version {older}")
+    expect(changed.get_by_text("worse").first).to_be_visible()
+    for width, is_dark, is_forced in ((1440, False, False), (768, True, False), (390, False, True), (320, True, False)):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if is_dark else "light", forced_colors="active" if is_forced else "none")
+        check_accessible(page)
+        shoot(page, f"learning-collapse-{width}")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+    roll_back.click()
+    expect(page.get_by_role("dialog")).to_contain_text("answers everybody at once")
+    check_accessible(page)
+    confirm(page, "Cancel")
+    expect(verdict).to_contain_text("Needs attention")
+    roll_back.click()
+    confirm(page, "Roll back")
+    expect(page.get_by_text(f"Version {older} answers now.")).to_be_visible()
+    expect(verdict).to_contain_text("Rolled back: ")
+    newest = service.http.get("/v1/models/vec/health").json()["newest_version"]
+    expect(page.get_by_role("button", name=f"Roll back to version {newest}")).to_have_count(0)
+    page.get_by_role("button", name=f"Actions for version {newest}", exact=True).click()
+    expect(page.get_by_role("menuitem", name=f"Go forward to version {newest}")).to_be_visible()
+    check_accessible(page)
 
 
 GUARDED = """
@@ -125,14 +180,16 @@ def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start:
     operate = page.get_by_role("region", name="Operator controls")
     operate.get_by_label("Reason to freeze").fill("an odd day")
     operate.get_by_role("button", name="Freeze").press("Enter")
+    confirm(page, "Freeze")
     expect(operate).to_contain_text("an odd day")
-    expect(page.get_by_text("learning is frozen: an odd day")).to_be_visible()
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("learning is frozen (an odd day)")
     shoot(page, "operate-frozen")
     operate.get_by_role("button", name="Resume learning").click()
     expect(operate.get_by_role("button", name="Freeze")).to_be_visible()
 
     live = service.http.get("/v1/models/vec").json()["model_version_status"][0]["version"]
-    page.get_by_role("button", name=f"Label version {live}", exact=True).click()
+    page.get_by_role("button", name=f"Actions for version {live}", exact=True).click()
+    page.get_by_role("menuitem", name="Label…").click()
     page.get_by_label(f"Label for version {live}").fill("stable")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Remove the label stable")).to_be_visible()
@@ -143,7 +200,9 @@ def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start:
     check_accessible(page)
     operate.scroll_into_view_if_needed()
     shoot(page, "operate-quarantine")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("the guard rolled the model back")
     operate.get_by_role("button", name="Drop this feedback").click()
+    confirm(page, "Drop this feedback")
     expect(operate.get_by_role("region", name="Past quarantines")).to_contain_text("dropped")
     expect(operate.get_by_role("button", name="Freeze")).to_be_visible()
     page.get_by_role("button", name="Remove the label stable").click()

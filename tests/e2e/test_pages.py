@@ -76,14 +76,17 @@ def test_the_live_version_is_shown_and_rolled_back(visits: Visits, start: Start,
     for label, x in (("a", 1.0), ("b", -1.0)):
         receipt = client.feedback([{"input": [x, x], "label": label}])[0]
         service.wait_learned("vec", receipt["offset"])
-    versions = page.get_by_role("region", name="Table of versions")
-    rows = versions.get_by_role("row")
-    expect(rows.nth(1)).to_contain_text("live")  # updated by an event, without a reload
-    older = rows.nth(2).get_by_role("rowheader").inner_text()
+    versions = page.get_by_role("list", name="List of versions").get_by_role("listitem")
+    live = versions.filter(has=page.get_by_text("live", exact=True))
+    newest = service.http.get("/v1/models/vec").json()["model_version_status"][0]["version"]
+    expect(live).to_contain_text(newest)  # updated by an event, without a reload
+    older = str(int(newest) - 1)
     check_accessible(page)
     shoot(page, f"learning-versions-{scheme}")
 
-    page.get_by_role("button", name=f"Roll back to version {older}", exact=True).click()
-    expect(versions.get_by_role("row").filter(has_text="live")).to_contain_text(older)
-    expect(page.get_by_role("heading", name="Versions")).to_be_focused()
+    page.get_by_role("button", name=f"Actions for version {older}", exact=True).click()
+    page.get_by_role("menuitem", name=f"Roll back to version {older}", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Roll back", exact=True).click()
+    expect(live).to_contain_text(older)
+    expect(page.get_by_role("heading", name="Versions", exact=True)).to_be_focused()
     assert service.http.get("/v1/models/vec").json()["model_version_status"][0]["version"] == older

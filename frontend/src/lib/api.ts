@@ -7,6 +7,7 @@
 
 import { BASE_PATH } from './base';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
+import type { ComparisonApi } from './learning/comparison.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
 import type {
@@ -16,12 +17,12 @@ import type {
   ConversationSummary,
   SharedConversation,
   Curve,
-  Drift,
+  DriftChange,
   EditReply,
   FeedbackProgress,
   FeedbackRequest,
-  Frozen,
   Guess,
+  Health,
   Held,
   ImportAnswer,
   ClassInfo,
@@ -34,7 +35,6 @@ import type {
   PredictRequest,
   PredictResponse,
   Quarantine,
-  RejectedSnapshot,
   RankerPrediction,
   Receipt,
   RefusedEvent,
@@ -49,7 +49,7 @@ import type {
   ReportState,
   RolledBack,
   Version,
-  VersionLabel,
+  VersionPage,
   ExplanationAnswer,
 } from './schema';
 
@@ -65,6 +65,7 @@ export interface ModelApi<Prediction, Instance> {
   feedback(id: string): Promise<FeedbackProgress>;
   retract(id: string): Promise<Receipt>;
   status(): Promise<ModelStatus>;
+  /** The newest few, and the live one. */
   versions(): Promise<Version[]>;
   rollBack(version: string): Promise<RolledBack>;
   learner(): Promise<Learner>;
@@ -108,11 +109,6 @@ export interface DrawApi extends ModelApi<Guess, number[]> {
 
 /** The requests of an operator. */
 export interface OperatorApi {
-  versionState(): Promise<{
-    labels: VersionLabel[];
-    frozen: Frozen | null;
-    refused: RejectedSnapshot[];
-  }>;
   quarantines(): Promise<Quarantine[]>;
   rollBack(version: string): Promise<RolledBack>;
   freeze(reason: string): Promise<unknown>;
@@ -147,10 +143,14 @@ export interface RepertoireApi extends ModelApi<RankerPrediction, string> {
 }
 
 /** The requests of the learning page. */
-export interface LearningApi extends LiveStatusApi {
+export interface LearningApi extends LiveStatusApi, ComparisonApi {
+  health(): Promise<Health>;
   status(): Promise<ModelStatus>;
   curve(): Promise<Curve>;
-  drift(): Promise<Drift[]>;
+  /** Alarms grouped by the change that raised them, newest first. */
+  driftChanges(): Promise<DriftChange[]>;
+  /** Versions before one of them, newest first. */
+  versionPage(limit: number, before?: number): Promise<VersionPage>;
   refused(): Promise<RefusedEvent[]>;
   readonly operator: OperatorApi;
 }
@@ -371,6 +371,25 @@ function keepListening(
   };
 }
 
+function versionPage(model: string, limit: number, before?: number): Promise<VersionPage> {
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(before === undefined ? {} : { before: String(before) }),
+  });
+  return call('GET', `${model}/versions?${query}`);
+}
+
+const NEWEST_VERSIONS = 8;
+
+/** After a roll back the live version may be far behind the newest. */
+async function newestVersions(model: string): Promise<Version[]> {
+  const { versions, live_version } = await versionPage(model, NEWEST_VERSIONS);
+  if (live_version === '0' || versions.some(({ version }) => version === live_version))
+    return versions;
+  const rest = await versionPage(model, 1, Number(live_version) + 1);
+  return [...versions, ...rest.versions.filter(({ version }) => version === live_version)];
+}
+
 /** name: returns the name of the model; called for every request. */
 export function createApi<Prediction, Instance>(
   name: () => Promise<string>,
@@ -392,8 +411,7 @@ export function createApi<Prediction, Instance>(
     feedback: async (id) => call('GET', await feedbackUrl(id)),
     retract: async (id) => call('DELETE', await feedbackUrl(id)),
     status: async () => call('GET', await model()),
-    versions: async () =>
-      (await call<{ versions: Version[] }>('GET', `${await model()}/versions`)).versions,
+    versions: async () => newestVersions(await model()),
     rollBack: async (version) => call('POST', `${await model()}:rollback`, { version }),
     learner: async () => (await call<{ learner: Learner }>('GET', `${BASE_PATH}readyz`)).learner,
     events: (onEvent, onDisconnect) =>
@@ -411,8 +429,7 @@ export function createChatApi(name: () => Promise<string>): Api {
 
   return {
     ...createApi(name),
-    frozen: async () =>
-      (await call<{ frozen: object | null }>('GET', `${await model()}/versions`)).frozen !== null,
+    frozen: async () => (await versionPage(await model(), 1)).frozen !== null,
     explain: async (id) =>
       call('GET', `${await model()}/predictions/${encodeURIComponent(id)}/why`),
     conversations: async (words, before = null) => {
@@ -497,7 +514,14 @@ export function createLearningApi(name: string): LearningApi {
   return {
     ...createApi(async () => name),
     curve: () => call('GET', `${model}/curve`),
-    drift: async () => (await call<{ drift: Drift[] }>('GET', `${model}/drift`)).drift,
+    health: () => call('GET', `${model}/health`),
+    driftChanges: async () =>
+      (await call<{ changes: DriftChange[] }>('GET', `${model}/drift`)).changes,
+    versionPage: (limit, before) => versionPage(model, limit, before),
+    changes: (version, since) => {
+      const query = new URLSearchParams({ ...(since === null ? {} : { since }) });
+      return call('GET', `${model}/versions/${encodeURIComponent(version)}/changes?${query}`);
+    },
     refused: async () =>
       (await call<{ refused: RefusedEvent[] }>('GET', `${model}/refused`)).refused,
     operator: operatorApi(model),
@@ -507,7 +531,6 @@ export function createLearningApi(name: string): LearningApi {
 function operatorApi(model: string): OperatorApi {
   const labelUrl = (name: string) => `${model}/version_labels/${encodeURIComponent(name)}`;
   return {
-    versionState: () => call('GET', `${model}/versions`),
     quarantines: async () =>
       (await call<{ quarantines: Quarantine[] }>('GET', `${model}/quarantine`)).quarantines,
     rollBack: (version) => call('POST', `${model}:rollback`, { version }),

@@ -53,6 +53,15 @@ export type QuarantineOutcome = Schemas['EndQuarantine']['outcome'];
 export type RejectedSnapshot = Schemas['RejectedSnapshot'];
 export type RefusedEvent = Schemas['RefusedFeedback'];
 export type Drift = Schemas['DriftAlarm'];
+export type DriftChange = Schemas['DriftChange'];
+export type Health = Schemas['HealthAnswer'];
+export type HealthReason = Schemas['HealthReason'];
+export type VersionPage = Pick<
+  Schemas['VersionsAnswer'],
+  'version_count' | 'next_before' | 'live_version' | 'labels' | 'frozen' | 'refused'
+> & { versions: Version[] };
+export type VersionChanges = Schemas['VersionChangesAnswer'];
+export type ChangedAnswer = Schemas['ChangedAnswer'];
 export type ReplySummary = Schemas['ReplySummary'];
 export type SavedReply = Schemas['ReplyState'];
 export type ReplyDetails = Schemas['ReplyDetails'];

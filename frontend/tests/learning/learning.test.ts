@@ -1,11 +1,28 @@
 import { expect, test } from 'vitest';
 import type { LearningApi } from '../../src/lib/api';
 import { Learning } from '../../src/lib/learning/learning.svelte';
-import type { Curve, Drift, RefusedEvent } from '../../src/lib/schema';
+import type { Curve, Drift, DriftChange, Health, RefusedEvent } from '../../src/lib/schema';
 import { FakeApi, FakeOperatorApi, NO_CURVE, settle } from '../fake';
 
+const HEALTHY: Health = {
+  status: 'good',
+  sentence: 'Good: 94 % of the last 100 rated answers were right.',
+  reasons: [],
+  measure: 'right',
+  recent: { count: 100, mean: 0.94, offset: 34 },
+  lifetime: { count: 300, mean: 0.9, offset: 0 },
+  guessers: { no_change: 0.5, majority: 0.6 },
+  trend: [],
+  version: '42',
+  newest_version: '42',
+  learned_until: 34,
+  head: 34,
+  counted_until: 34,
+};
+
 class FakeLearningApi extends FakeApi implements LearningApi {
-  alarms: Drift[] = [];
+  drifts: DriftChange[] = [];
+  verdict: Health = HEALTHY;
   refusals: RefusedEvent[] = [];
   outcomes: Curve = NO_CURVE;
   readonly operator = new FakeOperatorApi(this);
@@ -14,8 +31,39 @@ class FakeLearningApi extends FakeApi implements LearningApi {
     return this.outcomes;
   }
 
-  async drift() {
-    return this.alarms;
+  async health() {
+    return this.verdict;
+  }
+
+  async driftChanges() {
+    return this.drifts;
+  }
+
+  async versionPage() {
+    const versions = await this.versions();
+    const { labels, frozen, refused } = await this.operator.versionState();
+    return {
+      versions,
+      version_count: 1,
+      next_before: null,
+      live_version: versions[0]!.version,
+      labels,
+      frozen,
+      refused,
+    };
+  }
+
+  async changes(version: string, since: string | null) {
+    this.calls.push(`changes ${since} ${version}`);
+    return {
+      version,
+      since: since ?? '30',
+      questions: 2,
+      unchanged: 2,
+      better: 0,
+      worse: 0,
+      changes: [],
+    };
   }
 
   async refused() {
@@ -29,7 +77,7 @@ async function openLearning() {
   const learning = new Learning(
     api,
     () => new Promise<void>((resolve) => endPauses.push(resolve)),
-    true,
+    { mayOperate: true, mayCurate: true },
   );
   learning.start();
   api.connect();
@@ -45,7 +93,22 @@ async function openLearning() {
   return { api, learning, rest };
 }
 
+const FELL: Health = {
+  ...HEALTHY,
+  status: 'needs_attention',
+  reasons: [
+    {
+      code: 'accuracy_fell',
+      level: 'attention',
+      sentence: 'it fell',
+      figures: { before: 0.94, after: 0.03, count: 100, since: 900, roll_back_to: '41' },
+    },
+    { code: 'unheard_of', level: 'notice', sentence: 'something new', figures: {} },
+  ],
+};
+
 const alarm = { offset: 40, what: 'loss', label: null, projection: null, since: 30 } as Drift;
+const change = { since: 30, offset: 40, alarms: [alarm] } as unknown as DriftChange;
 
 test('events refresh the figures without polling', async () => {
   const { api, learning, rest } = await openLearning();
@@ -54,10 +117,10 @@ test('events refresh the figures without polling', async () => {
   await rest();
   expect(api.calls.filter((call) => call === 'status').length).toBe(before);
 
-  api.alarms = [alarm];
+  api.drifts = [change];
   api.publish();
   await settle();
-  expect(learning.drift).toEqual([alarm]);
+  expect(learning.changes).toEqual([change]);
   expect(learning.live.version).toBe('43');
 });
 
@@ -66,7 +129,7 @@ test('an outcome adds a point to the curve, drift a mark, and refused feedback a
   expect(learning.chart?.places).toEqual([]);
   const point = { began: null, ended: null, counts: { served: 1 }, sums: { served: 1 } };
   api.outcomes = { ...NO_CURVE, points: [{ ...point, until: 1, offset: 40 }] };
-  api.alarms = [alarm];
+  api.drifts = [change];
   api.refusals = [
     { offset: 39, id: 'f', kind: 'label', label: 'a', reason: 'too long', created_at: null },
   ];
@@ -75,7 +138,7 @@ test('an outcome adds a point to the curve, drift a mark, and refused feedback a
   expect(learning.chart).toMatchObject({
     places: [1],
     lines: [{ values: [1] }],
-    marks: [{ x: 1, name: 'drift: loss' }],
+    marks: [{ x: 1, name: 'alarm: errors became more frequent' }],
   });
   expect(learning.refused).toEqual(api.refusals);
 });
@@ -102,5 +165,35 @@ test('a failed rollback gives the reason', async () => {
   expect([learning.operator.problem, learning.live.version]).toEqual([
     'version 40 was pruned',
     '42',
+  ]);
+});
+
+test('the verdict is worded with its figures, and offers the version from before', async () => {
+  const { api, learning } = await openLearning();
+  expect(learning.verdict).toMatchObject({ tone: 'good', title: 'Good', rollBackTo: null });
+  expect(learning.verdict?.sentence).toBe('94\u00a0% of the last 100 rated answers were right.');
+  api.verdict = FELL;
+  api.publish();
+  await settle();
+  expect(learning.verdict).toEqual({
+    tone: 'danger',
+    title: 'Needs attention',
+    sentence: 'accuracy of the last 100 answers fell from 94\u00a0% to 3\u00a0% after event 900.',
+    others: ['Something new.'],
+    rollBackTo: '41',
+    mayFreeze: true,
+  });
+});
+
+test('the newest comparison that was asked for is shown', async () => {
+  const { api, learning } = await openLearning();
+  const first = learning.comparison.compare('42', null);
+  await learning.comparison.compare('42', '41');
+  await first;
+  expect(learning.comparison.found?.since).toBe('41');
+  expect(learning.comparison.busy).toBe(false);
+  expect(api.calls.filter((call) => call.startsWith('changes'))).toEqual([
+    'changes null 42',
+    'changes 41 42',
   ]);
 });

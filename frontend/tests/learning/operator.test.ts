@@ -1,11 +1,18 @@
 import { expect, test } from 'vitest';
 import { Operator } from '../../src/lib/learning/operator.svelte';
-import { FakeApi, FakeOperatorApi } from '../fake';
+import { confirmation } from '../../src/lib/ui/confirmation.svelte';
+import { FakeApi, FakeOperatorApi, settle } from '../fake';
 
 function open(isAllowed = true) {
   const service = new FakeApi();
   const api = new FakeOperatorApi(service);
-  return { service, api, operator: new Operator(api, isAllowed, async () => {}) };
+  const operator = new Operator(
+    api,
+    isAllowed,
+    () => api.versionState(),
+    async () => {},
+  );
+  return { service, api, operator };
 }
 
 test('an operation is shown at once', async () => {
@@ -53,4 +60,26 @@ test('a caller without the scope never asks for quarantines', async () => {
   api.quarantines = () => Promise.reject(new Error('the caller lacks the scope'));
   await operator.refresh();
   expect([operator.labels.length, operator.quarantines]).toEqual([1, []]);
+});
+
+test('an older version is rolled back to, and a newer one gone forward to, only once confirmed', async () => {
+  const { service, operator } = open();
+  const answer = async (agrees: boolean) => {
+    await settle();
+    const { title } = confirmation.request!;
+    confirmation.settle(agrees);
+    return title;
+  };
+  const refused = operator.switchTo('41', '42');
+  expect(await answer(false)).toBe('Roll back to version 41?');
+  await refused;
+  expect(service.calls).toEqual([]);
+  const done = operator.switchTo('41', '42');
+  await answer(true);
+  await done;
+  expect(service.calls).toEqual(['roll back 41']);
+  const forward = operator.switchTo('42', '41');
+  expect(await answer(true)).toBe('Go forward to version 42?');
+  await forward;
+  expect(service.calls.at(-1)).toBe('roll back 42');
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { curveChart, movingMeans, ownAccuracyChart } from '../../src/lib/ui/plots';
-import type { Curve, CurvePoint, Drift } from '../../src/lib/schema';
+import type { Curve, CurvePoint, Drift, DriftChange } from '../../src/lib/schema';
 import { NO_CURVE } from '../fake';
 
 /** One outcome for each point: whether the served answer and the no-change baseline were right; null if unrated. */
@@ -28,14 +28,15 @@ test('each point is the mean of the outcomes within the width', () => {
 
 test('a curve has a line for each model and baseline, and a mark for each drift', () => {
   const curve: Curve = { ...NO_CURVE, points: points([0, null], [1, 0], [1, 0]) };
-  const drift = [
+  const alarms = [
     { offset: 15, what: 'class', label: 'b' } as Drift,
     { offset: 99, what: 'loss' } as Drift,
   ];
-  const chart = curveChart(curve, drift);
+  const changes = alarms.map((alarm) => ({ offset: alarm.offset, alarms: [alarm] }) as DriftChange);
+  const chart = curveChart(curve, changes);
   expect(chart.lines.map(({ name }) => name)).toEqual(['model', 'last outcome']);
   expect(chart.lines[1]!.values).toEqual([null, 0, 0]);
-  expect(chart.marks).toEqual([{ x: 2, name: 'drift: b' }]); // the other one is behind the last point
+  expect(chart.marks).toEqual([{ x: 2, name: 'alarm: “b” was missed more often' }]); // the other one is behind the last point
 });
 
 test('the curve of the session is the ratio of correct guesses so far', () => {

@@ -37,15 +37,25 @@ MAX_REFUSALS = 100
 async def list_drift(model: ModelDep) -> Response:
     """The newest alarms of the drift detectors, newest first."""
     rows = await model.read(lambda connection: load_drift_alarms(connection, model.spec.name, MAX_ALARMS))
-    changes = await asyncio.to_thread(describe_changes, model, group_alarms(rows))
-    content = {"drift": [row.model_dump(exclude={"model"}) for row in rows], "changes": changes}
+    changes = group_alarms(rows)
+    known = await model.curve.summarize(lambda counts: [counts.recent.last_before(each.since) for each in changes])
+    described = await asyncio.to_thread(describe_changes, model, changes, known)
+    content = {"drift": [row.model_dump(exclude={"model"}) for row in rows], "changes": described}
     return json_response(content, headers=live_headers(model))
 
 
-def describe_changes(model: ModelRuntime, changes: Sequence[DriftChange]) -> list[dict[str, object]]:
-    """Slow the first time: it reads manifests."""
+def describe_changes(
+    model: ModelRuntime, changes: Sequence[DriftChange], last_known: Sequence[int | None]
+) -> list[dict[str, object]]:
+    """Slow the first time: it reads manifests.
+
+    last_known: the last rated answer before each change, if it is remembered. What was learned after it is as suspect as the
+    change itself.
+    """
     recipe, live = model.live.encoder_config.recipe, model.live.current.version
-    return [describe_change(each, model.snapshots.newest_before(each.since, recipe, live)) for each in changes]
+    offsets = [each.since if last is None else last + 1 for each, last in zip(changes, last_known, strict=True)]
+    before = [model.snapshots.newest_before(offset, recipe, live) for offset in offsets]
+    return [describe_change(*pair) for pair in zip(changes, before, strict=True)]
 
 
 def describe_change(change: DriftChange, before: int | None) -> dict[str, object]:

@@ -138,6 +138,11 @@ class RecentOutcomes:
         starts = range(len(ring) % width, len(ring), width)
         return [found for start in starts if (found := summarize(ring[start : start + width]))]
 
+    def last_before(self, offset: int) -> int | None:
+        """The offset of the newest outcome before an offset; None if none is known."""
+        offsets = [*(block.offset for block in self.blocks), *(outcome.offset for outcome in self.ring)]
+        return max((each for each in offsets if each < offset), default=None)
+
     # whether the newest are worse than those before
 
     def find_fall(self) -> Fall | None:

@@ -123,15 +123,14 @@ def test_versions_are_listed_in_pages(start: Start) -> None:
     whole = page("")
     numbers = [each["version"] for each in whole["versions"]]
     assert whole["version_count"] == len(numbers) > 10 and whole["next_before"] is None
-    assert whole["live_version"] == numbers[0]
-    listed, before = list[str](), ""
-    while True:
-        part = page(f"?limit=5{before}")
+    assert whole["live_version"] in numbers
+    listed, before = list[str](), int(numbers[0]) + 1  # a durable version may follow meanwhile
+    while before is not None:
+        part = page(f"?limit=5&before={before}")
         listed += [each["version"] for each in part["versions"]]
-        assert part["live_version"] == numbers[0] and part["version_count"] == len(numbers)
-        if part["next_before"] is None:
-            break
-        before = f"&before={part['next_before']}"
+        assert len(part["versions"]) <= 5 and part["version_count"] >= len(numbers)
+        assert part["live_version"] != "0"
+        before = part["next_before"]
     assert listed == numbers
     for query in ("?limit=0", "?limit=1001", "?before=0", "?before=x"):
         assert service.http.get(f"/v1/models/vec/versions{query}").status_code == 400

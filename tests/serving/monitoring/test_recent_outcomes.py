@@ -103,3 +103,10 @@ def test_the_memory_is_bounded_and_survives_a_restart() -> None:
     assert (again.ring, again.blocks) == (recent.ring, recent.blocks)
     assert sum(stretch.count for stretch in again.trend()) >= KEPT
     assert again.newest() == recent.newest()
+
+
+def test_the_last_rating_before_an_offset_is_known_exactly_among_the_newest() -> None:
+    recent = collect(draw_outcomes(8, 5_000, lambda _: 0.9))
+    assert recent.last_before(4_900) == 4_899
+    assert recent.last_before(1_234) in range(1_100, 1_234)
+    assert recent.last_before(1) is None

@@ -1,38 +1,59 @@
-/* How one model learns: its live version, accuracy, drift and refused feedback.
+/* How one model learns: the verdict, its live version, accuracy, alarms and refused feedback.
 
-   LiveStatus (events) -> refresh -> status, curve, drift, refused -> the page
+   LiveStatus (events) -> refresh -> health, status, curve, changes, versions, refused -> the page
 */
 
 import type { LearningApi } from '../api';
 import { coalesce } from '../ui/coalesce';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
+import { problemOf } from '../ui/problems';
 import { messageOf } from '../ui/wording';
+import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
+import { wordVerdict } from './verdict';
+import { VersionList } from './version_list.svelte';
 import { curveChart } from '../ui/plots';
-import type { Curve, Drift, ModelStatus, RefusedEvent } from '../schema';
+import type { Curve, DriftChange, Health, ModelStatus, RefusedEvent } from '../schema';
 
 const REST_MS = 500; // pause between two refreshes, however many versions are published
+
+/** What the caller may do on the page. */
+export interface LearningRights {
+  mayOperate: boolean;
+  mayCurate: boolean;
+}
 
 export class Learning {
   readonly live: LiveStatus;
   readonly operator: Operator;
+  readonly versions: VersionList;
+  readonly comparison: Comparison;
+  health = $state.raw<Health | null>(null);
   status = $state.raw<ModelStatus | null>(null);
   curve = $state.raw<Curve | null>(null);
-  drift = $state.raw<Drift[]>([]);
+  changes = $state.raw<DriftChange[]>([]);
   refused = $state.raw<RefusedEvent[]>([]);
   problem = $state<string | null>(null);
-  chart = $derived(this.curve && curveChart(this.curve, this.drift));
+  verdict = $derived(this.health && wordVerdict(this.health));
+  chart = $derived(this.curve && curveChart(this.curve, this.changes));
 
-  private refresh: () => void;
+  readonly refresh: () => void;
 
   constructor(
     readonly api: LearningApi,
     pause: Pause,
-    mayOperate: boolean,
+    { mayOperate, mayCurate }: LearningRights,
   ) {
     this.refresh = coalesce(() => this.load(), pause, REST_MS);
     this.live = new LiveStatus(api, pause, () => this.refresh());
-    this.operator = new Operator(api.operator, mayOperate, () => this.live.listVersions());
+    this.versions = new VersionList((limit, before) => api.versionPage(limit, before));
+    this.comparison = new Comparison(api, mayCurate);
+    this.operator = new Operator(
+      api.operator,
+      mayOperate,
+      () => this.versions.refresh(),
+      () => Promise.all([this.live.listVersions(), this.loadFigures()]),
+    );
   }
 
   start() {
@@ -46,18 +67,21 @@ export class Learning {
 
   private async load() {
     try {
-      const { api } = this;
-      const answers = Promise.all([
-        api.status(),
-        api.curve(),
-        api.drift(),
-        this.operator.isAllowed ? api.refused() : [],
-        this.operator.refresh(),
-      ]);
-      [this.status, this.curve, this.drift, this.refused] = await answers;
+      await Promise.all([this.loadFigures(), this.operator.refresh()]);
       this.problem = null;
     } catch (error) {
-      this.problem = messageOf(error);
+      this.problem = this.operator.isAllowed ? messageOf(error) : problemOf(error);
     }
+  }
+
+  private async loadFigures() {
+    const { api } = this;
+    await Promise.all([
+      api.health().then((health) => (this.health = health)), // the first figures do not wait for the others
+      api.status().then((status) => (this.status = status)),
+      api.curve().then((curve) => (this.curve = curve)),
+      api.driftChanges().then((changes) => (this.changes = changes)),
+      this.operator.isAllowed && api.refused().then((refused) => (this.refused = refused)),
+    ]);
   }
 }

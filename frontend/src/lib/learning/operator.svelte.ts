@@ -1,8 +1,25 @@
 /* What an operator can change: the live version, version labels, and whether the model learns. */
 
 import type { OperatorApi } from '../api';
-import type { QuarantineOutcome, Quarantine, RejectedSnapshot, VersionLabel } from '../schema';
-import { messageOf } from '../ui/wording';
+import { t } from '../messages';
+import type {
+  Frozen,
+  QuarantineOutcome,
+  Quarantine,
+  RejectedSnapshot,
+  VersionLabel,
+} from '../schema';
+import { confirmAction } from '../ui/confirmation.svelte';
+import { toast } from '../ui/toasts.svelte';
+import { count, messageOf } from '../ui/wording';
+import { isOlder } from './version_list.svelte';
+
+/** The part of a list of versions that is about all of them. */
+export interface VersionState {
+  labels: VersionLabel[];
+  frozen: Frozen | null;
+  refused: RejectedSnapshot[];
+}
 
 export class Operator {
   labels = $state.raw<VersionLabel[]>([]);
@@ -17,12 +34,13 @@ export class Operator {
     private api: OperatorApi,
     /** Whether the caller is an operator. Otherwise it sees the versions only. */
     readonly isAllowed: boolean,
-    private onChange: () => Promise<unknown>,
+    private versionState: () => Promise<VersionState>,
+    private onChange: () => unknown,
   ) {}
 
   async refresh() {
     const [{ labels, frozen, refused }, quarantines] = await Promise.all([
-      this.api.versionState(),
+      this.versionState(),
       this.isAllowed ? this.api.quarantines() : [],
     ]);
     this.labels = labels;
@@ -39,14 +57,59 @@ export class Operator {
   endQuarantine = (outcome: QuarantineOutcome) =>
     this.perform(() => this.api.endQuarantine(outcome));
 
-  private async perform(action: () => Promise<unknown>) {
+  /** Make another version live, once the person has agreed. live: the present one. */
+  async switchTo(version: string, live: string | null): Promise<void> {
+    const words = t.learning.actions;
+    const request = isOlder(version, live)
+      ? {
+          title: words.rollBackTitle(version),
+          text: words.rollBackText(version),
+          action: words.rollBackAction,
+        }
+      : {
+          title: words.goForwardTitle(version),
+          text: words.goForwardText(version),
+          action: words.goForwardAction,
+        };
+    if (await confirmAction({ ...request, danger: true }))
+      if (await this.rollBack(version)) toast(words.rolledBack(version));
+  }
+
+  async freezeConfirmed(reason = ''): Promise<void> {
+    const words = t.learning.actions;
+    const request = {
+      title: words.freezeTitle,
+      text: words.freezeText,
+      action: words.freezeAction,
+    };
+    if (await confirmAction(request))
+      if (await this.freeze(reason)) toast(words.frozen, { undo: () => this.thaw() });
+  }
+
+  async endConfirmed(outcome: QuarantineOutcome, since: number): Promise<void> {
+    const words = t.learning.operate;
+    const drops = outcome === 'dropped';
+    const shown = count(since);
+    const agreed = await confirmAction({
+      title: drops ? words.dropTitle : words.keepTitle,
+      text: drops ? words.dropText(shown) : words.keepText(shown),
+      action: drops ? words.drop : words.keep,
+      danger: drops,
+    });
+    if (agreed) await this.endQuarantine(outcome);
+  }
+
+  /** Returns whether it succeeded. */
+  private async perform(action: () => Promise<unknown>): Promise<boolean> {
     this.problem = null;
     this.busy = true;
     try {
       await action();
       await Promise.all([this.refresh(), this.onChange()]);
+      return true;
     } catch (error) {
       this.problem = messageOf(error);
+      return false;
     } finally {
       this.busy = false;
     }

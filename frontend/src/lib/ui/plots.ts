@@ -1,6 +1,7 @@
 /* Learning curves as numbers, for plots and tables. */
 
-import type { Curve, CurvePoint, Drift } from '../schema';
+import { t } from '../messages';
+import type { Curve, CurvePoint, DriftChange } from '../schema';
 
 const WINDOW_RATIO = 0.1; // share of all outcomes averaged in one point
 const MIN_WINDOW = 20; // outcomes
@@ -24,35 +25,31 @@ export interface Chart {
   marks: Mark[];
 }
 
-const NAMES: Record<string, string> = {
-  served: 'model',
-  no_change: 'last outcome',
-  majority: 'most frequent class',
-  mean: 'running mean',
-};
-
-/** Moving means of the served answers and of the baselines, over a tenth of all outcomes. */
-export function curveChart(curve: Curve, drift: Drift[] = []): Chart {
+/** Moving means of the served answers and of the naive guessers, over a tenth of all outcomes. changes: where alarms were raised. */
+export function curveChart(curve: Curve, changes: DriftChange[] = []): Chart {
   const { points } = curve;
   const total = points.at(-1)?.until ?? 0;
   const width = Math.max(MIN_WINDOW, Math.round(WINDOW_RATIO * total));
-  const names = Object.keys(NAMES).filter((name) => points.some(({ counts }) => counts[name]));
+  const words = t.learning.chart;
+  const names = Object.entries(words.names).filter(([name]) =>
+    points.some(({ counts }) => counts[name]),
+  );
   return {
-    xLabel: 'feedback',
+    xLabel: words.xLabel,
     places: points.map(({ until }) => until),
-    lines: names.map((name) => ({ name: NAMES[name]!, values: movingMeans(points, name, width) })),
-    marks: drift.flatMap((alarm) => {
-      const place = points.find(({ offset }) => offset >= alarm.offset);
-      return place
-        ? [
-            {
-              x: place.until,
-              name: alarm.what === 'class' ? `drift: ${alarm.label}` : `drift: ${alarm.what}`,
-            },
-          ]
-        : [];
+    lines: names.map(([id, name]) => ({ name, values: movingMeans(points, id, width) })),
+    marks: changes.flatMap(({ offset, alarms }) => {
+      const place = points.find((point) => point.offset >= offset);
+      const alarm = alarms[0]!;
+      return place ? [{ x: place.until, name: words.alarmOf(whatChanged(alarm)) }] : [];
     }),
   };
+}
+
+/** What an alarm is about, in a few words. */
+export function whatChanged({ what, label }: DriftChange['alarms'][number]): string {
+  const { kinds } = t.learning.alarms;
+  return what === 'class' ? kinds.class(label ?? '') : kinds[what];
 }
 
 /** The mean at each point over the last `width` outcomes. */

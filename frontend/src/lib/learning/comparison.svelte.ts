@@ -1,0 +1,42 @@
+/* Which of the newest questions are answered otherwise by one version than by an earlier one. */
+
+import type { VersionChanges } from '../schema';
+import { messageOf } from '../ui/wording';
+
+export interface ComparisonApi {
+  /** since: the earlier version; null for the one of an hour before. */
+  changes(version: string, since: string | null): Promise<VersionChanges>;
+}
+
+export class Comparison {
+  found = $state.raw<VersionChanges | null>(null);
+  problem = $state<string | null>(null);
+  busy = $state(false);
+  /** What was asked for last: the later version, and the earlier one or null. */
+  version = $state<string | null>(null);
+  since = $state<string | null>(null);
+
+  private turn = 0;
+
+  constructor(
+    private api: ComparisonApi,
+    /** Whether the caller may see the questions of others. */
+    readonly isAllowed: boolean,
+  ) {}
+
+  async compare(version: string, since: string | null) {
+    const turn = ++this.turn;
+    [this.version, this.since, this.busy, this.problem] = [version, since, true, null];
+    try {
+      const found = await this.api.changes(version, since);
+      if (turn !== this.turn) return; // another pair was asked for meanwhile
+      this.found = found;
+      this.since = found.since;
+    } catch (error) {
+      if (turn !== this.turn) return;
+      this.found = null;
+      this.problem = messageOf(error);
+    }
+    this.busy = false;
+  }
+}

@@ -1,0 +1,136 @@
+/* Words the verdict on a model from its codes and figures: pure functions. A code that is not known yet keeps the service's sentence. */
+
+import { t } from '../messages';
+import type { Health, HealthReason } from '../schema';
+import { count, figure, percent } from '../ui/wording';
+
+export type Tone = 'good' | 'warn' | 'danger' | 'plain';
+
+export interface WordedVerdict {
+  tone: Tone;
+  /** The status in words, and the reason that decides. */
+  title: string;
+  sentence: string;
+  /** The other reasons. */
+  others: string[];
+  /** What can be done about it. */
+  rollBackTo: string | null;
+  mayFreeze: boolean;
+}
+
+const TONES: Record<Health['status'], Tone> = {
+  good: 'good',
+  needs_attention: 'danger',
+  not_learning: 'warn',
+  too_little_feedback: 'plain',
+};
+const DECISIVE: Partial<Record<Health['status'], HealthReason['level']>> = {
+  needs_attention: 'attention',
+  not_learning: 'not_learning',
+  too_little_feedback: 'unknown',
+};
+
+export function wordVerdict(health: Health): WordedVerdict {
+  const { status, reasons } = health;
+  const deciding = reasons.find(({ level }) => level === DECISIVE[status]);
+  const rollBackTo = deciding?.figures['roll_back_to'];
+  return {
+    tone: TONES[status],
+    title: t.learning.verdict.status[status],
+    sentence: deciding ? wordReason(deciding, health) : wordRecent(health),
+    others: reasons
+      .filter((reason) => reason !== deciding)
+      .map((reason) => capitalize(wordReason(reason, health))),
+    rollBackTo: typeof rollBackTo === 'string' ? rollBackTo : null,
+    mayFreeze: isFall(deciding) && !reasons.some(({ level }) => level === 'not_learning'),
+  };
+}
+
+const isFall = (reason?: HealthReason) =>
+  reason?.code === 'accuracy_fell' ||
+  reason?.code === 'error_rose' ||
+  reason?.code === 'below_baseline';
+
+/** How good the newest answers are; "" without any. */
+function wordRecent({ recent, measure }: Health): string {
+  if (recent === null) return '';
+  const { right, error } = t.learning.verdict;
+  return measure === 'error'
+    ? error(figure(recent.mean), count(recent.count))
+    : right(percent(recent.mean), count(recent.count));
+}
+
+type Figures = HealthReason['figures'];
+
+const number = (figures: Figures, name: string) => Number(figures[name] ?? 0);
+const events = (figures: Figures, name: string) => count(number(figures, name));
+const text = (figures: Figures, name: string) => String(figures[name] ?? '');
+
+export function wordReason({ code, figures, sentence }: HealthReason, { measure }: Health): string {
+  const words = t.learning.verdict;
+  const show = measure === 'error' ? figure : percent;
+  switch (code) {
+    case 'accuracy_fell':
+    case 'error_rose': {
+      const say = code === 'accuracy_fell' ? words.accuracyFell : words.errorRose;
+      const [before, after] = [show(number(figures, 'before')), show(number(figures, 'after'))];
+      return say(events(figures, 'count'), before, after, events(figures, 'since'));
+    }
+    case 'below_baseline': {
+      const guessers: Record<string, string> = words.guessers;
+      const guesser = guessers[text(figures, 'guesser')] ?? text(figures, 'guesser');
+      const [other, model] = [show(number(figures, 'other')), show(number(figures, 'model'))];
+      return words.belowBaseline(guesser, events(figures, 'count'), other, model);
+    }
+    case 'quarantine_open':
+      return words.quarantine(events(figures, 'since'));
+    case 'unservable':
+      return words.unservable;
+    case 'snapshots_rejected':
+      return words.rejected(events(figures, 'since'), text(figures, 'reason'));
+    case 'much_refused':
+    case 'some_refused':
+      return words.refused(events(figures, 'refused'), events(figures, 'of'));
+    case 'learner_stopped':
+      return words.learnerStopped;
+    case 'learner_restarting':
+      return words.learnerRestarting(text(figures, 'reason'));
+    case 'frozen':
+      return words.frozen(text(figures, 'reason'));
+    case 'learning_again':
+      return words.learningAgain(text(figures, 'reason'));
+    case 'behind':
+      return words.behind(events(figures, 'events'), duration(number(figures, 'waiting_s')));
+    case 'rolled_back':
+      return words.rolledBack(text(figures, 'version'), text(figures, 'newest'));
+    case 'drift':
+      return (figures['what'] === 'features' ? words.driftFeatures : words.driftLoss)(
+        events(figures, 'since'),
+      );
+    case 'version_damaged':
+      return words.damaged(text(figures, 'versions'));
+    case 'events_expired':
+      return words.expired(events(figures, 'until'));
+    case 'too_few_ratings':
+      return words.tooFew(events(figures, 'rated'), events(figures, 'enough'));
+    case 'still_counting':
+      return words.counting(events(figures, 'counted'), events(figures, 'of'));
+    default:
+      return `${sentence}.`;
+  }
+}
+
+export const capitalize = (words: string) => words.slice(0, 1).toUpperCase() + words.slice(1);
+
+/** 90 -> "90 seconds", 7200 -> "2 hours". */
+export function duration(seconds: number): string {
+  const { durations } = t.learning;
+  const units = [
+    [86_400, durations.days],
+    [3_600, durations.hours],
+    [60, durations.minutes],
+  ] as const;
+  const [size, say] = units.find(([size]) => seconds >= 2 * size) ?? [1, durations.seconds];
+  const shown = Math.round(seconds / size);
+  return say(shown, count(shown));
+}

@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest';
+import { duration, wordReason } from '../../src/lib/learning/verdict';
+import { VersionList, isAhead, isOlder } from '../../src/lib/learning/version_list.svelte';
+import type { Health, HealthReason, Version, VersionPage } from '../../src/lib/schema';
+
+const HEALTH = { measure: 'right' } as Health;
+
+const word = (code: string, figures: HealthReason['figures']) =>
+  wordReason({ code, level: 'attention', sentence: 'unknown', figures }, HEALTH);
+
+test.each([
+  ['below_baseline', { guesser: 'no_change', count: 200, other: 0.7, model: 0.4 }],
+  ['quarantine_open', { since: 7 }],
+  ['unservable', {}],
+  ['snapshots_rejected', { since: 7, reason: 'worse' }],
+  ['much_refused', { refused: 3, of: 9 }],
+  ['some_refused', { refused: 3, of: 9 }],
+  ['learner_stopped', {}],
+  ['learner_restarting', { reason: 'it ended' }],
+  ['frozen', { reason: '' }],
+  ['learning_again', { reason: 'another log' }],
+  ['behind', { events: 9, waiting_s: 90 }],
+  ['rolled_back', { version: '3', newest: '5' }],
+  ['drift', { what: 'loss', since: 7 }],
+  ['version_damaged', { versions: '3' }],
+  ['events_expired', { until: 7 }],
+  ['too_few_ratings', { rated: 3, enough: 30 }],
+  ['still_counting', { counted: 3, of: 9 }],
+])('%s has a sentence of its own', (code, figures: HealthReason['figures']) => {
+  const sentence = word(code, figures);
+  expect(sentence).not.toContain('unknown');
+  expect(sentence).not.toMatch(/undefined|NaN|null/);
+});
+
+test('a reason that this page does not know keeps the sentence of the service', () => {
+  expect(word('brand_new', {})).toBe('unknown.');
+});
+
+test('a waiting time is said in its largest unit', () => {
+  expect([45, 90, 150, 7_300, 200_000].map(duration)).toEqual([
+    '45 seconds',
+    '90 seconds',
+    '3 minutes',
+    '2 hours',
+    '2 days',
+  ]);
+});
+
+test('versions are shown page by page, and as many again after a refresh', async () => {
+  const all = Array.from({ length: 30 }, (_, at) => ({ version: String(30 - at) }) as Version);
+  const asked: [number, number | undefined][] = [];
+  const list = new VersionList(async (limit, before) => {
+    asked.push([limit, before]);
+    const versions = all.filter(({ version }) => Number(version) < (before ?? 99)).slice(0, limit);
+    const last = Number(versions.at(-1)!.version);
+    return {
+      versions,
+      version_count: 30,
+      next_before: last > 1 ? last : null,
+      live_version: '28',
+    } as VersionPage;
+  });
+  await list.refresh();
+  expect([list.shown.length, list.count, list.live, list.hasMore]).toEqual([12, 30, '28', true]);
+  await list.more();
+  await list.refresh();
+  await list.more();
+  expect([list.shown.length, list.hasMore]).toEqual([30, false]);
+  expect(asked).toEqual([
+    [12, undefined],
+    [12, 19],
+    [24, undefined],
+    [12, 7],
+  ]);
+  expect([isOlder('9', '28'), isOlder('29', '28'), isOlder('28', '28')]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  const newer = { version: '29', learned_until: 90 } as Version;
+  expect([isAhead(newer, '28', 80), isAhead(newer, '28', 90)]).toEqual([true, false]);
+});
