@@ -1,12 +1,19 @@
 """The reports page in a real Chromium: the report of a model, and replays of uploaded logs."""
 
+import json
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from online.evaluation.replay.candidate_specs import CandidateSpec
+from online.evaluation.replay.replay import Span
+from online.evaluation.replay.runs import replay_all
+from online.evaluation.reports.report_page import write_report
+from online.evaluation.sources.opening import open_source
 from tests.conftest import Start
 from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
+from tests.evaluation.replaying import ignore_progress
 from tests.support import Service
 
 VEC = """
@@ -52,13 +59,15 @@ def test_a_report_is_created_shown_and_renewed_and_a_dropped_log_is_replayed(
 ) -> None:
     service = start(VEC)
     page = visits.open(f"{service.url}/reports", width=width, scheme=scheme)
-    own = page.get_by_role("region", name="Report of vec")
+    own = page.get_by_role("region", name="Report on vec")
     expect(own).to_contain_text("has no feedback yet")
     give_feedback(service, 9)
     own.get_by_role("button", name="Make the report").click()  # the page was updated by an event
-    expect(page.get_by_role("progressbar", name="Progress of the report of vec")).to_be_visible()
+    expect(page.get_by_role("progressbar", name="Progress of Report on vec")).to_be_visible()
     check_accessible(page)
     expect_report(page, "vec, up to event 9")
+    expect(own).to_contain_text("Only 9 answers could be judged")  # what the report found
+    assert page.title().startswith("vec, up to event 9 · Reports")
     check_accessible(page)
     shoot(page, f"reports-own-{scheme}")
 
@@ -66,25 +75,38 @@ def test_a_report_is_created_shown_and_renewed_and_a_dropped_log_is_replayed(
     expect(own).to_contain_text("3 new events since then")
     own.get_by_role("button", name="Refresh").click()
     expect_report(page, "vec, up to event 12")
+    own.get_by_text("1 older report").click()
+    own.get_by_role("link", name="Up to event 9").click()
+    expect_report(page, "vec, up to event 9")
+    assert page.url.endswith("/reports?model=vec&until=9")
 
     zone = page.get_by_role("group", name="Drop a log here")
     page.evaluate(DROP, [zone.element_handle(), "sides.csv", sides_csv(90)])
-    expect(page.get_by_label("Label column")).to_have_value("side")
+    expect(page.get_by_text("CSV table, 3 columns, 90 rows.")).to_be_visible()
+    expect(page.get_by_role("region", name="The first 5 rows")).to_contain_text("side to predict")
+    expect(page.get_by_label("Which column should be predicted?")).to_have_value("side")
     check_accessible(page)
     shoot(page, f"reports-dropped-{scheme}")
+    page.get_by_text("Options").click()
     page.get_by_role("checkbox", name="logistic").check()
     page.get_by_role("checkbox", name="knn").check()
-    expect(page.get_by_role("checkbox", name="all suitable")).not_to_be_checked()
+    expect(page.get_by_role("checkbox", name="those that fit")).not_to_be_checked()
     page.get_by_role("button", name="Replay", exact=True).click()
     expect(page.get_by_role("listitem", name="sides.csv").get_by_role("progressbar")).to_be_visible()
-    expect(page.get_by_text("The replay of sides.csv is done")).to_be_visible(timeout=REPORT_MS)
+    expect(page.get_by_role("heading", name="Replay of sides.csv")).to_be_focused()
+    page.reload()  # in the middle: it finds the running replay again, by its address
+    expect(page.get_by_text("The replay of sides.csv is done")).to_be_attached(timeout=REPORT_MS)
     expect_report(page, "Replay of sides.csv")
-    expect(page.get_by_role("listitem", name="sides.csv")).to_contain_text("on logistic, knn")
+    listed = page.get_by_role("listitem", name="sides.csv")
+    expect(listed).to_contain_text("on logistic, knn")
+    expect(listed).to_contain_text("Only 90 answers could be judged")
     check_accessible(page)
     shoot(page, f"reports-replayed-{scheme}")
 
-    own.get_by_role("button", name="Show").click()
+    own.get_by_role("link", name="Show").click()
     expect(page.get_by_role("heading", name="vec, up to event 12")).to_be_focused()
+    page.go_back()
+    expect_report(page, "Replay of sides.csv")
 
 
 def test_a_log_is_chosen_replayed_saved_and_deleted_by_keyboard_only(
@@ -97,44 +119,99 @@ def test_a_log_is_chosen_replayed_saved_and_deleted_by_keyboard_only(
     bad.write_text('{"input": [1, 2], "label": "a"}\n{"input": [1, 2]}\n')
 
     def choose(path: Path) -> None:
-        page.get_by_label("Choose a log").focus()
+        page.get_by_label("Choose a file").focus()
         with page.expect_file_chooser() as choosing:
             page.keyboard.press("Enter")
         choosing.value.set_files(path)
 
     choose(bad)
-    expect(page.get_by_role("checkbox", name="all suitable")).to_be_focused()
-    page.keyboard.press("Enter")  # submits the form
-    expect(page.get_by_text("bad.jsonl could not be replayed")).to_be_visible(timeout=REPORT_MS)
+    expect(page.get_by_role("checkbox", name="those that fit")).to_be_hidden()  # in the options, which are closed
+    page.get_by_role("button", name="Replay", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("bad.jsonl could not be replayed").first).to_be_attached(timeout=REPORT_MS)
     failed = page.get_by_role("listitem", name="bad.jsonl")
     expect(failed).to_contain_text('bad.jsonl, line 2: expected {"input": ..., "label": ...}')
-    expect(page.get_by_label("Choose a log")).to_be_focused()
+    expect(page.get_by_text("Correct the file, or allow invalid lines")).to_be_visible()
+    check_accessible(page)
     shoot(page, "reports-failed")
 
     choose(log)
-    expect(page.get_by_role("checkbox", name="all suitable")).to_be_focused()
+    expect(page.get_by_label("Which column should be predicted?")).to_be_focused()
+    page.get_by_role("button", name="Replay", exact=True).focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_text("The replay of sides.csv is done")).to_be_visible(timeout=REPORT_MS)
-    page.get_by_role("button", name="Show the report of sides.csv").focus()
+    expect_report(page, "Replay of sides.csv")
+    page.get_by_role("link", name="sides.csv").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Replay of sides.csv")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Open in a new tab")).to_be_focused()
     page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="Copy link")).to_be_focused()
+    page.keyboard.press("Tab")
     with page.expect_download() as saving:
         page.keyboard.press("Enter")
     assert "60 examples" in saving.value.path().read_text()
 
-    forget = page.get_by_role("button", name="Delete sides.csv")
-    forget.focus()
+    page.get_by_role("button", name="Actions for sides.csv").focus()
     page.keyboard.press("Enter")
-    expect(forget).to_be_hidden()
+    expect(page.get_by_role("menuitem", name="Open in a new tab")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("menuitem", name="Delete")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Delete the report on sides.csv?")).to_be_visible()
+    check_accessible(page)
+    page.get_by_role("dialog").get_by_role("button", name="Delete").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("listitem", name="sides.csv")).to_be_hidden()
     expect(page.get_by_role("heading", name="Replayed logs")).to_be_focused()
+    assert page.url.endswith("/reports")  # the report that was shown is gone
 
     (tmp_path / "large.csv").write_text(sides_csv(2_000))
     choose(tmp_path / "large.csv")
-    expect(page.get_by_role("alert")).to_contain_text("this service accepts logs of at most 5 kB")
+    expect(page.get_by_role("alert")).to_contain_text("This service takes logs of at most 5 kB")
     check_accessible(page)
+
+
+def test_a_running_replay_shows_its_progress_and_is_cancelled(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    query = {"name": "slow.csv", "label": "side", "model": "river:estimator=arf"}
+    sent = service.http.post("/v1/replays", content=sides_csv(20_000).encode(), params=query).json()
+    page = visits.open(f"{service.url}/reports?replay={sent['id']}", width=320)
+    shown = page.get_by_role("region", name="Replay of slow.csv")
+    expect(shown).to_contain_text("events ·", timeout=REPORT_MS)  # how many of how many, how fast
+    expect(shown).to_contain_text(" left")
+    check_accessible(page)
+    page.get_by_role("listitem", name="slow.csv").get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Logs that you replay are listed here.")).to_be_visible()
+    page.goto(f"{service.url}/reports?replay={sent['id']}")
+    expect(page.get_by_role("alert")).to_contain_text("This replay no longer exists")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (320, "dark")])
+def test_a_report_is_accessible_and_fits_in_both_schemes(
+    visits: Visits, start: Start, width: int, scheme: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log.jsonl"
+    lines = [{"input": [n % 7, n % 5], "label": f"class {(n % 7) * (n % 5) % 9}"} for n in range(400)]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    source = open_source(str(log))
+    results, _ = replay_all(source, [CandidateSpec("knn", name="knn", every=10)], Span(), 0.0, ignore_progress)
+    path = tmp_path / "report.html"
+    write_report(results, "log.jsonl", False, path)
+    page = visits.open(path.as_uri(), width=width, scheme=scheme)
+    check_accessible(page)
+    colour = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
+    assert colour == ("rgb(26, 26, 27)" if scheme == "light" else "rgb(236, 238, 241)")
+    explain = page.get_by_role("button", name="What does Accuracy mean?").first
+    explain.hover()
+    expect(page.get_by_role("tooltip").filter(visible=True)).to_contain_text("The share of judged answers")
+    page.mouse.move(0, 0)
+    page.get_by_role("button", name="What does Kappa mean?").click()
+    expect(page.get_by_role("tooltip").filter(visible=True)).to_contain_text("Kappa.")
+    check_accessible(page)
+    page.emulate_media(forced_colors="active")
+    check_accessible(page)
+    shoot(page, f"report-{scheme}")
 
 
 def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> None:
@@ -143,4 +220,5 @@ def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> Non
     page = visits.open(f"{service.url}/v1/models/vec/report")
     expect(page.get_by_role("heading", name="The report of vec is in progress")).to_be_visible()
     expect(page.get_by_role("heading", name="vec", exact=True)).to_be_visible(timeout=REPORT_MS)
+    assert page.title() == "Report on vec, up to event 3"
     assert page.evaluate("origin") == "null"

@@ -159,6 +159,8 @@ export interface LearningApi extends LiveStatusApi, ComparisonApi {
 export interface ReportApi extends Pick<ModelApi<unknown, unknown>, 'events'> {
   state(): Promise<ReportState>;
   generate(): Promise<ReportState>;
+  /** Stop a report that is being made. */
+  cancel(): Promise<void>;
   /** The URL of the report up to an event. */
   page(until: number): string;
 }
@@ -548,6 +550,7 @@ export function createReportApi(name: string): ReportApi {
     events: createApi(async () => name).events,
     state: () => call('GET', `${report}/state`),
     generate: () => call('POST', report),
+    cancel: async () => void (await call('DELETE', report)),
     page: (until) => `${report}?${new URLSearchParams({ until: String(until) })}`,
   };
 }

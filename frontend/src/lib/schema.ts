@@ -78,6 +78,8 @@ export type SessionAnswer = Schemas['SessionAnswer'];
 export type Scope = SessionAnswer['scopes'][number];
 export type ReportState = Schemas['ReportState'];
 export type Progress = Schemas['Progress'];
+export type ReportEntry = Schemas['ReportEntry'];
+export type Finding = Schemas['Finding'];
 export type Replay = Schemas['ReplayStatus'];
 export type Replays = Schemas['ReplaysAnswer'];
 

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ReplayRequest, ReplaysApi, ReportApi } from '../../src/lib/api';
-import { parseCells, readColumns } from '../../src/lib/reports/columns';
+import { ApiError, type ReplayRequest, type ReplaysApi, type ReportApi } from '../../src/lib/api';
 import type { ServerEvent } from '../../src/lib/ui/events';
 import { Replays } from '../../src/lib/reports/replays.svelte';
 import { Report } from '../../src/lib/reports/report.svelte';
@@ -37,13 +36,19 @@ class FakeReportApi implements ReportApi {
 
   async state() {
     this.requests += 1;
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 503);
     return this.now;
   }
 
   async generate() {
     this.generated += 1;
     return (this.now = { ...this.now, making: { what: 'replaying it', percent: 0 }, failed: null });
+  }
+
+  cancelled = 0;
+  async cancel() {
+    this.cancelled += 1;
+    this.now = { ...this.now, making: null };
   }
 
   events(onEvent: (event: ServerEvent) => void) {
@@ -53,6 +58,13 @@ class FakeReportApi implements ReportApi {
 
   page = (until: number) => `/report?until=${until}`;
 }
+
+/** A report that is done, up to an event. */
+const done = (until: number, others: number[] = []): Partial<ReportState> => ({
+  until,
+  making: null,
+  reports: [until, ...others].map((each) => ({ until: each, made_at: '', finding: null })),
+});
 
 async function openReport(now: Partial<ReportState> = {}) {
   const api = new FakeReportApi();
@@ -66,29 +78,40 @@ async function openReport(now: Partial<ReportState> = {}) {
 
 test('the first report is generated at once and its progress is followed', async () => {
   const { api, report, pass } = await openReport();
-  expect([api.generated, report.state?.making?.percent, report.page]).toEqual([1, 0, null]);
+  expect([api.generated, report.state?.making?.percent, report.entryOf(null)]).toEqual([
+    1,
+    0,
+    null,
+  ]);
   api.now = { ...api.now, making: { what: 'replaying it', percent: 40 } };
   await pass();
   expect(report.state?.making?.percent).toBe(40);
-  api.now = { ...api.now, until: 12, making: null };
+  api.now = { ...api.now, ...done(12) };
   await pass();
-  expect([report.page, report.newEventCount]).toEqual(['/report?until=12', 0]);
+  expect([report.entryOf(null)?.until, report.newEventCount]).toEqual([12, 0]);
   const { requests } = api;
   await pass();
   expect(api.requests).toBe(requests); // no request while no report is generated
 });
 
 test('an existing report is shown, new events are counted, and it is generated again on request', async () => {
-  const { api, report, pass } = await openReport({ until: 12 });
+  const { api, report, pass } = await openReport(done(12));
   expect([api.generated, report.newEventCount]).toEqual([0, 0]);
   api.now = { ...api.now, head: 15 };
   api.send({ type: 'counted' });
   await settle();
   expect(report.newEventCount).toBe(3);
   await report.generate();
-  api.now = { ...api.now, until: 15, making: null };
+  api.now = { ...api.now, ...done(15, [12]) };
   await pass();
-  expect([report.page, report.newEventCount]).toEqual(['/report?until=15', 0]);
+  expect([report.entryOf(null)?.until, report.newEventCount]).toEqual([15, 0]);
+  expect([12, 7].map((until) => report.entryOf(until)?.until)).toEqual([12, 15]); // an older one, and one that is gone
+});
+
+test('a report that is being made can be cancelled', async () => {
+  const { api, report } = await openReport();
+  await report.cancel();
+  expect([api.cancelled, report.state?.making]).toEqual([1, null]);
 });
 
 test('no report is generated without feedback, and a failed one gives the reason', async () => {
@@ -113,7 +136,7 @@ class FakeReplaysApi implements ReplaysApi {
   broken: string | null = null;
 
   async list() {
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 503);
     return { replays: this.replays, kinds: ['classifier', 'knn'], max_bytes: 100_000 };
   }
 
@@ -123,7 +146,7 @@ class FakeReplaysApi implements ReplaysApi {
     onProgress: (share: number) => void,
     signal: AbortSignal,
   ) {
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 503);
     signal.throwIfAborted();
     onProgress(1);
     this.requests.push(request);
@@ -169,20 +192,6 @@ async function openReplays() {
 const csv = (text = 'size,"colour, or none",side\n1,red,left\n', name = 'sides.csv') =>
   new File([text], name);
 
-test('the columns of a table are read, compressed or not, and the last one is the default label', async () => {
-  const { replays } = await openReplays();
-  await replays.choose(csv());
-  expect([replays.columns, replays.label]).toEqual([['size', 'colour, or none', 'side'], 'side']);
-
-  const packed = new Response(csv().stream().pipeThrough(new CompressionStream('gzip')));
-  expect(await readColumns(new File([await packed.arrayBuffer()], 'sides.CSV.gz'))).toEqual(
-    replays.columns,
-  );
-  expect(await readColumns(new File(['no gzip'], 'a.csv.gz'))).toEqual([]);
-  expect(await readColumns(csv('', 'a.csv.zst'))).toEqual([]);
-  expect(parseCells('a,"say ""b""",,c')).toEqual(['a', 'say "b"', '', 'c']);
-});
-
 test('a log is sent with the chosen options and followed until its result', async () => {
   const { api, replays, pass } = await openReplays();
   await replays.choose(csv());
@@ -190,7 +199,7 @@ test('a log is sent with the chosen options and followed until its result', asyn
   replays.toggle('classifier');
   replays.toggle('knn');
   replays.skipBadLines = true;
-  await replays.send();
+  expect(await replays.send()).toBe('r1');
   expect(api.requests).toEqual([{ models: ['classifier'], label: 'side', maxBadRatio: 0.1 }]);
   expect([replays.file, replays.uploadRatio, replays.all.length, replays.latestResult]).toEqual([
     null,
@@ -203,6 +212,21 @@ test('a log is sent with the chosen options and followed until its result', asyn
   expect(replays.latestResult?.id).toBe('r1');
   await replays.drop('r1');
   expect([replays.all, replays.latestResult]).toEqual([[], null]);
+});
+
+test('a replay that runs when the page is opened is followed to its result', async () => {
+  const { api, replays, pass } = await openReplays();
+  await replays.choose(csv());
+  await replays.send();
+  const reloaded = new Replays(api, async () => pass());
+  await reloaded.start();
+  reloaded.follow('r1');
+  reloaded.follow('r9');
+  api.end({ state: 'done' });
+  await pass();
+  await settle();
+  expect(reloaded.latestResult?.id).toBe('r1');
+  reloaded.stop();
 });
 
 test('a table without a label is not ready, any other log is', async () => {
@@ -220,7 +244,7 @@ test('a log that is too large is not sent', async () => {
   await replays.choose(new File(['x'.repeat(100_001)], 'large.jsonl'));
   expect([replays.file, replays.problem]).toEqual([
     null,
-    'large.jsonl is 100\u00a0kB; this service accepts logs of at most 100\u00a0kB.',
+    'large.jsonl is 100\u00a0kB. This service takes logs of at most 100\u00a0kB.',
   ]);
 });
 

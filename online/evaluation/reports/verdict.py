@@ -273,7 +273,9 @@ def advise_on_details(best: ReplayReport) -> Iterator[str]:
             f"(balanced accuracy {percent(figures['balanced_accuracy'])})."
         )
     if confusion is not None and confusion.pairs and is_frequent(confusion.pairs[0]):
-        yield f"The most frequent mistake: {describe_pair(confusion.pairs[0])}. More examples of both help, or one name for both."
+        helps = "More examples of both help, or one name for both."
+        helps = helps if confusion.pairs[0].answered is not None else "More examples of it help."
+        yield f"The most frequent mistake: {describe_pair(confusion.pairs[0])}. {helps}"
     if (figures.get("ece") or 0.0) > OVERCONFIDENT:
         yield "Do not rely on its probabilities: they are far from how often it is right (see Calibration)."
 

@@ -1,19 +1,21 @@
 /* Logs uploaded by the user: selected, sent, replayed by the service, and their results.
 
-   choose(file) -> kinds, label -> send -> waiting, running -> done: a report, or failed: why
+   choose(file) -> preview, kinds, label -> send -> waiting, running -> done: a report, or failed: why
 */
 
 import type { ReplaysApi } from '../api';
-import { readColumns } from './columns';
+import { t } from '../messages';
+import { detailOf } from '../ui/problems';
+import { previewLog, type Preview } from './preview';
+import { TimeLeft } from './time_left';
 import type { Pause } from '../ui/live_status.svelte';
 import type { Replay, Replays as Answer } from '../schema';
-import { bytes, messageOf } from '../ui/wording';
+import { bytes } from '../ui/wording';
 
 const POLL_MS = 1000;
 const MAX_BAD_RATIO = 0.1; // share of the lines that may be skipped, if allowed
 
 export const isRunning = ({ state }: Replay) => state === 'waiting' || state === 'running';
-const isTable = (name: string) => /\.(csv|parquet)(\.gz|\.zst)?$/i.test(name);
 
 export class Replays {
   private answer = $state.raw<Answer | null>(null);
@@ -22,22 +24,24 @@ export class Replays {
   problem = $derived(this.actionError ?? this.loadError);
 
   file = $state.raw<File | null>(null);
-  /** Column names of a table, if they could be read. */
-  columns = $state.raw<string[]>([]);
+  /** What was recognised in its beginning; null until that was read. */
+  preview = $state.raw<Preview | null>(null);
   label = $state('');
   /** None means all suitable kinds. */
   kinds = $state<string[]>([]);
   skipBadLines = $state(false);
   /** Share of the file uploaded, 0 to 1; null without an upload. */
   uploadRatio = $state<number | null>(null);
+  uploadLeft_ms = $state<number | null>(null);
   /** The result of the newest replay sent from here. */
   latestResult = $state.raw<Replay | null>(null);
 
   all = $derived(this.answer?.replays ?? []);
   availableKinds = $derived(this.answer?.kinds ?? []);
-  asksForLabel = $derived(this.file !== null && isTable(this.file.name));
+  asksForLabel = $derived(this.preview?.isTable ?? false);
+  isLoaded = $derived(this.answer !== null);
   ready = $derived(
-    this.file !== null &&
+    this.preview !== null &&
       this.uploadRatio === null &&
       (!this.asksForLabel || this.label.trim() !== ''),
   );
@@ -64,18 +68,18 @@ export class Replays {
 
   async choose(file: File | null) {
     this.actionError = null;
-    [this.file, this.columns, this.label] = [null, [], ''];
+    [this.file, this.preview, this.label] = [null, null, ''];
     const most = this.answer?.max_bytes;
     if (file && most !== undefined && file.size > most) {
-      this.actionError = `${file.name} is ${bytes(file.size)}; this service accepts logs of at most ${bytes(most)}.`;
+      this.actionError = t.reports.upload.tooLarge(file.name, bytes(file.size), bytes(most));
       return;
     }
     this.file = file;
-    if (!file || !this.asksForLabel) return;
-    const columns = await readColumns(file);
+    if (!file) return;
+    const preview = await previewLog(file);
     if (this.file !== file) return; // another file was chosen meanwhile
-    this.columns = columns;
-    this.label ||= columns.at(-1) ?? '';
+    this.preview = preview;
+    this.label = preview.isTable ? preview.label : '';
   }
 
   toggle(kind: string) {
@@ -84,10 +88,13 @@ export class Replays {
       : [...this.kinds, kind];
   }
 
-  async send() {
-    if (!this.file || !this.ready) return;
+  /** Send the file. Returns the id of its replay; null if it could not be sent. */
+  async send(): Promise<string | null> {
+    if (!this.file || !this.ready) return null;
     this.actionError = null;
-    this.uploadRatio = 0;
+    [this.uploadRatio, this.uploadLeft_ms] = [0, null];
+    const left = new TimeLeft();
+    let id: string | null = null;
     const { signal } = (this.sending = new AbortController());
     const request = {
       models: this.kinds,
@@ -98,16 +105,26 @@ export class Replays {
       const replay = await this.api.send(
         this.file,
         request,
-        (share) => (this.uploadRatio = share),
+        (share) => {
+          this.uploadRatio = share;
+          this.uploadLeft_ms = left.see(share, performance.now());
+        },
         signal,
       );
-      this.awaitedId = replay.id;
-      this.file = null;
+      this.awaitedId = id = replay.id;
+      [this.file, this.preview] = [null, null];
     } catch (error) {
-      if (!signal.aborted) this.actionError = messageOf(error);
+      if (!signal.aborted) this.actionError = detailOf(error);
     }
     this.uploadRatio = null;
     await this.refresh();
+    return id;
+  }
+
+  /** Tell the result of a replay that runs, though it was not sent from here: the page was reloaded, or opened by its address. */
+  follow(id: string) {
+    const replay = this.all.find((each) => each.id === id);
+    if (replay && isRunning(replay)) this.awaitedId = id;
   }
 
   /** Cancel the upload. */
@@ -120,7 +137,7 @@ export class Replays {
     this.actionError = null;
     if (this.awaitedId === id) this.awaitedId = null;
     if (this.latestResult?.id === id) this.latestResult = null;
-    await this.api.drop(id).catch((error: unknown) => (this.actionError = messageOf(error)));
+    await this.api.drop(id).catch((error: unknown) => (this.actionError = detailOf(error)));
     await this.refresh();
   }
 
@@ -135,7 +152,7 @@ export class Replays {
       this.loadError = null;
       this.noteResult(this.all.find(({ id }) => id === this.awaitedId));
     } catch (error) {
-      this.loadError = messageOf(error);
+      this.loadError = detailOf(error);
     }
   }
 

@@ -7,8 +7,8 @@
 import type { ReportApi } from '../api';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
-import type { ReportState } from '../schema';
-import { messageOf } from '../ui/wording';
+import type { ReportEntry, ReportState } from '../schema';
+import { detailOf } from '../ui/problems';
 
 const POLL_MS = 1000;
 
@@ -31,8 +31,10 @@ export class Report {
     this.refresh = coalesce(() => this.load(() => this.api.state()), pause, POLL_MS);
   }
 
-  get page(): string | null {
-    return this.state?.until == null ? null : this.api.page(this.state.until);
+  /** The report up to an event; the newest if there is none up to it, or none was asked for. */
+  entryOf(until: number | null): ReportEntry | null {
+    const reports = this.state?.reports ?? [];
+    return reports.find((entry) => entry.until === until) ?? reports[0] ?? null;
   }
 
   /** Load the state, and generate the first report. */
@@ -57,12 +59,18 @@ export class Report {
     return this.load(() => this.api.generate());
   }
 
+  /** Stop the report that is being made. */
+  async cancel() {
+    await this.api.cancel().catch((error: unknown) => (this.loadError = detailOf(error)));
+    await this.load(() => this.api.state());
+  }
+
   private async load(request: () => Promise<ReportState>) {
     try {
       this.state = await request();
       this.loadError = null;
     } catch (error) {
-      this.loadError = messageOf(error);
+      this.loadError = detailOf(error);
     }
     if (this.state?.making && !this.watching) void this.watch();
   }

@@ -61,6 +61,21 @@ export function hrefOfRepertoire(
   return `./repertoire${query.size > 0 ? `?${query}` : ''}`;
 }
 
+/** What the page of reports shows: a replay by its id, or the report of a model, the newest by default. */
+export interface ReportTarget {
+  replay?: string | null;
+  model?: string | null;
+  until?: number | null;
+}
+
+export function hrefOfReport({ replay, model, until }: ReportTarget): string {
+  const query = new URLSearchParams();
+  if (replay != null) query.set('replay', replay);
+  else if (model != null) query.set('model', model);
+  if (replay == null && until != null) query.set('until', String(until));
+  return `./reports${query.size > 0 ? `?${query}` : ''}`;
+}
+
 export class Router {
   page = $state<PageName>('chat');
   /** The model named in the address; null for the page's default. */
@@ -75,6 +90,10 @@ export class Router {
 
   /** The id of the shared conversation that is shown; null for none. */
   shareId = $state<string | null>(null);
+  /** The replay whose report is shown; null for the report of a model. */
+  replay = $state<string | null>(null);
+  /** The last event of the report of a model that is shown; null for the newest. */
+  until = $state<number | null>(null);
 
   private hasNavigated = false;
 
@@ -120,6 +139,18 @@ export class Router {
     else this.read();
   }
 
+  /** Show another report, within the page of reports. */
+  goToReport(shown: ReportTarget) {
+    this.push(hrefOfReport(shown));
+    this.read();
+  }
+
+  followToReport(event: MouseEvent, shown: ReportTarget): boolean {
+    const isClaimed = this.claimClick(event);
+    if (isClaimed) this.goToReport(shown);
+    return isClaimed;
+  }
+
   private claimClick(event: MouseEvent): boolean {
     if (event.defaultPrevented || event.button !== 0) return false;
     if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return false;
@@ -145,6 +176,9 @@ export class Router {
     this.reply = query.get('reply');
     this.part = REPERTOIRE_TABS.find((part) => part === query.get('part')) ?? 'replies';
     this.shareId = query.get('id');
+    this.replay = query.get('replay');
+    const until = Number(query.get('until') ?? NaN);
+    this.until = Number.isSafeInteger(until) ? until : null;
     if (this.page === 'chat') this.conversation = query.get('c');
   }
 

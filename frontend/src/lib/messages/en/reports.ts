@@ -1,3 +1,112 @@
+/* The page of reports. `steps`: what the server says that it does, by its own words. */
+
+const one = (count: number, singular: string, plural: string) => (count === 1 ? singular : plural);
+
 export const reports = {
   title: 'Reports',
+  lead: 'How good is a model? Its whole log is replayed: each answer is scored first, and learned after that.',
+  what: 'Reports and replays',
+  documentTitle: (name: string) => `Report on ${name}`,
+  verdicts: {
+    good: 'Good',
+    attention: 'Needs attention',
+    unclear: 'Too little to tell',
+  },
+  own: {
+    title: (model: string) => `Report on ${model}`,
+    empty: (model: string) =>
+      `${model} has no feedback yet. A report appears here after the first rating.`,
+    made: (until: string, at: string) => `Up to event ${until}, made ${at}.`,
+    newer: (count: number, shown: string) =>
+      `${shown} new ${one(count, 'event', 'events')} since then.`,
+    show: 'Show',
+    make: 'Make the report',
+    refresh: 'Refresh',
+    older: (count: number, shown: string) => `${shown} older ${one(count, 'report', 'reports')}`,
+    upTo: (until: string, at: string) => `Up to event ${until}, ${at}`,
+    failed: (reason: string) => `The report could not be made: ${reason}`,
+  },
+  upload: {
+    title: 'Replay a log of your own',
+    choose: 'Choose a file',
+    drop: 'Drop a log here',
+    orDrop: 'or drop it here',
+    formats:
+      'CSV, Parquet, JSON lines with “input” and “label”, Vowpal Wabbit, or a log exported from a service; also compressed (.gz, .zst).',
+    privacy: 'The file is deleted after the replay. Only the report is kept.',
+    label: 'Which column should be predicted?',
+    guessed: 'This is our guess. Change it if it is wrong.',
+    options: 'Options',
+    models: 'Models to compare',
+    fitting: 'those that fit',
+    skip: 'Skip invalid lines, up to 10\u00a0%',
+    send: 'Replay',
+    another: 'Choose another file',
+    sent: (share: string) => `${share} sent`,
+    writing: 'Saving the file…',
+    progress: (name: string) => `Upload of ${name}`,
+    tooLarge: (name: string, size: string, limit: string) =>
+      `${name} is ${size}. This service takes logs of at most ${limit}.`,
+  },
+  preview: {
+    title: 'What we recognised',
+    table: (format: string, columns: number, rows: string) =>
+      `${format} table, ${columns} ${one(columns, 'column', 'columns')}${rows}.`,
+    lines: (rows: string) => `Examples with an input and a label${rows}.`,
+    service: (model: string, kind: string, rows: string) =>
+      `Log of a service, model ${model} (${kind})${rows}.`,
+    text: (format: string, rows: string) => `${format}${rows}.`,
+    closed: (format: string) => `${format}. It is read after the upload.`,
+    unknown: 'The beginning of this file could not be read here. The service will try.',
+    rows: (shown: string) => `, ${shown} rows`,
+    aboutRows: (shown: string) => `, about ${shown} rows`,
+    firstRows: (count: number) => (count === 1 ? 'The first row' : `The first ${count} rows`),
+    isLabel: 'to predict',
+  },
+  list: {
+    title: 'Replayed logs',
+    none: 'Logs that you replay are listed here.',
+    about: (size: string, at: string, models: string) =>
+      `${size}, ${at}${models === '' ? '' : `, on ${models}`}`,
+    more: (name: string) => `Actions for ${name}`,
+    cancel: (name: string) => `Cancel ${name}`,
+    deleteTitle: (name: string) => `Delete the report on ${name}?`,
+    deleteText: 'It is deleted for everybody. The log itself is no longer here.',
+  },
+  report: {
+    of: (model: string, until: string) => `${model}, up to event ${until}`,
+    replayOf: (name: string) => `Replay of ${name}`,
+    open: 'Open in a new tab',
+    copyLink: 'Copy link',
+    linkCopied: 'Link copied.',
+    download: 'Download',
+    none: 'Choose a report on the left, or drop a log there.',
+    making: (model: string) => `The report on ${model} is being made`,
+    gone: 'This replay no longer exists. Only the newest are kept.',
+    oldGone: (until: string) =>
+      `The report up to event ${until} no longer exists. The newest is shown.`,
+    done: (name: string) => `The replay of ${name} is done.`,
+    ended: (name: string) => `${name} could not be replayed.`,
+    whatNext: 'Correct the file, or allow invalid lines in the options, and send it again.',
+  },
+  progress: {
+    of: (name: string) => `Progress of ${name}`,
+    waiting: (ahead: number) =>
+      ahead === 0 ? 'Starts in a moment' : `Waiting: ${ahead} ${one(ahead, 'comes', 'come')} first`,
+    events: (done: string, total: string) => `${done} of about ${total} events`,
+    perSecond: (speed: string) => `${speed} per second`,
+    left: (time: string) => `about ${time} left`,
+    estimating: 'estimating the time left…',
+    seconds: (count: number) => `${count} ${one(count, 'second', 'seconds')}`,
+    minutes: (count: number) => `${count} min`,
+    hours: (hours: number, minutes: number) => `${hours} h ${minutes} min`,
+    steps: {
+      'waiting for its turn': 'Waiting',
+      starting: 'Starting',
+      'reading the log': 'Reading the log',
+      'writing the log': 'Collecting the events',
+      'replaying it': 'Replaying',
+      'writing the page': 'Drawing the report',
+    } as Record<string, string>,
+  },
 };

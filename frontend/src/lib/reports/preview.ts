@@ -1,0 +1,150 @@
+/* Recognises a log by its first kilobytes, in the browser, before it is sent.
+
+   file --first 64 kB, decompressed--> text --by its name and content--> format, columns, first rows, number of rows
+*/
+
+const READ_BYTES = 65_536;
+const MAX_ROWS = 5;
+const MAX_CELL_CHARS = 60;
+const LABEL_NAMES = /^(label|labels|class|classes|target|category|intent|outcome|answer|species)$/i;
+
+export type LogFormat = 'CSV' | 'Parquet' | 'JSON' | 'service' | 'Vowpal Wabbit' | 'unknown';
+
+export interface Preview {
+  format: LogFormat;
+  /** Whether it is a table, whose label column has to be named. */
+  isTable: boolean;
+  columns: string[];
+  /** The first rows, one cell for each column. */
+  rows: string[][];
+  /** The column to predict, most likely; "" if that is not known, or not needed. */
+  label: string;
+  /** The number of rows; null if not known. isExact: whether it was counted rather than estimated. */
+  rowCount: number | null;
+  isExact: boolean;
+  /** Of the log of a service. */
+  model: string;
+  kind: string;
+}
+
+const NOTHING: Preview = {
+  format: 'unknown',
+  isTable: false,
+  columns: [],
+  rows: [],
+  label: '',
+  rowCount: null,
+  isExact: false,
+  model: '',
+  kind: '',
+};
+
+/** The beginning of a file, decompressed. isWhole: whether it is all of it. */
+interface Start {
+  text: string;
+  isWhole: boolean;
+}
+
+export async function previewLog(file: File): Promise<Preview> {
+  const name = file.name.toLowerCase().replace(/\.(gz|zst)$/, '');
+  const isCompressed = name.length < file.name.length;
+  if (name.endsWith('.parquet')) return { ...NOTHING, format: 'Parquet', isTable: true };
+  const isCsv = name.endsWith('.csv');
+  if (/\.zst$/i.test(file.name))
+    return { ...NOTHING, format: isCsv ? 'CSV' : 'unknown', isTable: isCsv };
+  const start = await readStart(file, isCompressed);
+  const found = isCsv ? previewTable(start) : previewLines(name, start);
+  return { ...found, ...countRows(start, isCompressed ? null : file.size, isCsv ? 1 : 0) };
+}
+
+async function readStart(file: File, isCompressed: boolean): Promise<Start> {
+  const beginning: ReadableStream<Uint8Array> = file.slice(0, READ_BYTES).stream();
+  const stream = isCompressed
+    ? beginning.pipeThrough(
+        new DecompressionStream('gzip') as ReadableWritablePair<Uint8Array, Uint8Array>,
+      )
+    : beginning;
+  const reader = stream.getReader();
+  const decoder = new TextDecoder();
+  let [text, ended] = ['', false];
+  try {
+    while (text.length < READ_BYTES && !ended) {
+      const { done, value } = await reader.read();
+      ended = done;
+      if (!done) text += decoder.decode(value, { stream: true });
+    }
+    await reader.cancel();
+  } catch {
+    ended = false; // a compressed stream that was cut ends with an error, which is expected
+  }
+  return { text: text.replace(/^\uFEFF/, ''), isWhole: ended && file.size <= READ_BYTES };
+}
+
+/** The complete lines of the beginning. */
+function linesOf({ text, isWhole }: Start): string[] {
+  const lines = text.split(/\r?\n/);
+  if (!isWhole) lines.pop();
+  return lines.filter((line) => line.trim() !== '');
+}
+
+function countRows(start: Start, size: number | null, headers: number) {
+  const lines = linesOf(start).length;
+  if (start.isWhole) return { rowCount: Math.max(0, lines - headers), isExact: true };
+  if (size === null || lines < 2) return { rowCount: null, isExact: false };
+  const bytes = new TextEncoder().encode(start.text).length;
+  return { rowCount: Math.round((size / bytes) * lines), isExact: false };
+}
+
+function previewTable(start: Start): Preview {
+  const [header, ...rows] = linesOf(start).slice(0, MAX_ROWS + 1);
+  const columns = header === undefined ? [] : parseCells(header);
+  const named = columns.findLast((column) => LABEL_NAMES.test(column));
+  const label = named ?? columns.at(-1) ?? '';
+  const cells = rows.map((row) => parseCells(row).map(shorten));
+  return { ...NOTHING, format: 'CSV', isTable: true, columns, label, rows: cells };
+}
+
+function previewLines(name: string, start: Start): Preview {
+  const lines = linesOf(start);
+  const values = lines.slice(0, MAX_ROWS).map(parseObject);
+  const [first] = values;
+  if (first && typeof first['format'] === 'string' && first['format'].startsWith('online-log/'))
+    return {
+      ...NOTHING,
+      format: 'service',
+      model: show(first['model']),
+      kind: show(first['kind']),
+    };
+  if (first && 'input' in first) {
+    const rows = values.filter((value) => value !== null);
+    const cells = rows.map((value) => [
+      shorten(show(value['input'])),
+      shorten(show(value['label'])),
+    ]);
+    return { ...NOTHING, format: 'JSON', columns: ['input', 'label'], rows: cells, label: 'label' };
+  }
+  if (/\.vw$/.test(name) || /^[^{]*\|/.test(lines[0] ?? ''))
+    return { ...NOTHING, format: 'Vowpal Wabbit' };
+  return NOTHING;
+}
+
+function parseObject(line: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(line);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}
+
+const show = (value: unknown) =>
+  typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
+
+const shorten = (text: string) =>
+  text.length > MAX_CELL_CHARS ? `${text.slice(0, MAX_CELL_CHARS - 1)}…` : text;
+
+/** `a,"b, c"` -> a / b, c */
+export const parseCells = (line: string): string[] =>
+  [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(([, quoted, plain]) =>
+    (quoted?.replaceAll('""', '"') ?? plain ?? '').trim(),
+  );

@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest';
+import { parseCells, previewLog } from '../../src/lib/reports/preview';
+
+const csv = (text = 'size,"colour, or none",side\n1,red,left\n2,"",right\n', name = 'sides.csv') =>
+  new File([text], name);
+
+async function pack(file: File, name: string) {
+  const packed = new Response(file.stream().pipeThrough(new CompressionStream('gzip')));
+  return new File([await packed.arrayBuffer()], name);
+}
+
+test('a table is recognised with its columns, its first rows and their number, compressed or not', async () => {
+  const preview = await previewLog(csv());
+  expect(preview).toMatchObject({
+    format: 'CSV',
+    isTable: true,
+    columns: ['size', 'colour, or none', 'side'],
+    rows: [
+      ['1', 'red', 'left'],
+      ['2', '', 'right'],
+    ],
+    label: 'side',
+    rowCount: 2,
+    isExact: true,
+  });
+  const packed = await previewLog(await pack(csv(), 'sides.CSV.gz'));
+  expect([packed.columns, packed.rows, packed.label]).toEqual([
+    preview.columns,
+    preview.rows,
+    'side',
+  ]);
+});
+
+test('the label is guessed by its name, else it is the last column', async () => {
+  const labelOf = async (header: string) => (await previewLog(csv(`${header}\n`))).label;
+  expect(await labelOf('id,Target,size')).toBe('Target');
+  expect(await labelOf('one,two,three')).toBe('three');
+});
+
+test('the rows of a long table are estimated from its beginning', async () => {
+  const preview = await previewLog(csv(`a,b\n${'12,34\n'.repeat(50_000)}`));
+  expect(preview.isExact).toBe(false);
+  expect(Math.abs((preview.rowCount ?? 0) - 50_000)).toBeLessThan(100);
+  expect(preview.rows.length).toBe(5);
+});
+
+test('examples, the log of a service and Vowpal Wabbit are recognised by their content', async () => {
+  const examples = await previewLog(
+    new File(['{"input": "open?", "label": "hours"}\n{"input": [1, 2], "label": 3}\n'], 'a.jsonl'),
+  );
+  expect([examples.format, examples.rows, examples.isTable]).toEqual([
+    'JSON',
+    [
+      ['open?', 'hours'],
+      ['[1,2]', '3'],
+    ],
+    false,
+  ]);
+  const header = '{"format": "online-log/2", "model": "chat", "kind": "ranker"}\n{}\n';
+  expect(await previewLog(new File([header], 'chat.jsonl'))).toMatchObject({
+    format: 'service',
+    model: 'chat',
+    kind: 'ranker',
+  });
+  expect((await previewLog(new File(['1 | a:2\n'], 'x.txt'))).format).toBe('Vowpal Wabbit');
+});
+
+test('what cannot be read here is said, and is no reason not to send it', async () => {
+  expect(await previewLog(new File(['PAR1'], 'rows.parquet'))).toMatchObject({
+    format: 'Parquet',
+    isTable: true,
+    columns: [],
+  });
+  expect(await previewLog(csv('', 'a.csv.zst'))).toMatchObject({ format: 'CSV', columns: [] });
+  expect(await previewLog(new File(['no gzip'], 'a.csv.gz'))).toMatchObject({ columns: [] });
+  expect((await previewLog(new File(['?'], 'a.jsonl'))).format).toBe('unknown');
+  expect(parseCells('a,"say ""b""",,c')).toEqual(['a', 'say "b"', '', 'c']);
+});
