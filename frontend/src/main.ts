@@ -2,9 +2,18 @@ import { mount } from 'svelte';
 import '@fontsource-variable/figtree/wght.css';
 import './app.css';
 import App from './App.svelte';
-import { createChatApi, listModels, ping, sessionApi, speakFor, watchConnection } from './lib/api';
+import {
+  createChatApi,
+  createInboxApi,
+  listModels,
+  ping,
+  sessionApi,
+  speakFor,
+  watchConnection,
+} from './lib/api';
 import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
+import { InboxCounter } from './lib/inbox/inbox_count.svelte';
 import { browserKey, newId } from './lib/ui/identity';
 import { LiveStatus } from './lib/ui/live_status.svelte';
 import { isChatModel, Models } from './lib/ui/models.svelte';
@@ -44,6 +53,12 @@ const api = createChatApi(() => models.first(isChatModel));
 const live = new LiveStatus(api, pause);
 const conversation = new Conversation({ api, live, newId, rights: session });
 const conversations = new StoredConversations(api, pause);
+const inboxCounter = new InboxCounter(
+  async () => createInboxApi(await models.first(isChatModel)).count(),
+  pause,
+  () => document.visibilityState === 'visible',
+);
+addEventListener('visibilitychange', () => session.mayCurate && inboxCounter.refresh());
 
 async function start() {
   await loadMessages(preferences.language).catch(() => {}); // without the file: in English
@@ -51,7 +66,17 @@ async function start() {
   applyColors(pageSettings, document.documentElement.style);
   mount(App, {
     target: document.getElementById('app')!,
-    props: { router, connection, session, preferences, models, live, conversation, conversations },
+    props: {
+      router,
+      connection,
+      session,
+      preferences,
+      models,
+      live,
+      conversation,
+      conversations,
+      inboxCounter,
+    },
   });
   registerServiceWorker();
 }

@@ -11,7 +11,7 @@ from online.api.web.built_files import BuiltFiles
 from online.api.web.rendered_files import RENDERERS, RenderedBuild, RenderedFile
 
 STATIC = Path(__file__).parent / "static"
-PAGES = ("", "repertoire", "draw", "learning", "reports", "shared")  # one document; it reads the path in the browser
+PAGES = ("", "inbox", "repertoire", "draw", "learning", "reports", "shared")  # one document; it reads the path in the browser
 LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # an SVG could hold scripts
 
 

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import config
-from tests.e2e.browsing import Visits, check_accessible, choose, shoot
+from tests.e2e.browsing import Visits, check_accessible, shoot
 from tests.e2e.test_page import CHAT, ask, new_answer
 from tests.support import Service, run_online
 
@@ -130,28 +130,26 @@ def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, rev
     assert cookie(stranger, "online_visitor")["value"] != given["value"]
 
     curator = visits.open(f"{reviewed.url}/repertoire?part=held")
-    expect(curator.get_by_text("Reviews need a key with the scope curate.")).to_be_visible()
+    expect(curator.get_by_text("The inbox is for those who look after the chat.")).to_be_visible()
+    expect(curator.get_by_text(lesson)).to_have_count(0)
+    curator.goto(f"{reviewed.url}/repertoire")
     expect(curator.get_by_role("navigation", name="Repertoire sections").get_by_role("link")).to_have_text(
         ["Replies 5"]
     )
-    expect(curator.get_by_text(lesson)).to_have_count(0)
+    curator.goto(f"{reviewed.url}/repertoire?part=held")
     sign_in(curator, create_key(reviewed, "predict,curate"))
     session = cookie(curator, "online_session")
     assert session["httpOnly"] and session["sameSite"] == "Strict"
-    tab = curator.get_by_role("navigation", name="Repertoire sections").get_by_role("link", name="To review")
-    expect(tab).to_have_text("To review 1")
-    item = curator.get_by_role("region", name="To review").get_by_role("listitem")
+    expect(curator.get_by_role("navigation", name="Pages")).to_contain_text("1 waiting")
+    item = curator.get_by_role("article")
     expect(item).to_contain_text(question)
     expect(item).to_contain_text(lesson)
-    expect(item).to_contain_text("What visitors teach is reviewed")
+    expect(item).to_contain_text("Suggestions of visitors are checked first.")
     shoot(curator, "access-review")
     check_accessible(curator)
-    button(item, "Accept").focus()
+    button(item, "Approve").focus()
     curator.keyboard.press("Enter")
-    expect(curator.get_by_text("Nothing waits for review.")).to_be_visible()
-    expect(curator.get_by_role("heading", name="To review")).to_be_focused()
-    expect(curator.get_by_role("region", name="To review")).to_contain_text("learned in version")
-    expect(tab).to_have_text("To review 0")
+    expect(curator.get_by_role("heading", name="All done")).to_be_focused()
 
     expect(status).to_contain_text("Learned")
     expect(new_answer(last_reply(visitor))).to_contain_text(lesson)
@@ -177,13 +175,14 @@ def test_a_rejected_reply_is_never_given_and_its_author_sees_that(visits: Visits
     sign_in(curator, ADMIN_KEY)
     expect(curator.get_by_role("button", name="Signed in as admin")).to_be_visible()
     shoot(curator, "access-operator-dark")
-    choose(curator.get_by_role("navigation", name="Pages"), "Pages", "Repertoire")
-    curator.get_by_role("link", name="To review").click()
-    item = curator.get_by_role("region", name="To review").get_by_role("listitem")
+    curator.goto(f"{reviewed.url}/inbox")
+    curator.get_by_role("navigation", name="Groups").get_by_role("button").first.click()
+    item = curator.get_by_role("article")
     expect(item).to_contain_text("There are two.")
     shoot(curator, "access-review-dark")
     check_accessible(curator)
     button(item, "Reject").click()
+    button(item, "Reject 1 message").click()
     expect(item).to_have_count(0)
 
     expect(status).to_contain_text("Checked, and not accepted.")
@@ -254,12 +253,11 @@ def test_the_end_of_a_session_is_noticed(visits: Visits, reviewed: Service) -> N
     key = create_key(reviewed, "predict,curate")
     page = visits.open(f"{reviewed.url}/repertoire")
     sign_in(page, key)
-    page.get_by_role("navigation", name="Repertoire sections").get_by_role("link", name="To review").click()
-    expect(page.get_by_role("heading", name="To review")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Pages")).to_contain_text("Inbox")
     run_keys(reviewed, "revoke", key.split("_")[1])
-    # nothing is clicked: the page asks for new proposals every 10 s, and that request is refused
+    # nothing is clicked: the page asks what waits in the inbox every 10 s, and that request is refused
     expect(page.get_by_text("You were signed out.")).to_be_visible()
-    expect(page.get_by_text("Reviews need a key with the scope curate.")).to_be_visible()
+    expect(page.get_by_text("Changes of the repertoire need a key with the scope curate.")).to_be_visible()
     expect(button(page.get_by_role("banner"), "Sign in")).to_be_visible()
     assert visits.refused
     visits.refused.clear()

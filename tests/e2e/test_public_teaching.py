@@ -41,6 +41,6 @@ def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tm
         ask(stranger, QUESTION)
         expect(last_reply(stranger)).not_to_contain_text(LESSON)
 
-        curator = visits.open(f"{service.url}/repertoire?part=held")
+        curator = visits.open(f"{service.url}/inbox")
         sign_in(curator, ADMIN_KEY)
-        expect(curator.get_by_text("Nothing waits for review.")).to_be_visible()
+        expect(curator.get_by_role("heading", name="All done")).to_be_visible()

@@ -23,7 +23,10 @@ import type {
   FeedbackRequest,
   Guess,
   Health,
-  Held,
+  Decided,
+  DecideRequest,
+  InboxAnswer,
+  InboxCount,
   ImportAnswer,
   ClassInfo,
   Learner,
@@ -134,12 +137,29 @@ export interface RepertoireApi extends ModelApi<RankerPrediction, string> {
     format: FileFormat,
     options: { dry_run: boolean; skip_bad: boolean },
   ): Promise<ImportAnswer>;
-  /** The feedback that waits for a decision. */
-  held(): Promise<Held>;
-  acceptHeld(id: string): Promise<Receipt>;
-  rejectHeld(id: string): Promise<Receipt>;
+  /** Let questions that need no reply stay away. predictions: one of each question at least. */
+  dismiss(predictions: string[]): Promise<Decided>;
+  undoDismissal(decision: string): Promise<unknown>;
   /** The URL of the repertoire as a file. */
   exportOf(format: FileFormat): string;
+}
+
+/** What the inbox is asked for. */
+export interface InboxQuery {
+  state: 'open' | 'done';
+  sort: 'newest' | 'largest';
+  assignee?: string;
+}
+
+/** The requests of the inbox. */
+export interface InboxApi extends Pick<ModelApi<unknown, unknown>, 'events'> {
+  inbox(query: InboxQuery): Promise<InboxAnswer>;
+  count(): Promise<InboxCount>;
+  decide(request: DecideRequest): Promise<Decided>;
+  undo(decision: string): Promise<unknown>;
+  assign(ids: string[], assignee: string | null): Promise<unknown>;
+  /** The first replies with these words. */
+  findReplies(words: string): Promise<ReplySummary[]>;
 }
 
 /** The requests of the learning page. */
@@ -189,6 +209,9 @@ export interface ReplaysApi {
 interface ErrorDetails {
   given?: number;
   limit?: number;
+  /** Who has decided before, and what. */
+  by?: string;
+  action?: string;
 }
 
 export class ApiError extends Error {
@@ -483,7 +506,6 @@ export function createDrawApi(name: string): DrawApi {
 export function createRepertoireApi(name: string): RepertoireApi {
   const model = pathOf(name);
   const replyUrl = (id: string) => `${model}/replies/${encodeURIComponent(id)}`;
-  const heldUrl = (id: string) => `${model}/held/${encodeURIComponent(id)}`;
   return {
     ...createApi(async () => name),
     replies: async (words) => {
@@ -504,10 +526,25 @@ export function createRepertoireApi(name: string): RepertoireApi {
       });
       return call('POST', `${model}/replies:import?${query}`, file);
     },
-    held: () => call('GET', `${model}/held`),
-    acceptHeld: (id) => call('POST', `${heldUrl(id)}:accept`),
-    rejectHeld: (id) => call('POST', `${heldUrl(id)}:reject`),
+    dismiss: (predictions) => call('POST', `${model}/unanswered:dismiss`, { predictions }),
+    undoDismissal: (decision) => call('POST', `${model}/inbox:undo`, { decision }),
     exportOf: (format) => `${model}/replies:export?${new URLSearchParams({ format })}`,
+  };
+}
+
+export function createInboxApi(name: string): InboxApi {
+  const model = pathOf(name);
+  return {
+    events: createApi(async () => name).events,
+    inbox: (query) => call('GET', `${model}/inbox?${new URLSearchParams({ ...query })}`),
+    count: () => call('GET', `${model}/inbox:count`),
+    decide: (request) => call('POST', `${model}/inbox:decide`, request),
+    undo: (decision) => call('POST', `${model}/inbox:undo`, { decision }),
+    assign: (ids, assignee) => call('POST', `${model}/inbox:assign`, { ids, assignee }),
+    findReplies: async (words) => {
+      const url = `${model}/replies?${new URLSearchParams({ q: words })}`;
+      return (await call<{ replies: ReplySummary[] }>('GET', url)).replies;
+    },
   };
 }
 

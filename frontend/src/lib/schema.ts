@@ -72,8 +72,15 @@ export type OpenQuestion = Schemas['UnansweredQuestion'];
 export type ImportAnswer = Schemas['ImportAnswer'];
 export type ImportedLine = Schemas['ImportedLine'];
 export type RolledBack = Schemas['RollbackAnswer'];
-export type Held = Schemas['HeldAnswer'];
-export type HeldItem = Schemas['HeldItem'];
+export type InboxAnswer = Schemas['InboxAnswer'];
+export type InboxGroup = Schemas['InboxGroup'];
+export type InboxItem = Schemas['InboxItem'];
+export type InboxDecision = Schemas['InboxDecision'];
+export type InboxCount = Schemas['InboxCount'];
+export type DecideRequest = Partial<Schemas['DecideRequest']> &
+  Pick<Schemas['DecideRequest'], 'ids' | 'action'>;
+export type InboxAction = DecideRequest['action'];
+export type Decided = Schemas['Decided'];
 export type SessionAnswer = Schemas['SessionAnswer'];
 export type Scope = SessionAnswer['scopes'][number];
 export type ReportState = Schemas['ReportState'];

@@ -3,7 +3,6 @@ import { ApiError, type FileFormat, type RepertoireApi } from '../../src/lib/api
 import { effectOf } from '../../src/lib/repertoire/reply_import.svelte';
 import { PAGE_SIZE, containsWords, Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
 import type {
-  HeldItem,
   EditReply,
   ImportAnswer,
   NewReply,
@@ -27,7 +26,6 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   /** The example questions of each reply, by its id. */
   questions: Record<string, string[]> = { hours: ['When do you open?'] };
   clusters: OpenCluster[] = [];
-  waiting: HeldItem[] = [];
   plan: ImportAnswer = { lines: [], bad: 0, offset: null };
   private last = 34;
 
@@ -69,21 +67,19 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
     return this.clusters;
   }
 
-  async held() {
-    this.calls.push('held');
-    return { held: this.waiting.slice(0, 2), count: this.waiting.length };
+  async dismiss(predictions: string[]) {
+    this.calls.push(`dismiss ${predictions.join()}`);
+    return {
+      decision: 'd1',
+      action: 'dismiss',
+      closed: predictions.length,
+      offset: null,
+      skipped: [],
+    };
   }
 
-  async acceptHeld(id: string) {
-    const offset = this.accept(`accept ${id}`);
-    this.waiting = this.waiting.filter((item) => item.id !== id);
-    return { id, offset, status: 'accepted' as const };
-  }
-
-  async rejectHeld(id: string) {
-    this.accept(`reject ${id}`);
-    this.waiting = this.waiting.filter((item) => item.id !== id);
-    return { id, offset: 0, status: 'rejected' as const };
+  async undoDismissal(decision: string) {
+    this.calls.push(`undo ${decision}`);
   }
 
   async importReplies(_: Blob, format: FileFormat, how: { dry_run: boolean; skip_bad: boolean }) {
@@ -384,67 +380,28 @@ test('unanswered questions are refreshed while they are shown', async () => {
   expect(repertoire.unanswered.openCount).toBe(0);
 });
 
-const waiting = (id: string): HeldItem => ({
-  id,
-  question: 'Do you lend umbrellas?',
-  correction: 'Yes, at the desk.',
-  caller: 'visitor:1f2e3d4c',
-  user: 'visitor:1f2e3d4c',
-  reason: 'review',
-  created_at: '2026-11-21T09:00:00Z',
-});
-
-test('held feedback is accepted and rejected, and what is left is listed again', async () => {
-  const items = ['h1', 'h2', 'h3'].map(waiting);
-  const { api, repertoire } = await openRepertoire((api) => (api.waiting = items));
-  const { held } = repertoire;
-  expect([held.items?.map(({ id }) => id), held.count]).toEqual([['h1', 'h2'], 3]);
-  expect(await held.accept(items[0]!)).toBe(true);
-  expect([held.items?.map(({ id }) => id), held.count, held.news]).toEqual([
-    ['h2', 'h3'],
-    2,
-    'Accepted. 2 left.',
-  ]);
-  api.learnAll();
-  await settle();
-  expect(held.change?.steps).toEqual(['accepted', 'learned in version 43']);
-  await held.reject(items[1]!);
-  await held.reject(items[2]!);
-  expect([held.items, held.news, held.change]).toEqual([[], 'Rejected. 0 left.', null]);
-});
-
-test('a decision that another curator has made before is explained, and the list is updated', async () => {
-  const { api, repertoire } = await openRepertoire((api) => (api.waiting = [waiting('h1')]));
-  const { held } = repertoire;
-  api.waiting = [];
-  api.broken = 'the feedback was rejected before';
-  expect(await held.accept(waiting('h1'))).toBe(false);
-  expect([held.problem, held.items, held.deciding]).toEqual([
-    'the feedback was rejected before',
-    [],
-    null,
-  ]);
-});
-
-test('a caller that is no curator asks neither for held feedback nor for unanswered questions', async () => {
-  const { api, repertoire } = await openRepertoire((api) => (api.waiting = [waiting('h1')]), false);
-  repertoire.followHeld(true);
+test('a caller that is no curator does not ask for unanswered questions', async () => {
+  const { api, repertoire } = await openRepertoire(
+    (api) => (api.clusters = [cluster('spam')]),
+    false,
+  );
   repertoire.followUnanswered(true);
   api.publish();
   await settle();
-  expect(api.calls).not.toContain('held');
-  expect([repertoire.held.items, repertoire.unanswered.shown]).toEqual([null, null]);
+  expect(repertoire.unanswered.shown).toBe(null);
 });
 
-test('new held feedback is found while the review is shown', async () => {
-  const { api, repertoire } = await openRepertoire();
-  repertoire.followHeld(true);
-  api.waiting = [waiting('h1')];
-  while (repertoire.held.count !== 1) await settle();
-  repertoire.followHeld(false);
-  await settle();
-  await settle();
-  const asked = api.calls.filter((call) => call === 'held').length;
-  await settle();
-  expect(api.calls.filter((call) => call === 'held').length).toBe(asked);
+test('a dismissed cluster is gone until that is taken back', async () => {
+  const { api, repertoire } = await openRepertoire((api) => (api.clusters = [cluster('spam')]));
+  const [shown] = repertoire.unanswered.shown!;
+  api.clusters = [];
+  const undo = await repertoire.unanswered.dismiss(shown!);
+  expect([repertoire.unanswered.shown, api.calls]).toEqual([
+    [],
+    expect.arrayContaining(['dismiss p-spam']),
+  ]);
+  api.clusters = [cluster('spam')];
+  await undo!();
+  expect(repertoire.unanswered.shown).toHaveLength(1);
+  expect(api.calls).toContain('undo d1');
 });

@@ -5,7 +5,6 @@
 
 import type { FileFormat, RepertoireApi } from '../api';
 import { Change } from './change.svelte';
-import { HeldFeedback } from './held.svelte';
 import { UnansweredQuestions } from './unanswered.svelte';
 import { coalesce } from '../ui/coalesce';
 import { ReplyImport } from './reply_import.svelte';
@@ -54,7 +53,6 @@ interface Dependencies {
 export class Repertoire {
   readonly live: LiveStatus;
   readonly unanswered: UnansweredQuestions;
-  readonly held: HeldFeedback;
   readonly replyImport: ReplyImport;
   /** null until the service has answered. */
   replies = $state.raw<ReplySummary[] | null>(null);
@@ -104,9 +102,7 @@ export class Repertoire {
     this.live = new LiveStatus(api, pause, () => {
       this.refresh();
       if (this.followsUnanswered) this.refreshUnanswered();
-      if (dependencies.mayCurate) this.held.refresh();
     });
-    this.held = new HeldFeedback({ api, pause, live: this.live });
     this.unanswered = new UnansweredQuestions({ ...dependencies, live: this.live });
     this.refreshUnanswered = coalesce(() => this.unanswered.load(), pause, UNANSWERED_REST_MS);
     this.replyImport = new ReplyImport(api, this.live, () => this.refresh());
@@ -117,12 +113,10 @@ export class Repertoire {
     this.refresh();
     if (!this.dependencies.mayCurate) return;
     this.refreshUnanswered();
-    this.held.refresh();
   }
 
   stop() {
     this.live.stop();
-    this.held.stop();
   }
 
   /** Search the texts at once, and the example questions after a pause in typing. */
@@ -169,11 +163,6 @@ export class Repertoire {
     isShown &&= this.dependencies.mayCurate;
     if (isShown && !this.followsUnanswered) this.refreshUnanswered();
     this.followsUnanswered = isShown;
-  }
-
-  followHeld(isShown: boolean) {
-    if (isShown && this.dependencies.mayCurate) void this.held.watch();
-    else this.held.stop();
   }
 
   /** Add the new reply. Text that could not be sent stays in the boxes. */

@@ -8,9 +8,11 @@ import type { RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { Candidate, OpenCluster, OpenQuestion } from '../schema';
+import { problemOf } from '../ui/problems';
 import { pluralize, messageOf } from '../ui/wording';
 
 const SUGGESTED = 3;
+const MAX_DISMISSED = 500;
 
 interface Dependencies {
   api: RepertoireApi;
@@ -116,6 +118,23 @@ export class UnansweredQuestions {
       this.problem = null;
     } catch (error) {
       this.problem = messageOf(error);
+    }
+  }
+
+  /** Let a cluster that needs no reply stay away. Return what takes it back; null if it failed. */
+  async dismiss(cluster: QuestionCluster): Promise<(() => Promise<void>) | null> {
+    const { api } = this.context;
+    const newest = cluster.questions.flatMap(({ predictions }) => predictions.slice(0, 1));
+    try {
+      const { decision } = await api.dismiss(newest.slice(0, MAX_DISMISSED));
+      this.shown = this.shown?.filter((one) => one !== cluster) ?? null;
+      return async () => {
+        await api.undoDismissal(decision);
+        await this.load();
+      };
+    } catch (error) {
+      this.problem = problemOf(error);
+      return null;
     }
   }
 

@@ -67,6 +67,11 @@ interface SetAsideNow {
   set_aside: SetAside | null;
 }
 
+/** What waits in the inbox has changed. Only curators are sent it. */
+interface InboxChanged {
+  type: 'inbox';
+}
+
 export type ServerEvent =
   | Status
   | Published
@@ -76,7 +81,8 @@ export type ServerEvent =
   | Counted
   | Labelled
   | FrozenNow
-  | SetAsideNow;
+  | SetAsideNow
+  | InboxChanged;
 
 /** Events with other names are ignored, so a newer server may add some. */
 export const EVENT_TYPES = [
@@ -92,4 +98,5 @@ export const EVENT_TYPES = [
   'labelled',
   'frozen',
   'set_aside',
+  'inbox',
 ] as const;

@@ -162,6 +162,7 @@ export class LiveStatus {
         return void this.listVersions();
       case 'adapted':
       case 'counted':
+      case 'inbox':
         return;
       default:
         return this.wake(({ id }) => id === event.id);

@@ -37,7 +37,7 @@ export const hrefOfShared = (shareId: string) => `./shared?${new URLSearchParams
 export const hrefOfConversation = (id: string | null) =>
   id === null ? './' : `./?${new URLSearchParams({ c: id })}`;
 
-export const REPERTOIRE_TABS = ['replies', 'unanswered', 'held', 'file'] as const;
+export const REPERTOIRE_TABS = ['replies', 'unanswered', 'file'] as const;
 export type RepertoireTab = (typeof REPERTOIRE_TABS)[number];
 
 /** What the repertoire page shows: a reply by its id, or one of the tabs; all replies by default. */
@@ -172,6 +172,7 @@ export class Router {
     const { pathname, search } = this.window.location;
     const query = new URLSearchParams(search);
     this.page = pageOf(pathname);
+    if (this.page === 'repertoire' && query.get('part') === 'held') return this.goToInbox(query);
     this.model = query.get('model');
     this.reply = query.get('reply');
     this.part = REPERTOIRE_TABS.find((part) => part === query.get('part')) ?? 'replies';
@@ -180,6 +181,13 @@ export class Router {
     const until = Number(query.get('until') ?? NaN);
     this.until = Number.isSafeInteger(until) ? until : null;
     if (this.page === 'chat') this.conversation = query.get('c');
+  }
+
+  /** The inbox was a part of the repertoire; its old address leads there. */
+  private goToInbox(query: URLSearchParams) {
+    this.page = 'inbox';
+    this.model = query.get('model');
+    this.window.history.replaceState(null, '', this.absolute(hrefOf('inbox', this.model)));
   }
 
   private push(href: string) {

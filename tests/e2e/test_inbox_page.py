@@ -1,0 +1,140 @@
+"""The inbox in a real Chromium: decided by keyboard and taken back, and what a visitor sees of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.conftest import config
+from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.test_access import ADMIN_KEY, button, create_key, propose, sign_in
+from tests.e2e.test_page import CHAT
+from tests.support import Service
+
+VISITS = {"Sec-Fetch-Site": "same-origin"}
+GARDEN = ("Do you have a garden?", "Is there a garden here?", "do you have a garden")
+GARDEN_REPLY = "The garden is behind the house."
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service with three groups: a garden, opening hours that were asked for by others, and spam."""
+    folder = tmp_path_factory.mktemp("inbox")
+    running = Service(folder / "state", config(folder, CHAT, admin_key=ADMIN_KEY, public_teaching="review"))
+    running.http.headers["X-API-Key"] = ADMIN_KEY
+    running.wait_learned("chat", 1)
+    yield running
+    running.stop()
+
+
+def say(service: Service, question: str, **item: Any) -> None:
+    """Ask as a new visitor, and say something about the reply."""
+    with httpx.Client(base_url=service.url, headers=VISITS, timeout=60) as visitor:
+        visitor.get("/v1/session")
+        answer = visitor.post("/v1/models/chat:predict", json={"instances": [question]}).json()
+        given = {"prediction_id": answer["prediction_ids"][0], **item}
+        said = visitor.post("/v1/models/chat:feedback", json={"feedback": [given]})
+        assert said.status_code == 202, said.text
+
+
+@pytest.fixture
+def filled(service: Service) -> Service:
+    for number, question in enumerate(GARDEN):
+        say(service, question, correction=GARDEN_REPLY if number else "A small one.", comment="I was there yesterday.")
+    say(service, "At what time do you open today?", correction="We open at 9.")
+    say(service, "What is the meaning of life?", correction="BUY CHEAP WATCHES NOW")
+    return service
+
+
+def group(page: Page) -> Locator:
+    return page.get_by_role("article").or_(page.locator("article"))
+
+
+def rows(page: Page) -> Locator:
+    return page.get_by_role("navigation", name="Groups").get_by_role("listitem")
+
+
+def test_groups_are_decided_and_taken_back_by_keyboard(visits: Visits, filled: Service) -> None:
+    page = visits.open(f"{filled.url}/repertoire?part=held")
+    sign_in(page, create_key(filled, "predict,feedback,curate"))
+    expect(page).to_have_url(f"{filled.url}/inbox")
+    expect(rows(page)).to_have_count(3)
+    expect(page.get_by_role("navigation", name="Pages")).to_contain_text("3 waiting")
+    news = page.get_by_role("main").get_by_role("status").last
+    page.get_by_role("heading", name="Inbox", level=1).click()
+    page.keyboard.press("x")  # spam came last
+    page.keyboard.type("We do not advertise.")
+    page.keyboard.press("Control+Enter")
+    expect(news).to_contain_text("2 left. Next: At what time do you open today?")
+    expect(page.get_by_role("heading", name="At what time do you open today?")).to_be_focused()
+    expect(page.get_by_text("1 of 3 done")).to_be_visible()
+    page.keyboard.press("m")
+    page.keyboard.type("nine")
+    expect(page.get_by_role("button", name="We open at nine.")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="garden", exact=False)).to_be_focused()
+    page.keyboard.press("e")
+    expect(button(page, "Assigned to you")).to_be_visible()
+    page.keyboard.press("r")
+    page.keyboard.type("Yes, behind the house.")
+    shoot(page, "inbox-reply")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="All done")).to_be_focused()
+    page.keyboard.press("z")
+    expect(rows(page)).to_have_count(1)
+    expect(page.get_by_role("heading", name="garden", exact=False)).to_be_focused()
+    expect(button(page, "Assigned to you")).to_be_visible()
+    page.keyboard.press("a")
+    expect(page.get_by_role("heading", name="All done")).to_be_visible()
+    texts = {reply["text"] for reply in filled.http.get("/v1/models/chat/replies").json()["replies"]}
+    assert GARDEN_REPLY in texts and not {"Yes, behind the house.", "BUY CHEAP WATCHES NOW", "We open at 9."} & texts
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    check_accessible(page)
+    page.keyboard.press("Escape")
+    button(page, "Done").click()
+    expect(page.get_by_role("region", name="Done").get_by_role("listitem")).to_have_count(3)
+    button(page, "Undo: What is the meaning of life?").click()
+    expect(page.get_by_role("region", name="Done").get_by_role("listitem")).to_have_count(2)
+    expect(page.get_by_role("navigation", name="Pages")).to_contain_text("1 waiting")
+
+
+def test_a_visitor_learns_from_the_page_that_a_curator_approved(visits: Visits, service: Service) -> None:
+    curator = visits.open(f"{service.url}/inbox")
+    sign_in(curator, ADMIN_KEY)
+    expect(curator.get_by_role("heading", name="Inbox", level=1)).to_be_visible()
+    visitor = visits.open(service.url)
+    propose(visitor, "Is there a vending machine?", "In the cellar.")
+    expect(rows(curator).filter(has_text="vending machine")).to_have_count(1)  # an event tells the page of it
+    rows(curator).filter(has_text="vending machine").get_by_role("button").click()
+    button(curator, "Approve").click()
+    expect(visitor.get_by_role("article", name="Reply").last.get_by_role("status")).to_contain_text("Learned")
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme", "forced"),
+    [(1440, "light", False), (320, "dark", False), (768, "dark", False), (390, "light", True)],
+)
+def test_the_inbox_is_accessible_at_every_width(
+    visits: Visits, filled: Service, width: int, scheme: str, forced: bool
+) -> None:
+    page = visits.open(f"{filled.url}/inbox", width=width, height=900, scheme=scheme)
+    if forced:
+        page.emulate_media(forced_colors="active")
+    shoot(page, f"inbox-signed-out-{width}-{scheme}")
+    sign_in(page, ADMIN_KEY)
+    rows(page).first.wait_for()
+    shoot(page, f"inbox-list-{width}-{scheme}")
+    check_accessible(page)
+    rows(page).filter(has_text="garden").first.get_by_role("button").click()
+    shoot(page, f"inbox-group-{width}-{scheme}")
+    check_accessible(page)
+    for name in ("Use another reply", "Write a reply", "Reject"):
+        page.get_by_role("group", name="More").get_by_role("button", name=name).click()
+        shoot(page, f"inbox-{name.split()[0].lower()}-{width}-{scheme}")
+        check_accessible(page)
+    page.keyboard.press("Escape")
+    button(page, "Not assigned").click()
+    check_accessible(page)
