@@ -6,11 +6,13 @@ It starts a service with the starter repertoire on a temporary state folder, fil
 Chromium, as a visitor or signed in. Give names of pages to take only theirs: screenshots.py chat draw.
 """
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Route, StorageState, expect
 from seeding import CONFIG, KEY, create_feedback_url, seed
 from showcase import ROOT, reduce_picture, running_browser, running_service
 
@@ -27,6 +29,8 @@ WAIT_UNTIL_QUIET = """
   setTimeout(resolve, 20 * quietMs);
 })
 """
+SHOWN_AT = datetime(2026, 1, 15, 10, tzinfo=UTC)  # when the service was filled, as the pictures show it
+INSTANT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|\+00:00)")
 expect.set_options(timeout=TIMEOUT_MS)
 
 
@@ -121,12 +125,37 @@ VISITS: dict[str, tuple[Callable[[Page, str], None], bool]] = {
     "correction": (correction, True),
     "draw": (draw, True),
     "repertoire": (open_page("repertoire"), True),
+    "inbox": (open_page("inbox"), True),
     "learning": (open_page("learning"), True),
     "reports": (open_page("reports"), True),
     "sign-in": (sign_in, False),
     "feedback-url": (feedback_url, False),
     "not-found": (open_page("nothing-here"), False),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ShownClock:
+    """Shows every instant as if the service had been filled at SHOWN_AT: in the browser's clock, and in answers of the API."""
+
+    shift: timedelta
+
+    def use(self, context: BrowserContext) -> None:
+        context.clock.install(time=datetime.now(UTC) + self.shift)
+        context.route("**/v1/**", lambda route: self.answer(route))
+
+    def answer(self, route: Route) -> None:
+        if "text/event-stream" in route.request.headers.get("accept", ""):
+            route.continue_()
+            return
+        response = route.fetch()
+        text = INSTANT.sub(lambda found: self.move(found[0]), response.text())
+        about_bytes = ("content-encoding", "content-length")
+        headers = {name: value for name, value in response.headers.items() if name not in about_bytes}
+        route.fulfill(status=response.status, headers=headers, body=text)
+
+    def move(self, instant: str) -> str:
+        return (datetime.fromisoformat(instant) + self.shift).isoformat()
 
 
 def sign_in_once(browser: Browser, url: str) -> StorageState:
@@ -138,7 +167,7 @@ def sign_in_once(browser: Browser, url: str) -> StorageState:
     return state
 
 
-def open_context(browser: Browser, look: Look, state: StorageState | None) -> BrowserContext:
+def open_context(browser: Browser, look: Look, clock: ShownClock, state: StorageState | None) -> BrowserContext:
     context = browser.new_context(
         storage_state=state,
         viewport={"width": look.width, "height": look.height},
@@ -149,44 +178,51 @@ def open_context(browser: Browser, look: Look, state: StorageState | None) -> Br
         service_workers="block",
     )
     context.set_default_timeout(TIMEOUT_MS)
+    clock.use(context)
     return context
 
 
-def take(browser: Browser, url: str, name: str, look: Look, operator: StorageState) -> None:
+def close(context: BrowserContext) -> None:
+    context.unroute_all(behavior="ignoreErrors")  # an answer may still be on its way
+    context.close()
+
+
+def take(browser: Browser, url: str, name: str, look: Look, clock: ShownClock, operator: StorageState) -> None:
     visit, is_signed_in = VISITS[name]
-    context = open_context(browser, look, operator if is_signed_in else None)
+    context = open_context(browser, look, clock, operator if is_signed_in else None)
     page = context.new_page()
     visit(page, url)
     page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
     path = PICTURES / f"{name}-{look.name}.png"
     page.screenshot(path=path, animations="disabled", caret="hide")
     reduce_picture(path)
-    context.close()
+    close(context)
 
 
-def take_shipped(browser: Browser, url: str) -> None:
+def take_shipped(browser: Browser, url: str, clock: ShownClock) -> None:
     """The pictures that a browser shows before it installs the page; the manifest has their sizes."""
     SHIPPED.mkdir(parents=True, exist_ok=True)
     for look in (Look("wide", 1280, 800, False), Look("narrow", 390, 844, False)):
-        context = open_context(browser, look, None)
+        context = open_context(browser, look, clock, None)
         page = context.new_page()
         chat(page, url)
         page.evaluate(WAIT_UNTIL_QUIET, QUIET_MS)
         page.screenshot(path=SHIPPED / f"{look.name}.png", animations="disabled", caret="hide")
         reduce_picture(SHIPPED / f"{look.name}.png")
-        context.close()
+        close(context)
 
 
 def main(names: list[str]) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     with running_service(CONFIG) as url, running_browser() as browser:
         seed(url)
+        clock = ShownClock(SHOWN_AT - datetime.now(UTC))
         operator = sign_in_once(browser, url)
         for name in names or VISITS:
             for look in LOOKS:
-                take(browser, url, name, look, operator)
+                take(browser, url, name, look, clock, operator)
         if not names:
-            take_shipped(browser, url)
+            take_shipped(browser, url, clock)
     pictures = sorted(PICTURES.glob("*.png"))
     size = sum(each.stat().st_size for each in pictures)
     assert size <= MAX_BYTES, f"the pictures have {size:,} bytes; the limit is {MAX_BYTES:,}"

@@ -1,11 +1,13 @@
 """A service with a name, a logo and a color of its own, on its chat page in a real Chromium."""
 
-from pathlib import Path
+from collections.abc import Iterator
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.conftest import Start
+from tests.conftest import config
 from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
 LOGO = (
@@ -14,20 +16,25 @@ LOGO = (
 )
 
 
-def test_the_chat_page_has_the_name_the_logo_and_the_color_of_its_service(
-    visits: Visits, start: Start, tmp_path: Path
-) -> None:
-    (tmp_path / "logo.svg").write_text(LOGO)
-    service = start(
-        CHAT,
-        page_name="City Museum",
-        page_logo=str(tmp_path / "logo.svg"),
-        page_greeting="Welcome to the museum!",
-        page_intro="Ask about tickets & opening hours.",
-        page_color="#ffcc00",
-        page_suggestions=["When do you open?"],
-    )
-    service.wait_learned("chat", 1)
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("branded")
+    (folder / "logo.svg").write_text(LOGO)
+    settings: dict[str, str | list[str]] = {
+        "page_name": "City Museum",
+        "page_logo": str(folder / "logo.svg"),
+        "page_greeting": "Welcome to the museum!",
+        "page_intro": "Ask about tickets & opening hours.",
+        "page_color": "#ffcc00",
+        "page_suggestions": ["When do you open?"],
+    }
+    running = Service(folder / "state", config(folder, CHAT, **settings))
+    running.wait_learned("chat", 1)
+    yield running
+    running.stop()
+
+
+def test_the_chat_page_has_the_name_the_logo_and_the_color_of_its_service(visits: Visits, service: Service) -> None:
     page = visits.open(service.url)
     expect(page).to_have_title("City Museum")
     expect(page.get_by_role("banner")).to_contain_text("City Museum")
@@ -48,9 +55,7 @@ def test_the_chat_page_has_the_name_the_logo_and_the_color_of_its_service(
         shoot(page, f"branding-{scheme}")
 
 
-def test_a_logo_opened_by_itself_runs_no_script(visits: Visits, start: Start, tmp_path: Path) -> None:
-    (tmp_path / "logo.svg").write_text(LOGO)
-    service = start(CHAT, page_logo=str(tmp_path / "logo.svg"))
+def test_a_logo_opened_by_itself_runs_no_script(visits: Visits, service: Service) -> None:
     context = visits.browser.new_context()
     page = context.new_page()
     refused: list[str] = []

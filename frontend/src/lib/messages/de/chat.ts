@@ -230,7 +230,7 @@ export const chat: Messages['chat'] = {
       'Alle bekommen sofort die Antworten dieser Version. Feedback wird weiter gelernt, in eine neue Version, die dann aktiv wird.',
     rollBackAction: 'Zurückgehen',
   },
-  missingModel: 'ein Chatmodell',
+  missingModel: 'Chatmodell (ein Ranker)',
   export: {
     you: 'Sie',
     reply: 'Antwort',
