@@ -11,7 +11,8 @@ from online.api.web.built_files import BuiltFiles
 from online.api.web.rendered_files import RENDERERS, RenderedBuild, RenderedFile
 
 STATIC = Path(__file__).parent / "static"
-PAGES = ("", "inbox", "repertoire", "draw", "learning", "reports", "shared")  # one document; it reads the path in the browser
+# One document; it reads the path in the browser.
+PAGES = ("", "inbox", "repertoire", "draw", "learning", "reports", "shared")
 LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # an SVG could hold scripts
 
 

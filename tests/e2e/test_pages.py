@@ -60,7 +60,7 @@ def test_the_conversation_is_kept_while_another_page_is_open(visits: Visits, sta
 def test_a_page_whose_model_is_not_served_shows_how_to_configure_it(visits: Visits, start: Start) -> None:
     service = start(VEC)
     page = visits.open(service.url)
-    expect(page.get_by_role("heading", name="Not served here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not available here")).to_be_visible()
     expect(page.get_by_role("main")).to_contain_text('kind = "ranker"')
     check_accessible(page)
     page.goto(f"{service.url}/learning?model=nobody")

@@ -230,7 +230,7 @@ export const chat: Messages['chat'] = {
       'Alle bekommen sofort die Antworten dieser Version. Feedback wird weiter gelernt, in eine neue Version, die dann aktiv wird.',
     rollBackAction: 'Zurückgehen',
   },
-  missingModel: 'Chatmodell (ein Ranker)',
+  missingModel: 'ein Chatmodell',
   export: {
     you: 'Sie',
     reply: 'Antwort',

@@ -77,7 +77,21 @@ export const ui: Messages['ui'] = {
   },
   today: 'Heute',
   yesterday: 'Gestern',
+  model: 'Modell',
+  banner: {
+    paused:
+      'Das Lernen macht Pause. Das Modell antwortet weiter, und was Sie beibringen, geht nicht verloren.',
+    frozen: (reason) =>
+      reason === ''
+        ? 'Das Lernen ist angehalten. Das Modell antwortet weiter.'
+        : `Das Lernen ist angehalten: ${reason}. Das Modell antwortet weiter.`,
+    relearning:
+      'Das Modell lernt alles noch einmal. Bis dahin können die Antworten schlechter sein.',
+  },
   missing: {
+    what: (model) => `Diese Seite braucht ${model}, und dieser Dienst hat keines.`,
+    how: 'Um eines hinzuzufügen, schreiben Sie diese Zeilen in online.toml und starten Sie den Dienst neu:',
+    ask: 'Fragen Sie die Menschen, die diesen Dienst betreiben.',
     title: 'Hier nicht verfügbar',
     noModel: (name, known) => `Es gibt kein Modell „${name}“. Dieser Dienst hat: ${known}.`,
   },

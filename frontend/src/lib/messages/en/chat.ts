@@ -229,7 +229,7 @@ export const chat = {
       'Everybody gets the answers of that version at once. Feedback is still learned, into a new version that then goes live.',
     rollBackAction: 'Roll back',
   },
-  missingModel: 'chat model (a ranker)',
+  missingModel: 'a chat model',
   export: {
     you: 'You',
     reply: 'Reply',

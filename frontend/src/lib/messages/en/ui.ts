@@ -79,8 +79,20 @@ export const ui = {
   },
   today: 'Today',
   yesterday: 'Yesterday',
+  model: 'Model',
+  banner: {
+    paused: 'Learning is paused. The model keeps answering, and what you teach is kept.',
+    frozen: (reason: string) =>
+      reason === ''
+        ? 'Learning is frozen. The model keeps answering.'
+        : `Learning is frozen: ${reason}. The model keeps answering.`,
+    relearning: 'The model is learning everything once more. Until then its answers may be worse.',
+  },
   missing: {
     title: 'Not available here',
+    what: (model: string) => `This page needs ${model}, and this service has none.`,
+    how: 'To add one, put these lines into online.toml and start the service again:',
+    ask: 'Ask the people who run this service.',
     noModel: (name: string, known: string) =>
       `There is no model called “${name}”. This service has: ${known}.`,
   },
