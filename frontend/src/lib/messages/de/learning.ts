@@ -25,6 +25,10 @@ export const learning: Messages['learning'] = {
       mean: 'laufendes Mittel',
     },
     alarm: 'Alarm',
+    asTable: 'Als Tabelle',
+    tableOf: (title) => `${title}, als Tabelle`,
+    loading: 'Das Diagramm wird geladen …',
+    notLoaded: 'Das Diagramm konnte nicht geladen werden; seine Zahlen stehen darunter.',
     alarmOf: (what) => `Alarm: ${what}`,
   },
   verdict: {

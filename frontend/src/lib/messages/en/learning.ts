@@ -23,6 +23,10 @@ export const learning = {
       mean: 'running mean',
     },
     alarm: 'alarm',
+    asTable: 'As a table',
+    tableOf: (title: string) => `${title}, as a table`,
+    loading: 'Loading the plot…',
+    notLoaded: 'The plot could not be loaded; its numbers are below.',
     alarmOf: (what: string) => `alarm: ${what}`,
   },
   verdict: {
