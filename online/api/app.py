@@ -133,10 +133,10 @@ def create_app(
     is_primary: whether this process is the only worker, or the first. with_store_process: whether a process of its own commits
     feedback, and copies predictions into the store; None: if there is a learner.
     """
-    branding = load_branding(settings)
     runtime = build(
         settings, with_learner, is_primary, with_learner if with_store_process is None else with_store_process
     )
+    branding = load_branding(settings)
     app = Application(
         title="online",
         version=__version__,
