@@ -54,6 +54,11 @@ import type {
   Version,
   VersionPage,
   ExplanationAnswer,
+  AlertsAnswer,
+  TestedEndpoint,
+  TopQuestions,
+  UsageAnswer,
+  UsageUnit,
 } from './schema';
 
 /** The requests that a model of any kind supports. */
@@ -160,6 +165,25 @@ export interface InboxApi extends Pick<ModelApi<unknown, unknown>, 'events'> {
   assign(ids: string[], assignee: string | null): Promise<unknown>;
   /** The first replies with these words. */
   findReplies(words: string): Promise<ReplySummary[]>;
+}
+
+/** A span of time: dates or instants. Dates are those of the time zone. until: not included; null: now. */
+export interface UsageRange {
+  from: string;
+  until: string | null;
+  timezone: string;
+}
+
+/** The requests of the section about the use. */
+export interface UsageApi {
+  usage(range: UsageRange, by: UsageUnit): Promise<UsageAnswer>;
+  topQuestions(range: UsageRange): Promise<TopQuestions>;
+}
+
+/** The requests of the section about alerts. */
+export interface AlertsApi {
+  list(): Promise<AlertsAnswer>;
+  test(): Promise<TestedEndpoint[]>;
 }
 
 /** The requests of the learning page. */
@@ -578,6 +602,30 @@ function operatorApi(model: string): OperatorApi {
     label: (name, version) => call('PUT', labelUrl(name), { version }),
     unlabel: (name) => call('DELETE', labelUrl(name)),
     endQuarantine: (outcome) => call('POST', `${model}/quarantine:end`, { outcome }),
+  };
+}
+
+const rangeQuery = ({ until, ...range }: UsageRange) => ({
+  ...range,
+  ...(until === null ? {} : { until }),
+});
+
+export function createUsageApi(name: string): UsageApi {
+  const usage = `${pathOf(name)}/usage`;
+  return {
+    usage: (range, by) =>
+      call('GET', `${usage}?${new URLSearchParams({ ...rangeQuery(range), by })}`),
+    topQuestions: (range) =>
+      call('GET', `${usage}/questions?${new URLSearchParams(rangeQuery(range))}`),
+  };
+}
+
+export function createAlertsApi(name: string): AlertsApi {
+  const alerts = `${pathOf(name)}/alerts`;
+  return {
+    list: () => call('GET', alerts),
+    test: async () =>
+      (await call<{ endpoints: TestedEndpoint[] }>('POST', `${alerts}:test`)).endpoints,
   };
 }
 

@@ -23,6 +23,10 @@ export interface Chart {
   places: number[];
   lines: Line[];
   marks: Mark[];
+  /** Names a place of the x axis, where places are no numbers of something; "" for none. */
+  showX?: (place: number) => string;
+  /** A range around the first line, which is drawn as an area. */
+  band?: { name: string; low: (number | null)[]; high: (number | null)[] };
 }
 
 /** Moving means of the served answers and of the naive guessers, over a tenth of all outcomes. changes: where alarms were raised. */

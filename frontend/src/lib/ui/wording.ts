@@ -85,3 +85,19 @@ export function bytes(size: number): string {
 
 /** A day with its year, such as "21 November 2026". */
 export const day = (at: string) => fullDay().format(new Date(at));
+
+const hours = formatOf(
+  (locale) => new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit' }),
+);
+const months = formatOf(
+  (locale) => new Intl.DateTimeFormat(locale, { month: 'short', year: 'numeric' }),
+);
+
+/** "14:00". */
+export const hourOf = (at: string) => hours().format(new Date(at));
+
+/** "3 May". */
+export const dayOf = (at: string) => shortDay().format(new Date(at));
+
+/** "May 2026". */
+export const monthOf = (at: string) => months().format(new Date(at));

@@ -6,6 +6,7 @@ import { inbox } from './inbox';
 import { learning } from './learning';
 import { reports } from './reports';
 import { draw } from './draw';
+import { usage } from './usage';
 
 import type { Messages } from '..';
 
@@ -18,4 +19,5 @@ export const de: Messages = {
   learning,
   reports,
   draw,
+  usage,
 };

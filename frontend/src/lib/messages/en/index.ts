@@ -6,6 +6,7 @@ import { inbox } from './inbox';
 import { learning } from './learning';
 import { reports } from './reports';
 import { draw } from './draw';
+import { usage } from './usage';
 
 export const en = {
   ui,
@@ -16,4 +17,5 @@ export const en = {
   learning,
   reports,
   draw,
+  usage,
 };
