@@ -48,7 +48,10 @@ class ReplyState(ReplyRef):
 
 class ReplySummary(ReplyState):
     examples: int = Field(description="The number of its example questions.")
-    rated: int = Field(description="The number of outcomes that judge it where it was given.")
+    rated: int = Field(
+        description="How many ratings in force judge it where it was given: one for each answer and person, without what was "
+        "replaced or taken back."
+    )
     right: int
 
 

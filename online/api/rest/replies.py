@@ -62,7 +62,7 @@ async def list_replies(model: ModelDep, q: SearchWords = "") -> Response:
     """Every reply, including retired ones, in the order in which they were added, with how often it was right."""
     check_ranker(model)
     rows, questions = await load_repertoire(model)
-    hits = await model.curve.summarize(lambda counts: dict(counts.choices))
+    hits = await model.curve.summarize(lambda counts: dict(counts.ratings))
     words = fold_text(q).split()
     replies = [
         {**describe_reply(row), "examples": len(questions[row.id]), **describe_hits(hits.get(row.id) or Hits())}

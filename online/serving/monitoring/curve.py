@@ -26,12 +26,12 @@ from online.schemas.events import Event
 from online.serving.monitoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
 from online.store import Store
 from online.store.events import head_of
-from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, save_counts
+from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, load_retracted_outcomes, save_counts
 from online.telemetry import log_event
 
 log = logging.getLogger("online.curve")
 
-FORMAT = 1  # of the saved counts
+FORMAT = 2  # of the saved counts
 PAGE = 1_000  # offsets
 SAVE_EVERY = 20_000  # offsets from one save to the next while a long log is being counted
 WORTH_SAVING = 500  # new offsets that are saved once everything is counted
@@ -93,6 +93,7 @@ class Counts:
         self.labels, self.amounts = Baselines(), NumberBaselines()
         self.histories: dict[str, History] = {}
         self.choices: dict[str, Hits] = {}
+        self.ratings: dict[str, Hits] = {}  # by answer, as `choices`, without what was replaced or taken back
         self.recent = RecentOutcomes(numbers)
         self.feedback = 0
         self.times: deque[str] = deque(maxlen=REMEMBERED)
@@ -110,6 +111,17 @@ class Counts:
                 if names_right_answer(event):
                     self._observe(event.label, row["offset"])
         self.until = until
+
+    def take_back(self, rows: list[dict[str, Any]]) -> None:
+        """Uncount ratings. rows: of `load_retracted_outcomes`; their feedback was counted before."""
+        for row in rows:
+            hits, target = self.ratings.get(row["choice"]), Event.parse(row["body"], b"").target
+            if hits is None or target is None:
+                continue
+            hits.judged -= 1
+            hits.right -= names_right_answer(target.event) and target.event.label == row["choice"]
+            if hits.judged <= 0:
+                del self.ratings[row["choice"]]
 
     def _judge(self, event: Event, row: Mapping[str, Any], was_predicted: bool) -> None:
         """was_predicted: False for an example with its own input, which judges the baselines only."""
@@ -135,7 +147,8 @@ class Counts:
         if was_predicted and row["choice"] is not None:
             right = names_right_answer(event) and event.label == row["choice"]
             self.served.add(right)
-            self.choices.setdefault(row["choice"], Hits()).add(right)
+            for hits in (self.choices, self.ratings):
+                hits.setdefault(row["choice"], Hits()).add(right)
         return judge_answers(event, {**({"served": row["choice"]} if was_predicted else {}), **guesses})
 
     def _errors(
@@ -186,6 +199,7 @@ class Counts:
                 "tallies": {name: [tally.judged, tally.total] for name, tally in self.tallies.items()},
                 "served": [self.served.judged, self.served.right],
                 "choices": {choice: [hits.judged, hits.right] for choice, hits in self.choices.items()},
+                "ratings": {choice: [hits.judged, hits.right] for choice, hits in sorted(self.ratings.items())},
                 "curve": [self.curve.width, self.curve.number, stretches, asdict(self.curve.last)],
                 "labels": [dict(self.labels.seen), self.labels.last, self.labels.most],
                 "amounts": asdict(self.amounts),
@@ -203,6 +217,7 @@ class Counts:
         counts.tallies = {name: Tally(*each) for name, each in kept["tallies"].items()}
         counts.served = Hits(*kept["served"])
         counts.choices = {choice: Hits(*each) for choice, each in kept["choices"].items()}
+        counts.ratings = {choice: Hits(*each) for choice, each in kept["ratings"].items()}
         width, number, whole, last = kept["curve"]
         counts.curve = Curve(width, number, [CurveSegment(**each) for each in whole], CurveSegment(**last))
         seen, last_label, most = kept["labels"]
@@ -275,7 +290,9 @@ class CurveKeeper:
         head = head_of(connection, self.model)
         until = min(counts.until + PAGE, head)
         counts.last_label = lambda offset: last_label(connection, self.model, offset)
-        counts.take(load_outcomes(connection, self.model, counts.until, until), until)
+        after = counts.until
+        counts.take(load_outcomes(connection, self.model, after, until), until)
+        counts.take_back(load_retracted_outcomes(connection, self.model, after, until))
         return until < head
 
     def _load(self) -> Counts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
@@ -18,16 +18,16 @@ from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
-from online.prequential import Curve
+from online.prequential import Curve, Hits, names_right_answer
 from online.schemas.events import Event
 from online.serving.monitoring.curve import REMEMBERED, Counts, CurveKeeper, per_minute
 from online.settings import ModelSettings, Settings
 from online.store import Store
 from online.store.database import values
-from online.store.events import append_events, build_retraction
-from online.store.feedback import add_feedback, mark_retracted
+from online.store.events import EVENTS, append_events, build_retraction
+from online.store.feedback import FEEDBACK, add_feedback, mark_retracted
 from online.store.log_rows import load_log_rows
-from online.store.predictions import add_predictions
+from online.store.predictions import PREDICTIONS, add_predictions
 from online.workspace import Workspace
 from tests.api.rest.test_predict import give, predict
 from tests.support import Service
@@ -161,6 +161,23 @@ def test_every_count_equals_that_of_a_replay_of_the_exported_log(
     assert served_segments(counts.curve) == served_segments(score.curve)
     rated = sum(hits.judged for hits in counts.choices.values())
     assert set(counts.choices) == set(LABELS) and rated == counts.served.judged
+    assert counts.ratings == {choice: Hits(*each) for choice, each in count_in_force(workspace).items()}
+
+
+def count_in_force(workspace: Workspace) -> dict[str, list[int]]:
+    """Choice -> how much feedback that stands judges it, and how much of that says that it was right."""
+    found: dict[str, list[int]] = {}
+    joined = FEEDBACK.join(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id).join(
+        EVENTS, (EVENTS.c.model == FEEDBACK.c.model) & (EVENTS.c.offset == FEEDBACK.c.offset)
+    )
+    standing = (FEEDBACK.c.retracted_offset.is_(None), PREDICTIONS.c.choice.is_not(None))
+    query = select(EVENTS.c.body, PREDICTIONS.c.choice).select_from(joined).where(*standing)
+    for body, choice in workspace.store.read(lambda connection: connection.execute(query).all()):
+        event = Event.parse(body, b"")
+        counted = found.setdefault(choice, [0, 0])
+        counted[0] += 1
+        counted[1] += names_right_answer(event) and event.label == choice
+    return found
 
 
 def test_the_error_of_a_regressor_equals_that_of_a_replay(workspace: Workspace, tmp_path: Path) -> None:
