@@ -32,9 +32,9 @@ def test_every_request_of_the_page_stays_below_the_prefix(visits: Visits, start:
     page.keyboard.press("Enter")
     expect(page.get_by_role("article", name="Reply")).to_contain_text("We open at nine.")
     page.get_by_role("navigation", name="Pages").get_by_role("link", name="Learning").click()
-    expect(page.get_by_role("region", name="Table of versions")).to_contain_text("live")
+    expect(page.get_by_role("region", name="Versions", exact=True)).to_contain_text("live")
     assert urlsplit(page.url).path == f"{PREFIX}/learning"
     page.reload()
-    expect(page.get_by_role("region", name="Table of versions")).to_contain_text("live")
+    expect(page.get_by_role("region", name="Versions", exact=True)).to_contain_text("live")
     assert any(path.startswith(f"{PREFIX}/v1/") for path in requested)
     assert [path for path in requested if not path.startswith(f"{PREFIX}/")] == []
