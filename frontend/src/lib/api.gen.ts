@@ -3325,7 +3325,7 @@ export interface components {
             examples: number;
             /**
              * Rated
-             * @description The number of outcomes that judge it where it was given.
+             * @description How many ratings in force judge it where it was given: one for each answer and person, without what was replaced or taken back.
              */
             rated: number;
             /** Right */
