@@ -240,7 +240,7 @@ def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, rev
 
     page.get_by_role("button", name="Signed in as").click()
     dialog = page.get_by_role("dialog", name="Signed in")
-    expect(dialog).to_contain_text("It may: predict, feedback.")
+    expect(dialog).to_contain_text("ask questions")
     check_accessible(page)
     shoot(page, "access-signed-in")
     with page.expect_navigation():
@@ -304,7 +304,7 @@ def test_wrong_keys_are_refused_and_too_many_of_them_for_a_while(visits: Visits,
             page.keyboard.press("Enter")
         if answer.value.status == 429:
             break
-        expect(alert).to_contain_text("The key is not valid")
+        expect(alert).to_contain_text("This key does not work.")
     expect(alert).to_have_text(re.compile(r"^Too many attempts\. Try again in \d+ seconds\.$"))
     check_accessible(page)
     shoot(page, "access-key-dark")

@@ -173,11 +173,14 @@ test('signing in and out starts the page again, and the page keeps no key', asyn
 test.each([
   [
     new ApiError('the key is not valid', 401),
-    'The key is not valid: it is misspelt, revoked or expired.',
+    'This key does not work. Check for missing characters; it may also have expired.',
   ],
   [new ApiError('slow down', 429, 34), 'Too many attempts. Try again in 34 seconds.'],
   [new ApiError('slow down', 429), 'Too many attempts. Try again later.'],
-  [new ApiError('The server does not answer.'), 'The server does not answer.'],
+  [
+    new ApiError('The server does not answer.'),
+    'The server does not answer. Try again in a moment.',
+  ],
 ])('a refusal to sign in is explained: %s', async (error, problem) => {
   const { api, restart, session } = await load(VISITOR);
   api.signIn.mockRejectedValueOnce(error);

@@ -9,7 +9,8 @@ import { createContext } from 'svelte';
 import { ApiError } from '../api';
 import type { Scope, SessionAnswer } from '../schema';
 import type { Pause } from './live_status.svelte';
-import { messageOf } from './wording';
+import { t } from '../messages';
+import { problemOf } from './problems';
 
 const POLL_MS = 3000;
 const UNAUTHORIZED = 401;
@@ -149,9 +150,9 @@ export class Session implements Rights {
 
 function describeRefusal(error: unknown): string {
   const { status = 0, retryAfter_s = null } = error instanceof ApiError ? error : {};
-  if (status === UNAUTHORIZED) return 'The key is not valid: it is misspelt, revoked or expired.';
-  if (status !== TOO_MANY) return messageOf(error);
-  return `Too many attempts. Try again ${retryAfter_s === null ? 'later' : `in ${retryAfter_s} seconds`}.`;
+  if (status === UNAUTHORIZED) return t.session.wrongKey;
+  if (status !== TOO_MANY) return problemOf(error);
+  return retryAfter_s === null ? t.session.tooMany : t.session.tooManyUntil(retryAfter_s);
 }
 
 /** The session, for every component of the page. */
