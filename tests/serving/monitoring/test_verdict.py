@@ -94,4 +94,4 @@ def test_the_worst_reason_comes_first_and_decides() -> None:
 def test_too_little_feedback_does_not_hide_that_nothing_is_learned() -> None:
     verdict = assess(replace(SOUND, rated=3, recent=None, learner="stopped"))
     assert verdict.sentence == "Not learning: the learner does not run."
-    assert assess(Facts()).sentence == "Cannot judge yet: 0 of the 30 rated answers that it takes."
+    assert assess(Facts()).sentence == "Cannot judge yet: a verdict needs 30 rated answers, and there are 0 so far."

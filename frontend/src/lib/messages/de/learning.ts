@@ -80,7 +80,7 @@ export const learning: Messages['learning'] = {
     expired: (until) =>
       `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
     tooFew: (rated, enough) =>
-      `${rated} von ${enough} bewerteten Antworten, die für ein Urteil nötig sind.`,
+      `Ein Urteil braucht ${enough} bewertete Antworten. Bisher sind es ${rated}.`,
     counting: (counted, of) => `${counted} von ${of} Ereignissen sind gezählt.`,
   },
   durations: {

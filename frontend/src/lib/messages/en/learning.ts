@@ -79,7 +79,7 @@ export const learning = {
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
     tooFew: (rated: string, enough: string) =>
-      `${rated} of the ${enough} rated answers that a verdict takes.`,
+      `a verdict needs ${enough} rated answers, and there are ${rated} so far.`,
     counting: (counted: string, of: string) => `${counted} of ${of} events are counted so far.`,
   },
   durations: {
