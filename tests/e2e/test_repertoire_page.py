@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, shoot
+from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, choose, shoot
 from tests.support import Service
 
 CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
@@ -244,10 +244,10 @@ def test_replies_that_were_never_right_are_listed_and_the_chat_links_to_its_repl
     shoot(page, "repertoire-never-right")
     check_accessible(page)
 
-    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Chat").click()
+    choose(page, "Pages: Repertoire", "Chat")
     page.get_by_label("Your question").fill("When do you open?")
     page.keyboard.press("Enter")
-    page.get_by_role("link", name="Edit this reply").click()
+    choose(page.get_by_role("article").last, "More actions", "Edit this reply")
     expect(page.get_by_role("heading", name="Reply hours")).to_be_focused()
     expect(page.get_by_role("region", name="Feedback")).to_contain_text("When do you open?")
     expect(page.get_by_role("article")).to_contain_text("right 1 of 1 time")

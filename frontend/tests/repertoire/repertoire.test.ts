@@ -31,7 +31,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
 
   async replies(words: string) {
     this.calls.push(`replies "${words}"`);
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 507);
     return this.all.filter(({ id, text }) =>
       [text, ...(this.questions[id] ?? [])].some((text) => containsWords(text, words)),
     );
@@ -84,7 +84,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
 
   async importReplies(_: Blob, format: FileFormat, how: { dry_run: boolean; skip_bad: boolean }) {
     const offset = how.dry_run ? null : this.accept(`import ${format}, skip bad: ${how.skip_bad}`);
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 507);
     return { ...this.plan, offset };
   }
 
@@ -93,7 +93,7 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   /** Accept a change, which the next version learns. Return its offset. */
   private accept(call: string): number {
     this.calls.push(call);
-    if (this.broken !== null) throw new Error(this.broken);
+    if (this.broken !== null) throw new ApiError(this.broken, 507);
     return ++this.last;
   }
 
@@ -145,8 +145,8 @@ test('while the user types, only the last words are requested', async () => {
 
 test('replies that were never right are counted and listed, the most rated first', async () => {
   const { repertoire } = await openRepertoire();
-  expect(repertoire.counts).toEqual({ all: 4, given: 3, retired: 1, 'never right': 2 });
-  repertoire.setFilter('never right');
+  expect(repertoire.counts).toEqual({ all: 4, given: 3, retired: 1, neverRight: 2 });
+  repertoire.setFilter('neverRight');
   expect(shownIds(repertoire)).toEqual(['wifi', 'print']);
   repertoire.setFilter('retired');
   expect(shownIds(repertoire)).toEqual(['skis']);

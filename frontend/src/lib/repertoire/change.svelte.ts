@@ -5,9 +5,8 @@
 
 import type { LiveStatus } from '../ui/live_status.svelte';
 import { describeChange } from '../ui/progress_wording';
-import { messageOf } from '../ui/wording';
-
-const LEARNED = 'learned in';
+import { t } from '../messages';
+import { detailOf } from '../ui/problems';
 
 export class Change {
   saved = $state(false);
@@ -23,8 +22,8 @@ export class Change {
     private live: LiveStatus,
     /** Sends the change and returns its offset. */
     send: () => Promise<number>,
-    readonly done = 'saved',
-    readonly learned = LEARNED,
+    readonly done = t.ui.progress.saved,
+    readonly learned = t.ui.progress.learned,
   ) {
     this.sent = this.send(send);
   }
@@ -36,7 +35,7 @@ export class Change {
       void this.follow(offset);
       return true;
     } catch (error) {
-      this.failed = messageOf(error);
+      this.failed = detailOf(error);
       return false;
     }
   }

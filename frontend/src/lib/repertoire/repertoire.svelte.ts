@@ -11,14 +11,15 @@ import { ReplyImport } from './reply_import.svelte';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { EditableReply } from './reply.svelte';
 import type { ReplySummary } from '../schema';
-import { messageOf } from '../ui/wording';
+import { t } from '../messages';
+import { problemOf } from '../ui/problems';
 
 const REST_MS = 1000; // pause between two refreshes, however many versions are published
 const UNANSWERED_REST_MS = 3000;
 const TYPING_MS = 250;
 export const PAGE_SIZE = 50; // replies added to the list each time
 
-export const REPLY_FILTERS = ['all', 'given', 'retired', 'never right'] as const;
+export const REPLY_FILTERS = ['all', 'given', 'retired', 'neverRight'] as const;
 export type ReplyFilter = (typeof REPLY_FILTERS)[number];
 
 export const isNeverRight = ({ rated, right }: ReplySummary) => rated > 0 && right === 0;
@@ -27,7 +28,7 @@ const FILTER_RULES: Record<ReplyFilter, (reply: ReplySummary) => boolean> = {
   all: () => true,
   given: ({ active }) => active,
   retired: ({ active }) => !active,
-  'never right': isNeverRight,
+  neverRight: isNeverRight,
 };
 
 const splitWords = (text: string) =>
@@ -87,7 +88,7 @@ export class Repertoire {
       (reply) =>
         fits(reply) && (containsWords(reply.text, this.words) || this.exampleMatches.has(reply.id)),
     );
-    return this.filter === 'never right'
+    return this.filter === 'neverRight'
       ? found.sort((one, other) => other.rated - one.rated)
       : found;
   });
@@ -185,7 +186,7 @@ export class Repertoire {
         this.added = { id, text: saved };
         return offset;
       },
-      'added',
+      t.repertoire.steps.added,
     );
     if (await this.addition.sent) [this.newText, this.newQuestions] = ['', ''];
     this.refresh();
@@ -206,6 +207,6 @@ export class Repertoire {
   }
 
   private complain(error: unknown) {
-    this.problem = messageOf(error);
+    this.problem = problemOf(error);
   }
 }

@@ -4,7 +4,8 @@ import { ApiError, type RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { EditReply, ReplyDetails } from '../schema';
-import { messageOf } from '../ui/wording';
+import { t } from '../messages';
+import { problemOf } from '../ui/problems';
 
 export class EditableReply {
   /** null until the service has answered, or if there is none. */
@@ -34,7 +35,7 @@ export class EditableReply {
     } catch (error) {
       this.missing = error instanceof ApiError && error.status === 404;
       if (this.missing) this.details = null;
-      else this.problem = messageOf(error);
+      else this.problem = problemOf(error);
     }
   }
 
@@ -57,32 +58,37 @@ export class EditableReply {
   async addQuestion(): Promise<void> {
     const question = this.questionDraft.trim();
     if (question === '' || this.busy) return;
-    if (await this.put({ examples: [question] }, 'question added')) this.questionDraft = '';
+    if (await this.put({ examples: [question] }, t.repertoire.steps.questionAdded))
+      this.questionDraft = '';
   }
 
   forgetQuestion(offset: number): Promise<boolean> {
     const forget = async () => (await this.api.forgetExample(this.id, offset)).offset;
-    return this.make(forget, 'question removed', 'un-learned in');
+    return this.make(forget, t.repertoire.steps.questionRemoved, t.ui.progress.unlearned);
   }
 
   /** Take back one feedback about the reply. */
   takeBack(feedbackId: string): Promise<boolean> {
     return this.make(
       async () => (await this.api.retract(feedbackId)).offset,
-      'taken back',
-      'un-learned in',
+      t.repertoire.steps.takenBack,
+      t.ui.progress.unlearned,
     );
   }
 
   retire(): Promise<boolean> {
-    return this.put({ active: false }, 'retired', 'no longer given since');
+    return this.put(
+      { active: false },
+      t.repertoire.steps.retired,
+      t.repertoire.steps.noLongerGiven,
+    );
   }
 
   restore(): Promise<boolean> {
-    return this.put({ active: true }, 'restored', 'given again since');
+    return this.put({ active: true }, t.repertoire.steps.restored, t.repertoire.steps.givenAgain);
   }
 
-  private put(edit: EditReply, done?: string, learned?: string): Promise<boolean> {
+  private put(edit: EditReply, done?: string, learned?: Change['learned']): Promise<boolean> {
     return this.make(async () => (await this.api.editReply(this.id, edit)).offset, done, learned);
   }
 
@@ -90,7 +96,7 @@ export class EditableReply {
   private async make(
     send: () => Promise<number>,
     done?: string,
-    learned?: string,
+    learned?: Change['learned'],
   ): Promise<boolean> {
     if (this.busy) return false;
     this.change = new Change(this.live, send, done, learned);

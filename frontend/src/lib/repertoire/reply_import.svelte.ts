@@ -7,7 +7,8 @@ import type { FileFormat, RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { ImportAnswer, ImportedLine } from '../schema';
-import { messageOf } from '../ui/wording';
+import { t } from '../messages';
+import { detailOf } from '../ui/problems';
 
 export const LINE_EFFECTS = ['new', 'changed', 'unchanged', 'invalid'] as const;
 export type LineEffect = (typeof LINE_EFFECTS)[number];
@@ -66,7 +67,7 @@ export class ReplyImport {
       });
       if (file === this.file) this.plan = plan;
     } catch (error) {
-      if (file === this.file) this.problem = messageOf(error);
+      if (file === this.file) this.problem = detailOf(error);
     }
     if (file === this.file) this.isChecking = false;
   }
@@ -78,7 +79,7 @@ export class ReplyImport {
     const options = { dry_run: false, skip_bad: this.skipBad };
     const send = async () =>
       (await this.api.importReplies(file, formatOf(file.name), options)).offset ?? 0;
-    this.change = new Change(this.live, send, `imported from ${file.name}`);
+    this.change = new Change(this.live, send, t.repertoire.steps.imported(file.name));
     if (await this.change.sent) this.reset();
     this.onChange();
   }

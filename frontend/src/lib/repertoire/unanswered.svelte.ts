@@ -9,7 +9,8 @@ import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
 import type { Candidate, OpenCluster, OpenQuestion } from '../schema';
 import { problemOf } from '../ui/problems';
-import { pluralize, messageOf } from '../ui/wording';
+import { t } from '../messages';
+import { count } from '../ui/wording';
 
 const SUGGESTED = 3;
 const MAX_DISMISSED = 500;
@@ -70,7 +71,11 @@ export class QuestionCluster {
       correction,
     }));
     const send = async () => Math.max(...(await api.giveAll(feedback)).map(({ offset }) => offset));
-    this.change = new Change(live, send, `taught to ${pluralize(feedback.length, 'question')}`);
+    this.change = new Change(
+      live,
+      send,
+      t.repertoire.steps.taught(feedback.length, count(feedback.length)),
+    );
     if (!(await this.change.sent)) return;
     [this.taught, this.feedbackIds, this.draft, this.open] = [correction, ids, '', false];
   }
@@ -83,7 +88,7 @@ export class QuestionCluster {
       for (const id of this.feedbackIds) receipts.push(await api.retract(id));
       return Math.max(...receipts.map(({ offset }) => offset));
     };
-    this.change = new Change(live, send, 'taken back', 'un-learned in');
+    this.change = new Change(live, send, t.repertoire.steps.takenBack, t.ui.progress.unlearned);
     if (await this.change.sent) this.taught = null;
   }
 }
@@ -117,7 +122,7 @@ export class UnansweredQuestions {
       this.shown = [...touched, ...fresh];
       this.problem = null;
     } catch (error) {
-      this.problem = messageOf(error);
+      this.problem = problemOf(error);
     }
   }
 

@@ -67,7 +67,7 @@ function describeUndo({ undo, unlearnedVersion, recheckResult }: FeedbackState):
 /** The state of a change. done, learned: texts for a saved and for a learned change. */
 interface ChangeState {
   done: string;
-  learned: string;
+  learned: (version: string) => string;
   saved: boolean;
   failed: string | null;
   sinceVersion: string | null;
@@ -82,5 +82,5 @@ export function describeChange({
 }: ChangeState): string[] {
   if (failed !== null) return [t.ui.progress.notSaved(failed)];
   if (!saved) return [t.ui.progress.saving];
-  return sinceVersion === null ? [done] : [done, `${learned} version ${sinceVersion}`];
+  return sinceVersion === null ? [done] : [done, learned(sinceVersion)];
 }

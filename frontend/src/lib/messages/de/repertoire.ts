@@ -1,15 +1,125 @@
 import type { Messages } from '..';
 
+const mal = (_: number, shown: string) => `${shown}-mal`;
+
 export const repertoire: Messages['repertoire'] = {
   title: 'Repertoire',
+  lead: 'Die Antworten, die dieses Modell geben darf. Änderungen werden sofort gelernt und gelten von da an.',
+  noModel: (name) => `Dieser Dienst hat kein Modell „${name}“ mit Antworten.`,
+  sections: 'Bereiche des Repertoires',
+  tabs: { replies: 'Antworten', unanswered: 'Unbeantwortet', file: 'Import, Export' },
+  needs: {
+    unanswered: 'Unbeantwortete Fragen',
+    changes: 'Änderungen am Repertoire',
+    reply: 'Änderungen an einer Antwort',
+    teach: 'Antworten auf diese Fragen',
+    exports: 'Exporte',
+    imports: 'Importe',
+  },
+
   none: 'Keine Antwort passt.',
+  replies: 'Antworten',
+  search: 'Antworten und ihre Beispielfragen durchsuchen',
+  show: 'Anzeigen',
+  filters: { all: 'alle', given: 'aktiv', retired: 'stillgelegt', neverRight: 'nie richtig' },
+  neverRightNote:
+    'Jede davon wurde jedes Mal als falsch bewertet. Die am häufigsten bewerteten stehen oben.',
+  examples: (count, shown) => `${shown} ${count === 1 ? 'Beispielfrage' : 'Beispielfragen'}`,
+  notRated: 'noch nicht bewertet',
+  neverRight: (rated, shown) => `${mal(rated, shown)} bewertet, nie richtig`,
+  right: (right, rated, shown) => `${right} von ${mal(rated, shown)} richtig`,
+  showMore: (left) => `Mehr anzeigen (noch ${left})`,
+
+  reply: 'Antwort',
+  all: 'Alle Antworten',
+  missing: (id) => `Es gibt keine Antwort „${id}“. Vielleicht wurde sie gelöscht.`,
+  text: 'Was die Antwort sagt',
+  edit: 'Bearbeiten',
   copy: 'Antwort kopieren',
   retire: 'Stilllegen',
   retireTitle: 'Diese Antwort stilllegen?',
   retireText:
     'Niemand bekommt diese Antwort mehr. Was über sie gelernt wurde, bleibt erhalten, und Sie können sie wiederherstellen.',
   retired: 'Antwort stillgelegt',
+  restore: 'Wiederherstellen',
+  isRetired: 'stillgelegt: wird nicht gegeben',
+  questions: 'Beispielfragen',
+  addQuestion: 'Eine Frage hinzufügen, zu der sie passt',
+  add: 'Hinzufügen',
+  remove: 'Entfernen',
+  removeQuestion: (question) => `„${question}“ entfernen`,
+  feedback: 'Feedback',
+  noFeedback: 'Noch kein Feedback.',
+  noFeedbackOfYours: 'Noch kein Feedback von Ihnen.',
+  verdict: (right) => (right ? 'richtig' : 'falsch'),
+  takeBack: 'Zurücknehmen',
+  takeBackOf: (verdict, question) => `Die Bewertung „${verdict}“ zu „${question}“ zurücknehmen`,
+
+  newReply: 'Neue Antwort',
+  newQuestions: 'Fragen, zu denen sie passt, eine pro Zeile (freiwillig)',
+  addReply: 'Diese Antwort hinzufügen',
+
+  steps: {
+    added: 'hinzugefügt',
+    questionAdded: 'Frage hinzugefügt',
+    questionRemoved: 'Frage entfernt',
+    takenBack: 'zurückgenommen',
+    retired: 'stillgelegt',
+    restored: 'wiederhergestellt',
+    noLongerGiven: (version) => `wird seit Version ${version} nicht mehr gegeben`,
+    givenAgain: (version) => `wird seit Version ${version} wieder gegeben`,
+    taught: (count, shown) =>
+      count === 1 ? 'für 1 Frage beigebracht' : `für ${shown} Fragen beigebracht`,
+    imported: (file) => `aus ${file} importiert`,
+  },
+
+  unanswered: 'Fragen ohne Antwort',
+  unansweredNote:
+    'Fragen der letzten Zeit, die noch keine Antwort bekommen. Ähnliche Fragen stehen zusammen.',
+  allAnswered: 'Jede Frage der letzten Zeit bekommt eine Antwort.',
+  group: (question) => `„${question}“ und ähnliche Fragen`,
+  asked: (count, shown) => (count === 1 ? '' : `${mal(count, shown)}, zuletzt`),
+  showFewer: 'Weniger anzeigen',
+  showAll: (count, shown) => (count === 1 ? '1 Frage anzeigen' : `Alle ${shown} Fragen anzeigen`),
+  taught: (reply) => `Antwort beigebracht: „${reply}“`,
+  whatReply:
+    'Wie soll die Antwort lauten? Schreiben Sie eine, oder suchen Sie unter den vorhandenen',
+  suggested: 'Vorgeschlagene Antworten:',
+  found: 'Antworten mit diesen Wörtern:',
+  foundRetired: 'stillgelegt; das Beibringen stellt sie wieder her',
+  teach: (count, shown) =>
+    count === 1 ? 'Für diese Frage beibringen' : `Für alle ${shown} Fragen beibringen`,
+  giveReply: 'Antwort geben',
   dismiss: 'Verwerfen',
   dismissHint:
     'Spam oder nicht unser Thema. Es kommt wieder, wenn fünf weitere Menschen danach fragen.',
+
+  file: {
+    export: 'Export',
+    exportNote:
+      'Alle Antworten mit ihren Beispielfragen, auch die stillgelegten, als Datei, die sich wieder importieren lässt.',
+    exportAs: (format) => `Als ${format} exportieren`,
+    import: 'Import',
+    jsonl: 'JSONL mit einer Antwort pro Zeile:',
+    csv: 'Oder CSV mit denselben Spalten: die Beispiele stehen in einer Zelle, eines pro Zeile.',
+    preview: 'Nur „text“ ist nötig. Sie sehen eine Vorschau, bevor sich etwas ändert.',
+    choose: 'Wählen Sie eine Datei, oder legen Sie sie hier ab',
+    checking: (name) => `${name} wird geprüft …`,
+    changes: (name) => `Änderungen in ${name}`,
+    effects: { new: 'neu', changed: 'geändert', unchanged: 'unverändert', invalid: 'ungültig' },
+    byLine: 'Änderungen pro Zeile',
+    line: 'Zeile',
+    change: 'Änderung',
+    before: (text) => `vorher: ${text}`,
+    newExamples: (count, shown) =>
+      `${shown} ${count === 1 ? 'neue Beispielfrage' : 'neue Beispielfragen'}`,
+    retired: 'stillgelegt',
+    restored: 'wiederhergestellt',
+    firstLines: (shown, all) => `Die ersten ${shown} von ${all} Zeilen werden gezeigt.`,
+    skip: (count, shown) =>
+      count === 1
+        ? 'Die ungültige Zeile überspringen'
+        : `Die ${shown} ungültigen Zeilen überspringen`,
+    importLines: (count, shown) => `${shown} ${count === 1 ? 'Zeile' : 'Zeilen'} importieren`,
+  },
 };

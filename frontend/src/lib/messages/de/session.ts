@@ -17,6 +17,7 @@ export const session: Messages['session'] = {
   tooMany: 'Zu viele Versuche. Versuchen Sie es später noch einmal.',
   tooManyUntil: (seconds) =>
     `Zu viele Versuche. Versuchen Sie es in ${seconds} Sekunden noch einmal.`,
+  needs: (what) => `${what}: nur mit einem Schlüssel mit dem Recht`,
   scopes: {
     predict: 'Fragen stellen',
     feedback: 'Antworten bewerten und verbessern',

@@ -1,12 +1,130 @@
+const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+const times = (count: number, shown: string) => `${shown} ${plural(count, 'time', 'times')}`;
+const examples = (count: number, shown: string) =>
+  `${shown} ${plural(count, 'example question', 'example questions')}`;
+
 export const repertoire = {
   title: 'Repertoire',
+  lead: 'The replies this model may give. Changes are learned at once and used from then on.',
+  noModel: (name: string) => `This service has no model “${name}” with replies.`,
+  sections: 'Repertoire sections',
+  tabs: { replies: 'Replies', unanswered: 'Unanswered', file: 'Import, export' },
+  needs: {
+    unanswered: 'Unanswered questions',
+    changes: 'Changes of the repertoire',
+    reply: 'Changes of a reply',
+    teach: 'Replies to these questions',
+    exports: 'Exports',
+    imports: 'Imports',
+  },
+
+  /* The list */
   none: 'No replies match.',
+  replies: 'Replies',
+  search: 'Search replies and their example questions',
+  show: 'Show',
+  filters: { all: 'all', given: 'given', retired: 'retired', neverRight: 'never right' },
+  neverRightNote: 'Each of these was rated wrong every time. The most rated come first.',
+  examples,
+  notRated: 'not rated yet',
+  neverRight: (rated: number, shown: string) => `rated ${times(rated, shown)}, never right`,
+  right: (right: string, rated: number, shown: string) =>
+    `right ${right} of ${times(rated, shown)}`,
+  showMore: (left: string) => `Show more (${left} left)`,
+
+  /* One reply */
+  reply: 'Reply',
+  all: 'All replies',
+  missing: (id: string) => `There is no reply “${id}”. It may have been deleted.`,
+  text: 'What the reply says',
+  edit: 'Edit',
   copy: 'Copy the reply',
   retire: 'Retire',
   retireTitle: 'Retire this reply?',
   retireText:
     'Nobody gets this reply any more. What was learned about it is kept, and you can restore it.',
   retired: 'Reply retired',
+  restore: 'Restore',
+  isRetired: 'retired: not given',
+  questions: 'Example questions',
+  addQuestion: 'Add a question that it answers',
+  add: 'Add',
+  remove: 'Remove',
+  removeQuestion: (question: string) => `Remove “${question}”`,
+  feedback: 'Feedback',
+  noFeedback: 'No feedback yet.',
+  noFeedbackOfYours: 'No feedback of yours yet.',
+  verdict: (right: boolean): string => (right ? 'right' : 'wrong'),
+  takeBack: 'Take back',
+  takeBackOf: (verdict: string, question: string) =>
+    `Take back the rating “${verdict}” of “${question}”`,
+
+  /* A new reply */
+  newReply: 'New reply',
+  newQuestions: 'Questions it answers, one per line (optional)',
+  addReply: 'Add this reply',
+
+  /* What became of a change */
+  steps: {
+    added: 'added',
+    questionAdded: 'question added',
+    questionRemoved: 'question removed',
+    takenBack: 'taken back',
+    retired: 'retired',
+    restored: 'restored',
+    noLongerGiven: (version: string) => `no longer given since version ${version}`,
+    givenAgain: (version: string) => `given again since version ${version}`,
+    taught: (count: number, shown: string) =>
+      `taught to ${shown} ${plural(count, 'question', 'questions')}`,
+    imported: (file: string) => `imported from ${file}`,
+  },
+
+  /* Questions without a reply */
+  unanswered: 'Questions without a reply',
+  unansweredNote: 'Recent questions that still get no reply. Similar questions are grouped.',
+  allAnswered: 'Every recent question gets a reply.',
+  group: (question: string) => `“${question}” and similar questions`,
+  asked: (count: number, shown: string) => (count === 1 ? '' : `${times(count, shown)}, last`),
+  showFewer: 'Show fewer',
+  showAll: (count: number, shown: string) =>
+    `Show all ${shown} ${plural(count, 'question', 'questions')}`,
+  taught: (reply: string) => `Reply taught: “${reply}”`,
+  whatReply: 'What should the reply be? Write one or search existing replies',
+  suggested: 'Suggested replies:',
+  found: 'Replies with these words:',
+  foundRetired: 'retired; teaching restores it',
+  teach: (count: number, shown: string) =>
+    count === 1 ? 'Teach this question' : `Teach all ${shown} questions`,
+  giveReply: 'Give a reply',
   dismiss: 'Dismiss',
   dismissHint: 'Spam, or not our topic. It comes back if five more people ask it.',
+
+  /* Files */
+  file: {
+    export: 'Export',
+    exportNote:
+      'All replies and their example questions, including retired ones, as a file that can be imported again.',
+    exportAs: (format: string) => `Export as ${format}`,
+    import: 'Import',
+    jsonl: 'JSONL with one reply per line:',
+    csv: 'Or CSV with the same columns: the examples are in one cell, one per line.',
+    preview: 'Only “text” is required. You see a preview before anything changes.',
+    choose: 'Choose a file, or drop it here',
+    checking: (name: string) => `Checking ${name}…`,
+    changes: (name: string) => `Changes in ${name}`,
+    effects: { new: 'new', changed: 'changed', unchanged: 'unchanged', invalid: 'invalid' },
+    byLine: 'Changes by line',
+    line: 'Line',
+    change: 'Change',
+    before: (text: string) => `before: ${text}`,
+    newExamples: (count: number, shown: string) =>
+      `${shown} ${plural(count, 'new example question', 'new example questions')}`,
+    retired: 'retired',
+    restored: 'restored',
+    firstLines: (shown: string, all: string) => `The first ${shown} of ${all} lines are shown.`,
+    skip: (count: number, shown: string) =>
+      count === 1 ? 'Skip the invalid line' : `Skip the ${shown} invalid lines`,
+    importLines: (count: number, shown: string) =>
+      `Import ${shown} ${plural(count, 'line', 'lines')}`,
+  },
 };

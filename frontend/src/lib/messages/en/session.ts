@@ -13,6 +13,8 @@ export const session = {
   wrongKey: 'This key does not work. Check for missing characters; it may also have expired.',
   tooMany: 'Too many attempts. Try again later.',
   tooManyUntil: (seconds: number) => `Too many attempts. Try again in ${seconds} seconds.`,
+  /** The name of the scope follows. */
+  needs: (what: string) => `${what} need a key with the scope`,
   scopes: {
     predict: 'ask questions',
     feedback: 'rate and correct replies',
