@@ -54,6 +54,7 @@ def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_learned
     check_accessible(page)
     page.get_by_label("Search replies").fill("loan extend")  # only an example question has these words
     expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("found in an example question")
     rows(page).get_by_role("link").click()
     page.wait_for_url("**/repertoire?reply=renew")
 
@@ -74,8 +75,11 @@ def test_a_reply_is_found_edited_retired_and_restored_and_each_change_is_learned
     expect(examples.get_by_role("listitem")).to_have_count(3)
     expect(status).to_contain_text("question added")
     button(examples, "Remove “Extend my loan”").click()
+    button(page.get_by_role("dialog", name="Remove this question?"), "Remove").click()
     expect(examples.get_by_role("listitem")).to_have_count(2)
     expect(status).to_contain_text("un-learned in version")
+    button(page, "Undo").click()
+    expect(examples.get_by_role("listitem")).to_have_count(3)
 
     button(page, "Retire").click()
     check_accessible(page)
@@ -268,5 +272,6 @@ def test_a_long_list_of_replies_is_shown_in_parts(visits: Visits, start: Start, 
     expect(rows(page).nth(50)).to_be_attached()
     page.get_by_label("Search replies").fill("shelf 387")
     expect(region.get_by_role("status")).to_have_text("1 reply")
+    expect(rows(page).locator("mark")).to_have_text(["387", "shelf", "387"])
     shoot(page, "repertoire-many")
     check_fits(page)

@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest';
 import { ApiError, type FileFormat, type RepertoireApi } from '../../src/lib/api';
 import { effectOf } from '../../src/lib/repertoire/reply_import.svelte';
-import { PAGE_SIZE, containsWords, Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
+import {
+  PAGE_SIZE,
+  containsWords,
+  Repertoire,
+  splitAtWords,
+  type ReplyOrder,
+} from '../../src/lib/repertoire/repertoire.svelte';
 import type {
   EditReply,
   ImportAnswer,
@@ -141,6 +147,30 @@ test('while the user types, only the last words are requested', async () => {
   const { api, repertoire } = await openRepertoire();
   await Promise.all([repertoire.search('p'), repertoire.search('pr'), repertoire.search('pri')]);
   expect(api.calls.filter((call) => /^replies "p/.test(call))).toEqual(['replies "pri"']);
+});
+
+test('replies are sorted by their ratings, by their last change, and by their text', async () => {
+  const { repertoire } = await openRepertoire((api) => {
+    api.all = api.all.map((reply, place) => ({ ...reply, offset: place }));
+  });
+  const inOrder = (order: ReplyOrder) => {
+    repertoire.setOrder(order);
+    return shownIds(repertoire);
+  };
+  expect(inOrder('listed')).toEqual(['hours', 'print', 'wifi', 'skis']);
+  expect(inOrder('mostRated')).toEqual(['hours', 'wifi', 'print', 'skis']);
+  expect(inOrder('leastRight')).toEqual(['wifi', 'print', 'hours', 'skis']);
+  expect(inOrder('newest')).toEqual(['skis', 'wifi', 'print', 'hours']);
+  expect(inOrder('byText')).toEqual(['skis', 'wifi', 'print', 'hours']);
+});
+
+test.each([
+  ['We open at nine.', '', ['We open at nine.']],
+  ['We open at nine.', 'NINE we', ['', 'We', ' open at ', 'nine', '.']],
+  ['Is it (free)?', '(free)? .*', ['Is it ', '(free)?', '']],
+  ['The printers print.', 'print printer', ['The ', 'printer', 's ', 'print', '.']],
+])('the words of a search are found in “%s”: %s', (text, words, parts) => {
+  expect(splitAtWords(text, words)).toEqual(parts);
 });
 
 test('replies that were never right are counted and listed, the most rated first', async () => {

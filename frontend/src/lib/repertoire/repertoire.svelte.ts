@@ -11,7 +11,7 @@ import { ReplyImport } from './reply_import.svelte';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { EditableReply } from './reply.svelte';
 import type { ReplySummary } from '../schema';
-import { t } from '../messages';
+import { language, t } from '../messages';
 import { problemOf } from '../ui/problems';
 
 const REST_MS = 1000; // pause between two refreshes, however many versions are published
@@ -31,6 +31,20 @@ const FILTER_RULES: Record<ReplyFilter, (reply: ReplySummary) => boolean> = {
   neverRight: isNeverRight,
 };
 
+export const REPLY_ORDERS = ['listed', 'mostRated', 'leastRight', 'newest', 'byText'] as const;
+export type ReplyOrder = (typeof REPLY_ORDERS)[number];
+
+/** The share of right ratings; those that were never rated come last. */
+const rightShare = ({ rated, right }: ReplySummary) => (rated === 0 ? 2 : right / rated);
+
+const ORDER_RULES: Record<ReplyOrder, (one: ReplySummary, other: ReplySummary) => number> = {
+  listed: () => 0,
+  mostRated: (one, other) => other.rated - one.rated,
+  leastRight: (one, other) => rightShare(one) - rightShare(other) || other.rated - one.rated,
+  newest: (one, other) => other.offset - one.offset,
+  byText: (one, other) => one.text.localeCompare(other.text, language),
+};
+
 const splitWords = (text: string) =>
   text
     .toLowerCase()
@@ -41,6 +55,14 @@ const splitWords = (text: string) =>
 export function containsWords(text: string, words: string): boolean {
   const within = text.toLowerCase();
   return splitWords(words).every((word) => within.includes(word));
+}
+
+/** A text in parts, of which every second one is a found word. */
+export function splitAtWords(text: string, words: string): string[] {
+  const found = splitWords(words)
+    .sort((one, other) => other.length - one.length)
+    .map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+  return found.length === 0 ? [text] : text.split(new RegExp(`(${found.join('|')})`, 'i'));
 }
 
 interface Dependencies {
@@ -59,6 +81,7 @@ export class Repertoire {
   replies = $state.raw<ReplySummary[] | null>(null);
   words = $state('');
   filter = $state<ReplyFilter>('all');
+  order = $state<ReplyOrder>('listed');
   /** Number of replies shown at most. */
   limit = $state(PAGE_SIZE);
   /** The open reply. */
@@ -88,9 +111,8 @@ export class Repertoire {
       (reply) =>
         fits(reply) && (containsWords(reply.text, this.words) || this.exampleMatches.has(reply.id)),
     );
-    return this.filter === 'neverRight'
-      ? found.sort((one, other) => other.rated - one.rated)
-      : found;
+    const isDefault = this.filter === 'neverRight' && this.order === 'listed';
+    return found.sort(ORDER_RULES[isDefault ? 'mostRated' : this.order]);
   });
   shown = $derived(this.matches.slice(0, this.limit));
 
@@ -136,6 +158,10 @@ export class Repertoire {
 
   setFilter(show: ReplyFilter) {
     [this.filter, this.limit] = [show, PAGE_SIZE];
+  }
+
+  setOrder(order: ReplyOrder) {
+    [this.order, this.limit] = [order, PAGE_SIZE];
   }
 
   showMore() {

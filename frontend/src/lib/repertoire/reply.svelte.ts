@@ -58,8 +58,12 @@ export class EditableReply {
   async addQuestion(): Promise<void> {
     const question = this.questionDraft.trim();
     if (question === '' || this.busy) return;
-    if (await this.put({ examples: [question] }, t.repertoire.steps.questionAdded))
-      this.questionDraft = '';
+    if (await this.putQuestion(question)) this.questionDraft = '';
+  }
+
+  /** Add a question without the box, such as one that was removed. */
+  putQuestion(question: string): Promise<boolean> {
+    return this.put({ examples: [question] }, t.repertoire.steps.questionAdded);
   }
 
   forgetQuestion(offset: number): Promise<boolean> {

@@ -24,6 +24,15 @@ export const repertoire: Messages['repertoire'] = {
   filters: { all: 'alle', given: 'aktiv', retired: 'stillgelegt', neverRight: 'nie richtig' },
   neverRightNote:
     'Jede davon wurde jedes Mal als falsch bewertet. Die am häufigsten bewerteten stehen oben.',
+  sort: 'Sortieren',
+  orders: {
+    listed: 'Wie hinzugefügt',
+    mostRated: 'Am häufigsten bewertet',
+    leastRight: 'Am seltensten richtig',
+    newest: 'Zuletzt geändert',
+    byText: 'A bis Z',
+  },
+  inQuestion: 'in einer Beispielfrage gefunden',
   examples: (count, shown) => `${shown} ${count === 1 ? 'Beispielfrage' : 'Beispielfragen'}`,
   notRated: 'noch nicht bewertet',
   neverRight: (rated, shown) => `${mal(rated, shown)} bewertet, nie richtig`,
@@ -47,6 +56,12 @@ export const repertoire: Messages['repertoire'] = {
   addQuestion: 'Eine Frage hinzufügen, zu der sie passt',
   add: 'Hinzufügen',
   remove: 'Entfernen',
+  removeTitle: 'Diese Frage entfernen?',
+  removeText: (question) => [
+    `„${question}“ ist dann kein Beispiel dieser Antwort mehr.`,
+    'Das Modell verlernt sie sofort, für alle.',
+  ],
+  removed: 'Frage entfernt',
   removeQuestion: (question) => `„${question}“ entfernen`,
   feedback: 'Feedback',
   noFeedback: 'Noch kein Feedback.',
