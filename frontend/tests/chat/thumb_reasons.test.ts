@@ -67,9 +67,9 @@ test('a rating can have a reason and a comment', async () => {
 test('a good rating and an unrated reply have no reason', async () => {
   const { api, turn } = await openAndAsk();
   await turn.giveComment('hm');
-  await turn.giveReason('wrong');
+  await turn.giveReason('rude');
   await turn.rate(1);
-  await turn.giveReason('wrong');
+  await turn.giveReason('rude');
   expect(api.sentFeedback.length).toBe(1);
 });
 

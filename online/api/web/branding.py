@@ -28,6 +28,9 @@ SHIPPED_COLOR = "#1b6f5a"  # of the shipped icons
 STARTER_NAME = "Harbour Street Library"
 STARTER_GREETING = "Hello! How can I help?"
 STARTER_INTRO = "This is an example library. Rate a reply or correct it, and the answers change within moments."
+REVIEWED_INTRO = (
+    "This is an example library. Ratings change the answers within moments; new replies are checked by a person first."
+)
 STARTER_SUGGESTIONS = ("When are you open?", "Can I print from my phone?", "Can I borrow a ukulele?")
 
 
@@ -75,7 +78,8 @@ class Branding:
 def load_branding(settings: Settings) -> Branding:
     """Raises SetupError for a logo that cannot be served."""
     is_starter = serves_starter(settings)
-    intro = STARTER_INTRO if is_starter else ""
+    is_reviewed = settings.public_teaching == "review"
+    intro = "" if not is_starter else REVIEWED_INTRO if is_reviewed else STARTER_INTRO
     suggestions = STARTER_SUGGESTIONS if is_starter else ()
     return Branding(
         name=(settings.page_name or "").strip() or (STARTER_NAME if is_starter else "online"),

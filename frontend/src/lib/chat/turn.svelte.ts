@@ -18,8 +18,10 @@ import { Explanation } from './explanation.svelte';
 const CHIPS = 3;
 /** The chance from which the most likely reply is mentioned where none is given. */
 const MENTIONED = 0.2;
+/** The chance from which another reply is proposed. */
+const PROPOSED = 0.02;
 export const RECHECK_TIMEOUT_MS = 2000;
-export const REASONS = ['wrong', 'not helpful', 'rude', 'out of date'] as const;
+export const REASONS = ['not helpful', 'rude', 'out of date'] as const;
 export type Reason = (typeof REASONS)[number];
 
 const isThumb = ({ content }: Feedback) => 'reward' in content;
@@ -83,7 +85,9 @@ export class Turn {
   /** What is held counts beside the last opinion, until a curator accepts it. */
   proposal = $derived(this.feedbacks.findLast((one) => one.isActive && one.held) ?? null);
   private opinion = $derived(this.feedbacks.findLast((one) => one.isActive && !one.held) ?? null);
-  thumb = $derived(this.opinion && isThumb(this.opinion) ? this.opinion : null);
+  thumb = $derived(
+    [this.proposal, this.opinion].find((one) => one !== null && isThumb(one)) ?? null,
+  );
   correction = $derived(
     [this.proposal, this.opinion].find((one) => one !== null && isCorrection(one)) ?? null,
   );
@@ -113,7 +117,10 @@ export class Turn {
   );
 
   private recheckResult = $derived.by(
-    () => this.retirement?.recheckResult ?? this.latest?.recheckResult ?? null,
+    () =>
+      this.retirement?.recheckResult ??
+      (this.latest?.isActive ? this.latest.recheckResult : null) ??
+      null,
   );
   /** The answer to the question before and after the last feedback; null until it is known. */
   change = $derived(
@@ -124,7 +131,7 @@ export class Turn {
   );
   /** Whether the change is shown only on request: what follows a wrong reply may be wrong as well. */
   foldsChange = $derived.by(
-    () => this.reward === 0 && this.change?.isSame === false && !this.retirement?.recheckResult,
+    () => this.reward === 0 && this.change !== null && !this.retirement?.recheckResult,
   );
 
   constructor(
@@ -138,7 +145,10 @@ export class Turn {
     private previous: string[] = [],
   ) {
     [this.id, this.version, this.reply] = [id, version, reply];
-    this.chips = candidates.filter((one) => one.id !== reply?.id).slice(0, CHIPS);
+    const least = context.rights.teaching === 'off' ? 0 : PROPOSED; // without teaching, a chip is the only correction
+    this.chips = candidates
+      .filter(({ id, score }) => id !== reply?.id && score >= least)
+      .slice(0, CHIPS);
     this.isLikely = (candidates[0]?.score ?? 0) >= MENTIONED;
     this.explanation = new Explanation(context, id);
     this.retirement =

@@ -41,7 +41,7 @@ export const chat: Messages['chat'] = {
     create: 'Link erstellen',
     link: 'Link zum Gespräch',
     copy: 'Link kopieren',
-    update: 'Bis jetzt teilen',
+    update: 'Die neueren Fragen einschließen',
     updated: 'Der Link zeigt das Gespräch jetzt bis zu diesem Moment.',
     stop: 'Nicht mehr teilen',
     stopped: 'Der Link funktioniert nicht mehr.',
@@ -137,6 +137,7 @@ export const chat: Messages['chat'] = {
   change: {
     see: 'Neue Antwort',
     hide: 'Neue Antwort',
+    noOther: 'Ich habe noch keine andere Antwort.',
     title: 'Die Antwort auf diese Frage',
     before: 'Vorher',
     now: 'Jetzt',
@@ -146,7 +147,6 @@ export const chat: Messages['chat'] = {
   taught: 'Ihr Vorschlag',
   reasons: {
     label: 'Grund (freiwillig)',
-    wrong: 'Falsch',
     'not helpful': 'Nicht hilfreich',
     rude: 'Unhöflich',
     'out of date': 'Veraltet',
@@ -176,7 +176,7 @@ export const chat: Messages['chat'] = {
     similar: 'Die ähnlichsten Fragen, die ich kenne',
     noneSimilar: 'Ich kenne keine ähnliche Frage.',
     similarity: (value) => `${value} ähnlich`,
-    deletedQuestion: 'eine gelöschte Frage',
+    deletedQuestion: 'die Frage von jemand anderem',
     example: 'ist ein Beispiel für',
     correction: 'bekam beigebracht',
     up: 'bekam einen Daumen hoch für',

@@ -40,7 +40,7 @@ export const chat = {
     create: 'Create a link',
     link: 'Link to the conversation',
     copy: 'Copy link',
-    update: 'Share up to now',
+    update: 'Include the newer questions',
     updated: 'The link now shows the conversation up to this moment.',
     stop: 'Stop sharing',
     stopped: 'The link no longer works.',
@@ -135,6 +135,7 @@ export const chat = {
   change: {
     see: 'See new answer',
     hide: 'Hide new answer',
+    noOther: 'I have no other reply yet.',
     title: 'The answer to this question',
     before: 'Before',
     now: 'Now',
@@ -144,7 +145,6 @@ export const chat = {
   taught: 'You suggested',
   reasons: {
     label: 'Reason (optional)',
-    wrong: 'Wrong',
     'not helpful': 'Not helpful',
     rude: 'Rude',
     'out of date': 'Out of date',
@@ -175,7 +175,7 @@ export const chat = {
     similar: 'The most similar questions I know',
     noneSimilar: 'I know no similar question.',
     similarity: (value: string) => `${value} similar`,
-    deletedQuestion: 'a deleted question',
+    deletedQuestion: 'somebody else’s question',
     example: 'is an example for',
     correction: 'was taught as',
     up: 'had a thumb up for',
