@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 import online.errors
-from online.errors import OnlineError, QuotaExceeded, UnknownVersion, UnknownVersionLabel
+from online.errors import (
+    AlreadyDecided,
+    OnlineError,
+    QuotaExceeded,
+    TextTooLong,
+    UnknownVersion,
+    UnknownVersionLabel,
+)
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import Receipt
 from online.serving.processes import store_messages
@@ -36,6 +43,8 @@ WORKS: list[Work] = [
     MarkLearned("m", [(0, 5, 2, "2026-01-01T00:00:00+00:00")]),
 ]
 SPECIAL: dict[type[OnlineError], OnlineError] = {
+    AlreadyDecided: AlreadyDecided("a", "key:ann", "approve"),
+    TextTooLong: TextTooLong("the reply", 9, 8),
     UnknownVersion: UnknownVersion("m", 3),
     UnknownVersionLabel: UnknownVersionLabel("m", "x", ["stable"]),
     QuotaExceeded: QuotaExceeded("too much", 17),

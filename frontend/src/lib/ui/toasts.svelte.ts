@@ -1,5 +1,7 @@
 /* Short notifications at the edge of the page, each with an undo where that is possible. */
 
+import { untrack } from 'svelte';
+
 export interface ToastOptions {
   /** Called where the person takes back what the toast tells. */
   undo?: () => unknown;
@@ -18,8 +20,10 @@ export class Toasts {
 
   private count = 0;
 
+  /** An effect that adds one does not depend on those shown: otherwise it would run again, and add another. */
   add = (text: string, options: ToastOptions = {}): void => {
-    this.shown = [...this.shown, { id: ++this.count, text, ...options }].slice(-MAX_SHOWN);
+    const before = untrack(() => this.shown);
+    this.shown = [...before, { id: ++this.count, text, ...options }].slice(-MAX_SHOWN);
   };
 
   dismiss(id: number) {
