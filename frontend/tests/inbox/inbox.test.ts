@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ApiError, type InboxApi, type InboxQuery } from '../../src/lib/api';
 import { nameCaller } from '../../src/lib/inbox/callers';
+import { describeApproval } from '../../src/lib/inbox/effect';
 import { Inbox } from '../../src/lib/inbox/inbox.svelte';
 import { InboxCounter } from '../../src/lib/inbox/inbox_count.svelte';
 import { keyActionFor, keyOf } from '../../src/lib/inbox/keys';
@@ -210,4 +211,19 @@ test('the counter keeps the last number when the service does not answer', async
     seen.push(counter.groups);
   }
   expect(seen).toEqual([3, 3, 5]);
+});
+
+test('an approval says what the bot will learn', () => {
+  const say = (...items: InboxItem[]) => describeApproval(items);
+  const other = item('b', { question: 'Is there a garden?' });
+  const liked = item('d', { kind: 'thumb_down', correction: null });
+  expect([say(item('a')), say(item('a'), other)]).toEqual([
+    'Approve: the bot learns “Behind the house.” for this question.',
+    'Approve: the bot learns “Behind the house.” for 2 questions.',
+  ]);
+  expect(say(item('a'), item('c', { correction: 'x'.repeat(99) }), liked)).toBe(
+    'Approve: the bot learns 2 different replies for this question. It also learns that the given reply is wrong.',
+  );
+  expect(say(liked)).toBe('Approve: the bot learns that the given reply is wrong.');
+  expect(say(item('a', { state: 'learned' }))).toContain('Nothing new is learned.');
 });

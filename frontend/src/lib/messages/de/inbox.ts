@@ -74,6 +74,16 @@ export const inbox: Messages['inbox'] = {
     reply: 'Die richtige Antwort einmal für alle diese Fragen schreiben.',
     reject: 'Es wird nicht gelernt. Was gelernt war, wird wieder verlernt.',
   },
+  approval: {
+    one: (reply, questions) =>
+      `Zustimmen: Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
+    many: (replies, questions) =>
+      `Zustimmen: Der Bot lernt ${replies} verschiedene Antworten für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
+    wrong: 'Zustimmen: Der Bot lernt, dass die gegebene Antwort falsch ist.',
+    alsoWrong: 'Er lernt auch, dass die gegebene Antwort falsch ist.',
+    nothing: 'Zustimmen: Der Bot behält, was er gelernt hat. Er lernt nichts Neues.',
+  },
+  askedAs: (question) => `Gefragt: ${question}`,
   mergeTitle: 'Welche Antwort ist richtig?',
   mergeSearch: 'Antworten suchen',
   mergeNone: 'Keine Antwort passt.',

@@ -74,6 +74,16 @@ export const inbox = {
     reply: 'Write the right reply once, for all these questions.',
     reject: 'It is not learned. What was learned is un-learned.',
   },
+  approval: {
+    one: (reply: string, questions: number) =>
+      `Approve: the bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+    many: (replies: number, questions: number) =>
+      `Approve: the bot learns ${replies} different replies for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+    wrong: 'Approve: the bot learns that the given reply is wrong.',
+    alsoWrong: 'It also learns that the given reply is wrong.',
+    nothing: 'Approve: the bot keeps what it has learned. Nothing new is learned.',
+  },
+  askedAs: (question: string) => `Asked: ${question}`,
   mergeTitle: 'Which reply is right?',
   mergeSearch: 'Search replies',
   mergeNone: 'No replies match.',
