@@ -258,10 +258,18 @@ def test_a_visitor_sees_what_waits_and_that_new_names_are_checked(visits: Visits
     page = visits.open(f"{service.url}/draw", width=390, touch=True)
     touch(page, "star")
     type_name(page, "star")
-    expect(page.get_by_text("Thank you! I learn it once it has been checked.")).to_be_visible()
+    expect_status(page, "Star: sent for checking. I will know it once somebody has approved it.")
+    expect(gallery_of(page)).to_contain_text("1 drawing waits to be checked.")
+    expect(page.get_by_text("On this visit I guessed")).to_have_count(0)
+    expect(page.get_by_text("Your drawings will appear here.")).to_have_count(0)
+    thanks = page.get_by_text("Thank you! It waits to be checked.")
+    expect(thanks).to_be_visible()
     expect(gallery_of(page)).to_contain_text("1 waiting to be checked")
     check_accessible(page)
     shoot(page, "draw-8-waiting-narrow")
+    touch(page, "star")  # the next drawing
+    expect_status(page, "I do not use what is still being checked.")
+    expect(thanks).to_have_count(0)
 
 
 def test_a_model_of_the_scikit_learn_digits_recognises_drawings(visits: Visits, start: Start) -> None:

@@ -321,3 +321,14 @@ test('few drawings make no sure guess, unless others may have taught more', asyn
   await draw.gallery.load();
   expect(draw.opinion).toEqual({ kind: 'few', label: 'star', seen: 2 });
 });
+
+test('a drawing that waits to be checked is no guess, and its status ends with the next drawing', async () => {
+  const { api, draw } = await openAndDraw();
+  api.isReviewed = true;
+  await draw.name('star');
+  await settle();
+  expect([draw.activeDrawings.length, draw.judgedDrawings.length]).toEqual([1, 0]);
+  expect(draw.lastNamed?.label).toBe('star');
+  stroke(draw);
+  expect([draw.current, draw.lastNamed]).toEqual([null, null]);
+});

@@ -51,6 +51,8 @@ export class DrawSession {
   /** The name given to the drawing on the board; null while it has none. */
   current = $state.raw<NamedDrawing | null>(null);
   drawings = $state<NamedDrawing[]>([]);
+  /** The name given last, until the next drawing begins. */
+  lastNamed = $state.raw<NamedDrawing | null>(null);
   curve = $state.raw<Curve | null>(null);
   problem = $state<string | null>(null);
   busy = $state(false);
@@ -64,8 +66,12 @@ export class DrawSession {
 
   /** Drawings whose name was not taken back. */
   activeDrawings = $derived(this.drawings.filter(({ feedback }) => feedback.isActive));
+  /** Those that count as guesses: what waits for a curator was never learned, so that it cannot be guessed. */
+  judgedDrawings = $derived(
+    this.activeDrawings.filter(({ feedback }) => feedback.saved && !feedback.held),
+  );
   correctCount = $derived(
-    this.activeDrawings.filter(({ label, guessBefore }) => label === guessBefore).length,
+    this.judgedDrawings.filter(({ label, guessBefore }) => label === guessBefore).length,
   );
   /** How many of the newest drawings in a row were guessed right. */
   streak = $derived.by(() => {
@@ -146,7 +152,7 @@ export class DrawSession {
 
   /** Begin a stroke. After the drawing was named, it begins the next drawing. */
   begin(at: Point) {
-    this.startNextIfNamed();
+    this.startNext();
     this.board.begin(at);
     this.updateGuess();
   }
@@ -157,7 +163,7 @@ export class DrawSession {
   }
 
   togglePen() {
-    if (!this.board.penDown) this.startNextIfNamed();
+    if (!this.board.penDown) this.startNext();
     this.board.togglePen();
     this.updateGuess();
   }
@@ -181,8 +187,9 @@ export class DrawSession {
     this.guess = null;
   }
 
-  private startNextIfNamed() {
+  private startNext() {
     if (this.current) this.clear();
+    if (this.board.empty) this.lastNamed = null;
   }
 
   // naming
@@ -237,6 +244,7 @@ export class DrawSession {
 
   private async retract(drawing: NamedDrawing): Promise<void> {
     if (this.current?.feedback === drawing.feedback) this.current = null;
+    this.lastNamed = drawing;
     await drawing.feedback.retract();
   }
 
@@ -249,6 +257,7 @@ export class DrawSession {
     const drawing = { label, guessBefore, feedback };
     this.drawings.push(drawing);
     this.current = drawing;
+    this.lastNamed = drawing;
     this.sketches.keep(feedback.id, this.board.strokes);
     await feedback.send(
       Promise.resolve(before?.feedback.isActive ? before.feedback.retract() : undefined),

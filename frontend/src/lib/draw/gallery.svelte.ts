@@ -30,6 +30,7 @@ export class Gallery {
   /** Classes that the model may guess, with at least one drawing. */
   shown = $derived((this.classes ?? []).filter(({ active }) => active));
   drawingCount = $derived(this.shown.reduce((sum, { count }) => sum + count, 0));
+  heldCount = $derived(this.shown.reduce((sum, { held }) => sum + held, 0));
   classCount = $derived(this.shown.filter(({ count }) => count > 0).length);
   isEmpty = $derived(this.classes !== null && this.shown.length === 0);
 

@@ -8,6 +8,8 @@ const shapes = (count: number, shown: string) => `${shown} ${count === 1 ? 'Form
 export const draw: Messages['draw'] = {
   title: 'Zeichnen',
   lead: 'Ich lerne aus jeder Zeichnung, die Sie benennen.',
+  leadInReview:
+    'Ich lerne aus den Zeichnungen, die Sie benennen. Neue Namen werden zuerst geprüft.',
   missing: 'ein Modell, das aus Zeichnungen lernt',
   board: {
     label: 'Zeichenfläche',
@@ -31,6 +33,8 @@ export const draw: Messages['draw'] = {
     thinking: 'Hm …',
     none: 'Das kenne ich noch nicht. Was ist es?',
     noneAside: 'Wählen Sie einen Namen oder tippen Sie einen.',
+    noneHeldAside:
+      'Was noch geprüft wird, nutze ich nicht. Wählen Sie einen Namen oder tippen Sie einen.',
     empty: 'Ich habe noch nichts gelernt.',
     emptyAside: 'Jemand, der mir etwas beibringen darf, muss den Anfang machen.',
     sure: (label) => `${capital(label)}!`,
@@ -50,6 +54,8 @@ export const draw: Messages['draw'] = {
     wrongAside: (guess) => `Ich hatte „${guess}“ vermutet.`,
     fresh: (label) => `${capital(label)}. Gemerkt!`,
     freshAside: 'Ich achte auf die nächste solche Zeichnung.',
+    held: (label) => `${capital(label)}: zur Prüfung geschickt.`,
+    heldAside: 'Ich kenne es, sobald jemand zugestimmt hat.',
     streak: (count) => `${count} in Folge`,
   },
   name: {
@@ -75,7 +81,7 @@ export const draw: Messages['draw'] = {
     learnedNow: 'Gelernt.',
     nowRight: (label) => `Nächstes Mal sage ich „${label}“.`,
     nowWrong: (guess) => `Ich würde immer noch „${guess}“ sagen. Zeigen Sie mir noch ein paar.`,
-    held: 'Danke! Ich lerne es, sobald es geprüft ist.',
+    held: 'Danke! Es wird noch geprüft.',
     refused: 'Das konnte ich nicht lernen.',
     failed: 'Das wurde nicht gespeichert. Versuchen Sie es noch einmal.',
     paused: 'Gespeichert. Ich lerne es, sobald das Lernen weitergeht.',
@@ -98,7 +104,12 @@ export const draw: Messages['draw'] = {
       `Ich habe ${shapes(classes, shownClasses)} aus ${drawings(count, shown)} gelernt.`,
     score: (right, all) => `In diesem Besuch habe ich ${right} von ${all} erraten.`,
     fromOthers: (shown) => `${shown} weitere kenne ich von anderen.`,
+    onlyHeld: (count, shown) =>
+      count === 1
+        ? '1 Zeichnung wird noch geprüft. Ich nutze sie, sobald jemand zugestimmt hat.'
+        : `${shown} Zeichnungen werden noch geprüft. Ich nutze sie, sobald jemand zugestimmt hat.`,
     empty: 'Ihre Zeichnungen erscheinen hier.',
+    emptyEveryone: 'Noch hat mir niemand eine Zeichnung beigebracht.',
     whose: 'Wessen Zeichnungen',
     yours: 'Ihre',
     everyones: 'Alle',
@@ -136,6 +147,14 @@ export const draw: Messages['draw'] = {
       ['Benennen', 'Sagen Sie mir, was es ist. Eine Zeichnung genügt für den Anfang.'],
       ['Noch einmal zeichnen', 'Ich rate. Richtig oder falsch, ich werde jedes Mal besser.'],
     ],
+    stepsInReview: [
+      ['Zeichnen', 'Was Sie möchten, mit Finger, Stift oder Maus.'],
+      [
+        'Benennen',
+        'Sagen Sie mir, was es ist. Einen neuen Namen lerne ich erst nach einer Prüfung.',
+      ],
+      ['Noch einmal zeichnen', 'Nach der Prüfung rate ich und werde jedes Mal besser.'],
+    ],
     name: 'Stern',
     answer: 'Stern!',
   },
@@ -151,6 +170,7 @@ export const draw: Messages['draw'] = {
     own: 'Ihre Zeichnungen in diesem Besuch',
     all: 'Zeichnungen von allen',
     noneOwn: 'In diesem Besuch noch keine Zeichnung.',
+    heldOwn: 'Ihre Zeichnungen werden noch geprüft. Danach zählen sie mit.',
     noneAll: 'Noch niemand hat eine Zeichnung benannt.',
     loading: 'Wird geladen …',
     line: 'bisher richtig vermutet',

@@ -8,6 +8,7 @@ const shapes = (count: number, shown: string) => `${shown} ${count === 1 ? 'shap
 export const draw = {
   title: 'Draw',
   lead: 'I learn from every drawing that you name.',
+  leadInReview: 'I learn from the drawings that you name. New names are checked first.',
   missing: 'a model that learns from drawings',
   board: {
     label: 'Drawing board',
@@ -31,6 +32,7 @@ export const draw = {
     thinking: 'Hmm …',
     none: 'New to me. What is it?',
     noneAside: 'Pick a name, or type one.',
+    noneHeldAside: 'I do not use what is still being checked. Pick a name, or type one.',
     empty: 'I have not learned anything yet.',
     emptyAside: 'Somebody who may teach me has to begin.',
     sure: (label: string) => `${capital(label)}!`,
@@ -50,6 +52,8 @@ export const draw = {
     wrongAside: (guess: string) => `I had guessed ${guess}.`,
     fresh: (label: string) => `${capital(label)}. Got it!`,
     freshAside: 'I will look out for the next one.',
+    held: (label: string) => `${capital(label)}: sent for checking.`,
+    heldAside: 'I will know it once somebody has approved it.',
     streak: (count: string) => `${count} in a row`,
   },
   name: {
@@ -75,7 +79,7 @@ export const draw = {
     learnedNow: 'Learned.',
     nowRight: (label: string) => `Next time I say “${label}”.`,
     nowWrong: (guess: string) => `I would still say “${guess}”. Show me a few more.`,
-    held: 'Thank you! I learn it once it has been checked.',
+    held: 'Thank you! It waits to be checked.',
     refused: 'This could not be learned.',
     failed: 'This was not saved. Try again.',
     paused: 'Saved. I learn it as soon as learning goes on.',
@@ -98,7 +102,12 @@ export const draw = {
       `I have learned ${shapes(classes, shownClasses)} from ${drawings(count, shown)}.`,
     score: (right: string, all: string) => `On this visit I guessed ${right} of ${all}.`,
     fromOthers: (shown: string) => `I know ${shown} more from others.`,
+    onlyHeld: (count: number, shown: string) =>
+      count === 1
+        ? '1 drawing waits to be checked. I use it once somebody has approved it.'
+        : `${shown} drawings wait to be checked. I use them once somebody has approved them.`,
     empty: 'Your drawings will appear here.',
+    emptyEveryone: 'Nobody has taught me a drawing yet.',
     whose: 'Whose drawings',
     yours: 'Yours',
     everyones: 'Everyone’s',
@@ -136,6 +145,11 @@ export const draw = {
       ['Name it', 'Tell me what it is. One drawing is enough to begin with.'],
       ['Draw it again', 'I guess. Right or wrong, I get better each time.'],
     ],
+    stepsInReview: [
+      ['Draw', 'Anything you like, with a finger, a pen or the mouse.'],
+      ['Name it', 'Tell me what it is. Somebody checks a new name before I learn it.'],
+      ['Draw it again', 'Once the name is approved, I guess, and get better each time.'],
+    ],
     name: 'star',
     answer: 'Star!',
   },
@@ -151,6 +165,7 @@ export const draw = {
     own: 'Your drawings on this visit',
     all: 'Everyone’s drawings',
     noneOwn: 'No drawing on this visit yet.',
+    heldOwn: 'Your drawings are still being checked. They count once they are approved.',
     noneAll: 'Nobody has named a drawing yet.',
     loading: 'Loading …',
     line: 'right guesses so far',
