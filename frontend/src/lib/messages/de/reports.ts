@@ -77,6 +77,8 @@ export const reports: Messages['reports'] = {
     copyLink: 'Link kopieren',
     linkCopied: 'Link kopiert.',
     download: 'Herunterladen',
+    soon: 'Der Bericht erscheint hier, sobald er fertig ist.',
+    language: 'Der Bericht ist auf Englisch.',
     none: 'Wählen Sie links einen Bericht aus, oder legen Sie dort ein Log ab.',
     making: (model) => `Der Bericht über ${model} wird erstellt`,
     gone: 'Diese Auswertung gibt es nicht mehr. Nur die neuesten werden aufbewahrt.',

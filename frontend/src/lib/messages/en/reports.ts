@@ -80,6 +80,8 @@ export const reports = {
     copyLink: 'Copy link',
     linkCopied: 'Link copied.',
     download: 'Download',
+    soon: 'The report appears here when it is done.',
+    language: 'The report is in English.',
     none: 'Choose a report on the left, or drop a log there.',
     making: (model: string) => `The report on ${model} is being made`,
     gone: 'This replay no longer exists. Only the newest are kept.',
