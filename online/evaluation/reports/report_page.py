@@ -44,6 +44,7 @@ from online.evaluation.reports.verdict import (
     find_strongest,
     is_of_numbers,
 )
+from online.evaluation.scoring.class_score import WINDOW
 from online.evaluation.sources.log_format import describe_expired
 
 MAX_CLASS_ROWS = 30  # rows of the table of classes
@@ -152,9 +153,13 @@ def build_key_figures(reports: Sequence[ReplayReport]) -> Iterator[KeyFigure]:
         yield KeyFigure(
             "Accuracy", format_figure(figures["accuracy"], form), f"{best.name}, {low:.1%} to {high:.1%}", "accuracy"
         )
-        yield KeyFigure(
-            "Last 1,000", format_figure(figures["windowed_accuracy"], form), "how good it is now", "windowed_accuracy"
-        )
+        if (figures["judged"] or 0) > WINDOW:  # otherwise it is the accuracy of all
+            yield KeyFigure(
+                f"Last {WINDOW:,}",
+                format_figure(figures["windowed_accuracy"], form),
+                "how good it is now",
+                "windowed_accuracy",
+            )
     if lead is not None:
         yield KeyFigure("Best simple guesser", form.format(lead.other), describe_guesser(lead), lead.baseline)
     yield KeyFigure("Judged answers", f"{int(figures['judged'] or 0):,}", f"{best.events:,} events", "judged")
@@ -171,7 +176,7 @@ def build_sections(results: Sequence[ReplayResult], reports: Sequence[ReplayRepo
     best = find_best(reports)
     yield plot_learning_curve(reports)
     notes = [*build_notes(results, reports)]
-    yield build_figures_table("Overall", reports, NUMBER_COLUMNS if numbers else CLASS_COLUMNS, True, notes)
+    yield build_figures_table("Overall", reports, NUMBER_COLUMNS if numbers else choose_columns(reports), True, notes)
     if numbers:
         yield plot_predictions(best)
         yield plot_residuals(best)
@@ -190,6 +195,12 @@ def build_sections(results: Sequence[ReplayResult], reports: Sequence[ReplayRepo
     yield plot_rate(first)
     yield plot_lateness(first)
     yield build_alarm_table(reports)
+
+
+def choose_columns(reports: Sequence[ReplayReport]) -> Columns:
+    """Without the figure of the newest answers where it is the figure of all."""
+    is_long = any((report.figures.get("judged") or 0) > WINDOW for report in reports)
+    return tuple(column for column in CLASS_COLUMNS if is_long or column[1] != "windowed_accuracy")
 
 
 def build_figures_table(

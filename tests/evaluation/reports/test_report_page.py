@@ -50,6 +50,10 @@ def test_the_page_shows_the_figures_of_the_table_and_escapes_names(page: str) ->
     assert page.count("<svg") == 2 and page.count("<details>") == 2
 
 
+def test_the_newest_answers_have_no_figure_where_they_are_all_answers(page: str) -> None:
+    assert "last 1,000" not in page.lower()
+
+
 def test_ids_inside_the_plots_are_unique(page: str) -> None:
     first, second = (set(re.findall(r'id="([^"]+)"', svg)) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     generic = re.compile(r"^(figure|axes|matplotlib\.axis|xtick|ytick|line2d|patch|text|legend|FillBetween)\w*")
