@@ -70,7 +70,7 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
     page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="Accuracy, as a table")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["ratings", "model", "last outcome", "most frequent class", "alarm"]
+        ["ratings", "model", "guess: same as last time", "guess: the most usual", "alarm"]
     )
     expect(table.get_by_role("row")).to_have_count(1 + len(curve["points"]))
     expect(table).to_contain_text("alarm: errors became more frequent")

@@ -34,7 +34,7 @@ test('a curve has a line for each model and baseline, and a mark for each drift'
   ];
   const changes = alarms.map((alarm) => ({ offset: alarm.offset, alarms: [alarm] }) as DriftChange);
   const chart = curveChart(curve, changes);
-  expect(chart.lines.map(({ name }) => name)).toEqual(['model', 'last outcome']);
+  expect(chart.lines.map(({ name }) => name)).toEqual(['model', 'guess: same as last time']);
   expect(chart.lines[1]!.values).toEqual([null, 0, 0]);
   expect(chart.marks).toEqual([{ x: 2, name: 'alarm: “b” was missed more often' }]); // the other one is behind the last point
 });

@@ -15,6 +15,8 @@ export class Comparison {
   /** What was asked for last: the later version, and the earlier one or null. */
   version = $state<string | null>(null);
   since = $state<string | null>(null);
+  /** Whether the earlier version was to be the one of an hour before. */
+  wantsHourBefore = $state(false);
 
   private turn = 0;
 
@@ -26,6 +28,7 @@ export class Comparison {
 
   async compare(version: string, since: string | null) {
     const turn = ++this.turn;
+    this.wantsHourBefore = since === null;
     [this.version, this.since, this.busy, this.problem] = [version, since, true, null];
     try {
       const found = await this.api.changes(version, since);

@@ -57,3 +57,6 @@ export const isAhead = (
   live: string | null,
   liveUntil: number,
 ) => live !== null && Number(version) > Number(live) && learned_until > liveUntil;
+
+export const isNewer = (version: string, live: string | null) =>
+  live !== null && Number(version) > Number(live);

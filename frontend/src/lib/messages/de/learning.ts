@@ -12,7 +12,7 @@ export const learning: Messages['learning'] = {
     guessers: (isError) =>
       isError
         ? 'Ein Rater wiederholt die letzte Zahl, der andere nennt den bisherigen Mittelwert. Jeder Punkt ist das Mittel des neuesten Zehntels der Bewertungen, mindestens 20. Später zurückgenommene Bewertungen zählen mit.'
-        : 'Ein Rater wiederholt das letzte Ergebnis, der andere nennt die häufigste Klasse. Jeder Punkt ist das Mittel des neuesten Zehntels der Bewertungen, mindestens 20. Später zurückgenommene Bewertungen zählen mit.',
+        : 'Ein Rater sagt noch einmal, was zuletzt richtig war, der andere sagt immer, was am häufigsten richtig ist. Jeder Punkt ist das Mittel des neuesten Zehntels der Bewertungen, mindestens 20. Später zurückgenommene Bewertungen zählen mit.',
     lines: 'die Linien',
     replay: 'Das ganze Protokoll nachspielen',
     counting: (counted, head) => `${counted} von ${head} Ereignissen sind gezählt.`,
@@ -20,9 +20,9 @@ export const learning: Messages['learning'] = {
     xLabel: 'Bewertungen',
     names: {
       served: 'Modell',
-      no_change: 'letztes Ergebnis',
-      majority: 'häufigste Klasse',
-      mean: 'laufendes Mittel',
+      no_change: 'geraten: wie zuletzt',
+      majority: 'geraten: das Häufigste',
+      mean: 'geraten: bisheriges Mittel',
     },
     alarm: 'Alarm',
     asTable: 'Als Tabelle',
@@ -51,8 +51,8 @@ export const learning: Messages['learning'] = {
     belowBaseline: (guesser, count, other, model) =>
       `Ein Rater, der ${guesser}, ist bei den letzten ${count} Antworten besser: ${other}, das Modell ${model}.`,
     guessers: {
-      no_change: 'das letzte Ergebnis wiederholt',
-      majority: 'immer die häufigste Klasse nennt',
+      no_change: 'noch einmal sagt, was zuletzt richtig war',
+      majority: 'immer sagt, was am häufigsten richtig ist',
       mean: 'immer den bisherigen Mittelwert nennt',
     },
     quarantine: (since) =>
@@ -97,7 +97,7 @@ export const learning: Messages['learning'] = {
     none: 'Noch nichts bewertet',
     guesser: 'Bester einfacher Rater',
     guesserHint:
-      'Bei denselben Fragen: der bessere von zwei Ratern, von denen einer das letzte Ergebnis wiederholt und der andere das Übliche nennt. Ein nützliches Modell schlägt beide.',
+      'Bei denselben Fragen: der bessere von zwei Ratern, von denen einer noch einmal sagt, was zuletzt richtig war, und der andere immer, was am häufigsten richtig ist. Ein nützliches Modell schlägt beide.',
     lifetime: 'Seit Beginn',
     ratings: (count, shown) => `${shown} ${plural(count, 'Bewertung', 'Bewertungen')}`,
     trend: (values) => `Die neuesten Bewertungen in Gruppen zu 50, älteste zuerst: ${values}`,
@@ -105,21 +105,24 @@ export const learning: Messages['learning'] = {
   },
   learner: {
     label: 'Gegenwärtiger Stand',
-    title: 'Lernprozess',
-    state: 'Lernprozess',
+    title: 'Jetzt',
+    state: 'Lernen',
     states: {
-      running: 'läuft',
+      running: 'geht weiter',
       restarting: 'startet neu',
       stopped: 'gestoppt',
-      external: 'läuft in einem anderen Prozess',
+      external: 'geht in einem anderen Prozess weiter',
       unknown: 'unbekannt',
     },
-    frozen: 'angehalten',
+    frozen: 'von einem Menschen oder dem Wächter angehalten',
     version: 'Live-Version',
     rolledBack: (newest) => `zurückgesetzt von ${newest}`,
-    learnedUntil: 'Gelernt bis Ereignis',
+    learnedUntil: 'Hat gelernt',
+    learnedHint:
+      'Alles, was geschieht, ist ein Ereignis mit einer Nummer: eine Bewertung, eine Korrektur, eine gelehrte Antwort. Die Live-Version hat alle Ereignisse bis zu dieser Nummer gelernt.',
+    learned: (until) => `Ereignisse bis ${until}`,
     upToDate: 'auf dem neuesten Stand',
-    behind: (count) => `${count} im Rückstand`,
+    behind: (count) => `${count} noch nicht gelernt`,
     freshness: 'Feedback ist gelernt nach',
     freshnessHint: 'Von einer Bewertung bis zur ersten Antwort, die sie gelernt hat.',
     quantiles: (half, most) => `die Hälfte in ${half}, 95 % in ${most}`,
@@ -158,10 +161,11 @@ export const learning: Messages['learning'] = {
     labels: 'Etiketten',
     labelled: (label, version) => `${label} → ${version}`,
     newer: 'neuer',
+    publishing: 'wird veröffentlicht',
     none: 'Noch keine Version wurde veröffentlicht.',
-    count: (count) => `${count} sind aufbewahrt.`,
+    count: (count, shown) => `${shown} ${plural(count, 'ist', 'sind')} aufbewahrt.`,
     note: 'Eine Version mit einem Etikett bleibt erhalten, und Anfragen können sie nennen.',
-    learnedUntil: (offset) => `gelernt bis Ereignis ${offset}`,
+    learnedUntil: (offset) => `hat Ereignisse bis ${offset} gelernt`,
     accuracy: (share) => `bisher ${share} richtig`,
     more: 'Ältere Versionen zeigen',
     actions: (version) => `Aktionen für Version ${version}`,
@@ -246,6 +250,8 @@ export const learning: Messages['learning'] = {
     from: 'Von Version',
     to: 'zu Version',
     hourBefore: 'eine Stunde davor',
+    oldestKept: (version) =>
+      `Von einer Stunde davor ist keine Version aufbewahrt. Verglichen mit Version ${version}, der direkt davor.`,
     compare: 'Vergleichen',
     comparing: 'Beide Versionen antworten …',
     summary: (changed, shown, of) =>

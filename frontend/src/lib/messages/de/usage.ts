@@ -62,7 +62,7 @@ export const usage: Messages['usage'] = {
   noQuestions: 'Es gibt keine Fragen für diese Liste.',
   alerts: {
     title: 'Benachrichtigungen',
-    off: 'Niemand wird benachrichtigt, wenn etwas schiefgeht. Die Betreiber können alert_webhooks setzen.',
+    off: 'Niemand wird benachrichtigt, wenn etwas schiefgeht. Damit ein Chat-Kanal oder ein Programm benachrichtigt wird, setzen Sie alert_webhooks in online.toml. Die Anleitung „Be told when something is wrong“ (auf Englisch) zeigt, wie.',
     signed: 'Signiert, damit der Empfänger prüfen kann, von wem sie kommen.',
     unsigned: 'Nicht signiert: Die Betreiber können alert_secret setzen.',
     delivered: (at) => `Zuletzt zugestellt: ${at}`,

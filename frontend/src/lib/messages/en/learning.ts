@@ -9,8 +9,8 @@ export const learning = {
     note: 'Each rating is scored against the answer given before it. Dashed lines: two naive guessers.',
     guessers: (isError: boolean): string =>
       isError
-        ? 'One guesser repeats the last number, the other says the mean so far. Each point is the mean of the newest tenth of the ratings, at least 20. Ratings taken back later still count.'
-        : 'One guesser repeats the last outcome, the other says the most frequent class. Each point is the mean of the newest tenth of the ratings, at least 20. Ratings taken back later still count.',
+        ? 'One guesser says the last number again, the other says the mean so far. Each point is the mean of the newest tenth of the ratings, at least 20. Ratings taken back later still count.'
+        : 'One guesser says again what was right the last time, the other always says what is right most often. Each point is the mean of the newest tenth of the ratings, at least 20. Ratings taken back later still count.',
     lines: 'the lines',
     replay: 'Replay the whole log',
     counting: (counted: string, head: string) => `Counted ${counted} of ${head} events so far.`,
@@ -18,9 +18,9 @@ export const learning = {
     xLabel: 'ratings',
     names: {
       served: 'model',
-      no_change: 'last outcome',
-      majority: 'most frequent class',
-      mean: 'running mean',
+      no_change: 'guess: same as last time',
+      majority: 'guess: the most usual',
+      mean: 'guess: the mean so far',
     },
     alarm: 'alarm',
     asTable: 'As a table',
@@ -51,8 +51,8 @@ export const learning = {
     belowBaseline: (guesser: string, count: string, other: string, model: string) =>
       `a guesser that ${guesser} does better on the last ${count} answers: ${other}, the model ${model}.`,
     guessers: {
-      no_change: 'repeats the last outcome',
-      majority: 'always says the most frequent class',
+      no_change: 'says again what was right the last time',
+      majority: 'always says what is right most often',
       mean: 'always says the mean so far',
     },
     quarantine: (since: string) =>
@@ -96,7 +96,7 @@ export const learning = {
     none: 'Nothing rated yet',
     guesser: 'Best naive guesser',
     guesserHint:
-      'On the same questions: the better one of a guesser that repeats the last outcome and one that says what is most usual. A useful model beats both.',
+      'On the same questions: the better one of a guesser that says again what was right the last time, and one that always says what is right most often. A useful model beats both.',
     lifetime: 'Since the beginning',
     ratings: (count: number, shown: string) => `${shown} ${plural(count, 'rating', 'ratings')}`,
     trend: (values: string) => `The newest ratings in groups of 50, oldest first: ${values}`,
@@ -104,21 +104,24 @@ export const learning = {
   },
   learner: {
     label: 'Current status',
-    title: 'Learner',
-    state: 'Learner',
+    title: 'Now',
+    state: 'Learning',
     states: {
-      running: 'running',
+      running: 'goes on',
       restarting: 'starting again',
       stopped: 'stopped',
-      external: 'runs in another process',
+      external: 'goes on in another process',
       unknown: 'unknown',
     },
-    frozen: 'frozen',
+    frozen: 'stopped by a person or the guard',
     version: 'Live version',
     rolledBack: (newest: string) => `rolled back from ${newest}`,
-    learnedUntil: 'Learned until event',
+    learnedUntil: 'Has learned',
+    learnedHint:
+      'Everything that happens is an event with a number: a rating, a correction, a taught answer. The live version has learned all events up to this number.',
+    learned: (until: string) => `events up to ${until}`,
     upToDate: 'up to date',
-    behind: (count: string) => `${count} behind`,
+    behind: (count: string) => `${count} not learned yet`,
     freshness: 'Feedback is learned after',
     freshnessHint: 'From a rating to the first answer that has learned it.',
     quantiles: (half: string, most: string) => `half within ${half}, 95 % within ${most}`,
@@ -158,10 +161,11 @@ export const learning = {
     labels: 'Labels',
     labelled: (label: string, version: string) => `${label} → ${version}`,
     newer: 'newer',
+    publishing: 'being published',
     none: 'No version has been published yet.',
-    count: (count: string) => `${count} are kept.`,
+    count: (count: number, shown: string) => `${shown} ${plural(count, 'is', 'are')} kept.`,
     note: 'A version with a label is kept, and requests can name it.',
-    learnedUntil: (offset: string) => `learned until event ${offset}`,
+    learnedUntil: (offset: string) => `has learned events up to ${offset}`,
     accuracy: (share: string) => `${share} right so far`,
     more: 'Show older versions',
     actions: (version: string) => `Actions for version ${version}`,
@@ -247,6 +251,8 @@ export const learning = {
     from: 'From version',
     to: 'to version',
     hourBefore: 'an hour before',
+    oldestKept: (version: string) =>
+      `No version is kept from an hour before. Compared with version ${version}, the one just before.`,
     compare: 'Compare',
     comparing: 'Both versions are answering…',
     summary: (changed: number, shown: string, of: string) =>

@@ -62,7 +62,7 @@ export const usage = {
   noQuestions: 'There are no questions to list.',
   alerts: {
     title: 'Alerts',
-    off: 'Nobody is told when something goes wrong. An operator can set alert_webhooks.',
+    off: 'Nobody is told when something goes wrong. To have a chat channel or a program told, set alert_webhooks in online.toml. The guide “Be told when something is wrong” shows how.',
     signed: 'Signed, so that the receiver can check who sent them.',
     unsigned: 'Not signed: an operator can set alert_secret.',
     delivered: (at: string) => `Last delivered ${at}`,
