@@ -92,7 +92,7 @@ def test_the_error_curve_of_a_regressor_is_shown(visits: Visits, start: Start) -
         offset = receipt[0]["offset"]
     page = visits.open(f"{service.url}/learning")
     expect(page.get_by_role("heading", name="Mean error", exact=True)).to_be_visible()
-    expect(page.get_by_role("figure").get_by_text("running mean")).to_be_visible()
+    expect(page.get_by_role("figure").get_by_text("guess: the mean so far")).to_be_visible()
     check_accessible(page)
     shoot(page, "learning-numbers")
 

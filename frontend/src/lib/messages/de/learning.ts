@@ -161,7 +161,6 @@ export const learning: Messages['learning'] = {
     labels: 'Etiketten',
     labelled: (label, version) => `${label} → ${version}`,
     newer: 'neuer',
-    publishing: 'wird veröffentlicht',
     none: 'Noch keine Version wurde veröffentlicht.',
     count: (count, shown) => `${shown} ${plural(count, 'ist', 'sind')} aufbewahrt.`,
     note: 'Eine Version mit einem Etikett bleibt erhalten, und Anfragen können sie nennen.',

@@ -161,7 +161,6 @@ export const learning = {
     labels: 'Labels',
     labelled: (label: string, version: string) => `${label} → ${version}`,
     newer: 'newer',
-    publishing: 'being published',
     none: 'No version has been published yet.',
     count: (count: number, shown: string) => `${shown} ${plural(count, 'is', 'are')} kept.`,
     note: 'A version with a label is kept, and requests can name it.',
