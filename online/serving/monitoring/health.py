@@ -2,7 +2,7 @@
 
 curve, store, snapshots, live, learner --> Facts --assess--> Verdict
 
-`ModelRuntime.check_health` is what the API answers from; whoever wants to know of a change of the verdict calls it now and then.
+The API answers from `ModelRuntime.check_health`. The sender of alerts calls it repeatedly, to notice a change of the verdict.
 """
 
 import asyncio

@@ -33,7 +33,7 @@ class AlertRow(SQLModel, table=True):
 
 
 class AlertDeliveryRow(SQLModel, table=True):
-    """endpoint: names a URL without telling it. due_at: when it is sent next, or again if whoever sends it stops.
+    """endpoint: a digest of the URL. due_at: when it is sent next; after a claim, when another process may send it.
 
     attempts: that have begun. error: of the last one. ended_at: of the last attempt that has ended.
     """
