@@ -177,11 +177,12 @@ def test_a_running_replay_shows_its_progress_and_is_cancelled(visits: Visits, st
     query = {"name": "slow.csv", "label": "side", "model": "river:estimator=arf"}
     sent = service.http.post("/v1/replays", content=sides_csv(20_000).encode(), params=query).json()
     page = visits.open(f"{service.url}/reports?replay={sent['id']}", width=320)
-    shown = page.get_by_role("region", name="Replay of slow.csv")
-    expect(shown).to_contain_text("events ·", timeout=REPORT_MS)  # how many of how many, how fast
-    expect(shown).to_contain_text(" left")
+    expect(page.get_by_role("region", name="Replay of slow.csv")).to_contain_text("The report appears here")
+    listed = page.get_by_role("listitem", name="slow.csv")
+    expect(listed).to_contain_text("events ·", timeout=REPORT_MS)  # how many of how many, how fast
+    expect(listed).to_contain_text(" left")
     check_accessible(page)
-    page.get_by_role("listitem", name="slow.csv").get_by_role("button", name="Cancel").click()
+    listed.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Logs that you replay are listed here.")).to_be_visible()
     page.goto(f"{service.url}/reports?replay={sent['id']}")
     expect(page.get_by_role("alert")).to_contain_text("This replay no longer exists")
