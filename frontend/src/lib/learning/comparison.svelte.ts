@@ -1,7 +1,7 @@
 /* Which of the newest questions are answered otherwise by one version than by an earlier one. */
 
 import type { VersionChanges } from '../schema';
-import { messageOf } from '../ui/wording';
+import { detailOf } from '../ui/problems';
 
 export interface ComparisonApi {
   /** since: the earlier version; null for the one of an hour before. */
@@ -38,7 +38,7 @@ export class Comparison {
     } catch (error) {
       if (turn !== this.turn) return;
       this.found = null;
-      this.problem = messageOf(error);
+      this.problem = detailOf(error);
     }
     this.busy = false;
   }

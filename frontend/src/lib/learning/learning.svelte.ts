@@ -6,8 +6,7 @@
 import type { LearningApi } from '../api';
 import { coalesce } from '../ui/coalesce';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
-import { problemOf } from '../ui/problems';
-import { messageOf } from '../ui/wording';
+import { detailOf, problemOf } from '../ui/problems';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
 import { wordVerdict } from './verdict';
@@ -70,7 +69,7 @@ export class Learning {
       await Promise.all([this.loadFigures(), this.operator.refresh()]);
       this.problem = null;
     } catch (error) {
-      this.problem = this.operator.isAllowed ? messageOf(error) : problemOf(error);
+      this.problem = this.operator.isAllowed ? detailOf(error) : problemOf(error);
     }
   }
 

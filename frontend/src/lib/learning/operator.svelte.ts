@@ -11,7 +11,8 @@ import type {
 } from '../schema';
 import { confirmAction } from '../ui/confirmation.svelte';
 import { toast } from '../ui/toasts.svelte';
-import { count, messageOf } from '../ui/wording';
+import { detailOf } from '../ui/problems';
+import { count } from '../ui/wording';
 import { isOlder } from './version_list.svelte';
 
 /** The part of a list of versions that is about all of them. */
@@ -108,7 +109,7 @@ export class Operator {
       await Promise.all([this.refresh(), this.onChange()]);
       return true;
     } catch (error) {
-      this.problem = messageOf(error);
+      this.problem = detailOf(error);
       return false;
     } finally {
       this.busy = false;

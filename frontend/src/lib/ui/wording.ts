@@ -22,9 +22,6 @@ export function describeCaller(id: string): string {
 export const pluralize = (number: number, one: string, many = `${one}s`) =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-export const messageOf = (error: unknown) =>
-  error instanceof Error ? error.message : String(error);
-
 /** Returns a format of the chosen language, which is made once. */
 function formatOf<Format>(make: (locale: string) => Format): () => Format {
   const made = new Map<string, Format>();

@@ -30,7 +30,6 @@ export const ui: Messages['ui'] = {
   dismiss: 'Schließen',
   notifications: 'Mitteilungen',
   explain: (what) => `Was bedeutet „${what}“?`,
-  notGiven: '–',
   settings: {
     label: 'Einstellungen',
     theme: 'Farben',

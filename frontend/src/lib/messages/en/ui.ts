@@ -30,7 +30,6 @@ export const ui = {
   dismiss: 'Dismiss',
   notifications: 'Notifications',
   explain: (what: string) => `What does “${what}” mean?`,
-  notGiven: '–',
   settings: {
     label: 'Settings',
     theme: 'Theme',
