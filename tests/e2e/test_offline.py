@@ -115,7 +115,7 @@ async () => {
 
 def test_the_stored_page_follows_the_branding_of_the_service(visits: Visits, start: Start) -> None:
     service = start(CHAT, page_name="Before")
-    address = f"{service.url}/reports"
+    address = f"{service.url}/learning"
     page = visits.open(address)
     read_cache(page)
     assert page.evaluate(STORED_TITLES) == ["Before"]
@@ -123,14 +123,14 @@ def test_the_stored_page_follows_the_branding_of_the_service(visits: Visits, sta
     service.stop(signal.SIGTERM)
     start(CHAT, ("--port", str(urlsplit(service.url).port)), page_name="After")
     page.reload()
-    expect(page).to_have_title("Reports · After")
+    expect(page).to_have_title("Learning · After")
     until(lambda: "After" in page.evaluate(STORED_TITLES), what="another service worker")
     page.goto("about:blank")  # no page of the previous one is open: the new one takes over
     page.goto(address)
     until(lambda: page.evaluate(STORED_TITLES) == ["After"], what="the end of the previous one")
     page.context.set_offline(True)
     page.reload()
-    expect(page).to_have_title("Reports · After")
+    expect(page).to_have_title("Learning · After")
 
 
 def test_chromium_can_install_the_page(visits: Visits, chat: Service) -> None:
