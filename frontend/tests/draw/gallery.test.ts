@@ -21,7 +21,7 @@ const classOf = (label: string, examples: TaughtExample[]): TaughtClass => ({
   examples,
 });
 
-async function open(classes: TaughtClass[]) {
+async function open(classes: TaughtClass[], sketched: string[] = []) {
   const calls: string[] = [];
   const problems: unknown[] = [];
   const service = { classes, isBroken: false };
@@ -30,6 +30,7 @@ async function open(classes: TaughtClass[]) {
     return service.isBroken ? Promise.reject(new Error('broken')) : Promise.resolve(value);
   };
   const sketches = new Sketches(null);
+  for (const id of sketched) sketches.keep(id, []);
   const gallery = new Gallery({
     api: {
       examples: (of) => answer(`examples of ${of}`, service.classes),
@@ -107,4 +108,22 @@ test('an answer about others does not replace a later choice', async () => {
   gallery.whose = 'user';
   await loading;
   expect(counts(gallery)).toEqual(['star 1+0']);
+});
+
+test('strokes of earlier visits are dropped where the service no longer has the drawing', async () => {
+  const classes = [
+    classOf('star', [example('a'), example('b')]),
+    classOf('heart', [example('c', 'held')]),
+  ];
+  const { gallery, service, sketches } = await open(classes, ['a', 'b', 'c', 'erased elsewhere']);
+  expect(sketches.ids()).toEqual(['a', 'b', 'c']);
+  service.classes = [classOf('star', [example('a')]), classOf('heart', [example('c', 'held')])];
+  await gallery.forget(example('b'));
+  await gallery.load();
+  expect(sketches.ids()).toEqual(['a', 'b', 'c']); // this one can be restored
+});
+
+test('strokes stay where the service does not list all drawings', async () => {
+  const { sketches } = await open([{ ...classOf('star', [example('a')]), count: 61 }], ['older']);
+  expect(sketches.ids()).toEqual(['older']);
 });

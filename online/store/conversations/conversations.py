@@ -43,7 +43,7 @@ SHARE_SUFFIX = ":share"  # ends the paths that share a conversation
 class ConversationRow(SQLModel, table=True):
     """A conversation of one user with a model.
 
-    title: its first question, shortened, until the user renames it. share_id: the permission to read it until shared_at, up to
+    title: its first question as it was last edited, shortened, until the user renames it. share_id: the permission to read it until shared_at, up to
     the turn shared_turn; see shares.py.
     """
 
@@ -89,7 +89,7 @@ def add_turns(connection: Connection, model: str, rows: Sequence[Mapping[str, An
     for row in rows:
         turn: Turn = row["turn"]
         if turn.conversation is not None:
-            _touch_conversation(connection, model, turn.conversation, row["user"], turn.title)
+            _touch_conversation(connection, model, turn, row["user"])
             if turn.after is not None and turn.after != START:
                 check_turn(connection, model, turn.conversation, turn.after)
         exclude = json.dumps(turn.exclude)
@@ -97,19 +97,22 @@ def add_turns(connection: Connection, model: str, rows: Sequence[Mapping[str, An
         connection.execute(insert(TURNS).values(**values, parent=turn.after))
 
 
-def _touch_conversation(connection: Connection, model: str, id: str, user: str, title: str) -> None:
-    """Create a conversation, or record that it was used now."""
-    by_id, at = _by_id(model, id), now()
-    owner = connection.scalar(select(CONVERSATIONS.c.user).where(*by_id))
-    if owner is None:
+def _touch_conversation(connection: Connection, model: str, turn: Turn, user: str) -> None:
+    """Create the conversation of a turn, or record that it was used now."""
+    id, at = str(turn.conversation), now()
+    by_id = _by_id(model, id)
+    found = connection.execute(select(CONVERSATIONS.c.user, CONVERSATIONS.c.renamed).where(*by_id)).one_or_none()
+    if found is None:
         if id.endswith(SHARE_SUFFIX):
             raise BadInput(f"conversation: an id must not end with {SHARE_SUFFIX!r}, as the paths that share one do")
-        row = {"model": model, "id": id, "user": user, "title": title, "created_at": at, "updated_at": at}
+        row = {"model": model, "id": id, "user": user, "title": turn.title, "created_at": at, "updated_at": at}
         connection.execute(insert(CONVERSATIONS).values(**row))
-    elif owner != user:
+    elif found.user != user:
         raise NotFound(f"{model} has no conversation {id!r} of this user")
     else:
-        connection.execute(update(CONVERSATIONS).where(*by_id).values(updated_at=at))
+        is_first_question = turn.after == START and not found.renamed
+        values = {"updated_at": at} | ({"title": turn.title} if is_first_question else {})
+        connection.execute(update(CONVERSATIONS).where(*by_id).values(**values))
 
 
 def _by_id(model: str, id: str) -> tuple[ColumnElement[bool], ...]:

@@ -304,6 +304,19 @@ def test_a_renamed_conversation_keeps_its_title_and_is_found_by_it(person: Perso
     assert person.get(f"/{id}").json()["title"] == "Größe & Zeiten"
 
 
+def test_an_edited_first_question_is_the_title_unless_the_user_gave_one(person: Person) -> None:
+    id = uuid.uuid4().hex
+    person.ask("When do you opn?", id)
+    first = person.get(f"/{id}").json()["said"][0]["prediction_id"]
+    predict(person.service, "chat", ["Is there wifi?"], user=person.user, conversation=id, after=first)
+    assert person.titles() == ["When do you opn?"]
+    predict(person.service, "chat", ["When do you open?"], user=person.user, conversation=id, after="")
+    assert person.titles() == ["When do you open?"]
+    send(person, "PATCH", id, {"title": "Hours"})
+    predict(person.service, "chat", ["When do you close?"], user=person.user, conversation=id, after="")
+    assert person.titles() == ["Hours"]
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

@@ -37,7 +37,11 @@ export class Gallery {
   /** Load again soon. */
   refresh: () => void;
 
+  /** Drawings of earlier visits, until it is known which of them the service still has. */
+  private earlier: string[];
+
   constructor(private dependencies: Dependencies) {
+    this.earlier = dependencies.sketches.ids();
     this.refresh = coalesce(() => this.load(), dependencies.pause, REST_MS);
   }
 
@@ -57,11 +61,15 @@ export class Gallery {
   }
 
   async load(): Promise<void> {
-    const { api, complain } = this.dependencies;
+    const { api, sketches, complain } = this.dependencies;
     const { whose } = this;
     try {
       const classes = await api.examples(whose, SHOWN_OF_EACH);
       if (whose === this.whose) this.classes = classes;
+      if (whose === 'user') {
+        for (const id of forgottenAmong(this.earlier, classes)) sketches.drop(id);
+        this.earlier = []; // what is forgotten on this page can be taught once more, with its strokes
+      }
     } catch (error) {
       complain(error);
     }
@@ -122,4 +130,11 @@ function without(classes: TaughtClass[], { id, status }: TaughtExample): TaughtC
       return { ...one, examples, count: one.count - count, held: one.held - held };
     })
     .filter(({ count, held }) => count + held > 0);
+}
+
+/** The drawings that the service no longer has, such as after an erasure. None where it did not list all. */
+function forgottenAmong(ids: readonly string[], classes: readonly TaughtClass[]): string[] {
+  if (classes.some(({ examples, count, held }) => examples.length < count + held)) return [];
+  const listed = new Set(classes.flatMap(({ examples }) => examples.map(({ id }) => id)));
+  return ids.filter((id) => !listed.has(id));
 }

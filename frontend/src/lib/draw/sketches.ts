@@ -48,6 +48,11 @@ export class Sketches {
     if (this.byId.delete(id)) this.write();
   }
 
+  /** The drawings whose strokes are kept. */
+  ids(): string[] {
+    return [...this.byId.keys()];
+  }
+
   private read(): [string, Packed][] {
     try {
       const stored: unknown = JSON.parse(this.storage?.getItem(KEY) ?? '[]');
