@@ -26,6 +26,8 @@ const REST_MS = 500; // pause between two requests for what is known, and for th
 const MAX_PAUSE_S = 60; // without guesses, after too many requests
 const TOO_MANY = 429;
 const BLANK = new Array<number>(64).fill(0);
+/** A status comes first after a break, in which other events may have been missed. */
+const CHANGES_GALLERY = new Set(['status', 'learned', 'refused', 'retracted', 'rejected', 'inbox']);
 const MAX_GUESSED = 20; // classes that a guess lists, by default
 
 /** One drawing with its name. guessBefore: the model's guess before it was named; null for none. */
@@ -328,7 +330,7 @@ export class DrawSession {
 
   private onEvent(event: ServerEvent) {
     this.refresh();
-    if (event.type === 'status') this.gallery.refresh(); // events may have been missed before
+    if (CHANGES_GALLERY.has(event.type)) this.gallery.refresh();
     if (event.type !== 'learned' && event.type !== 'refused') this.updateGuess();
   }
 

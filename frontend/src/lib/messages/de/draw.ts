@@ -1,3 +1,5 @@
+/* The page for playing says “du”; the other pages say “Sie”. */
+
 import type { Messages } from '..';
 
 const capital = (label: string) => label.charAt(0).toUpperCase() + label.slice(1);
@@ -7,9 +9,8 @@ const shapes = (count: number, shown: string) => `${shown} ${count === 1 ? 'Form
 
 export const draw: Messages['draw'] = {
   title: 'Zeichnen',
-  lead: 'Ich lerne aus jeder Zeichnung, die Sie benennen.',
-  leadInReview:
-    'Ich lerne aus den Zeichnungen, die Sie benennen. Neue Namen werden zuerst geprüft.',
+  lead: 'Ich lerne aus jeder Zeichnung, die du benennst.',
+  leadInReview: 'Ich lerne aus den Zeichnungen, die du benennst. Neue Namen werden zuerst geprüft.',
   missing: 'ein Modell, das aus Zeichnungen lernt',
   board: {
     label: 'Zeichenfläche',
@@ -23,18 +24,17 @@ export const draw: Messages['draw'] = {
   },
   guess: {
     label: 'Vermutung',
-    start: 'Zeichnen Sie einen Stern, ein Herz, ein Haus …',
-    startAside: 'Dann sagen Sie mir, was es ist.',
-    ready: 'Was zeichnen Sie als Nächstes?',
-    readyAside: 'Ich rate, während Sie zeichnen.',
-    knowing: 'Was möchten Sie zeichnen?',
+    start: 'Zeichne einen Stern, ein Herz, ein Haus …',
+    startAside: 'Dann sag mir, was es ist.',
+    ready: 'Was zeichnest du als Nächstes?',
+    readyAside: 'Ich rate, während du zeichnest.',
+    knowing: 'Was möchtest du zeichnen?',
     knowingAside: (shapes, shown, names) =>
       `Ich kenne schon ${shown} ${shapes === 1 ? 'Form' : 'Formen'}: ${names}`,
     thinking: 'Hm …',
     none: 'Das kenne ich noch nicht. Was ist es?',
-    noneAside: 'Wählen Sie einen Namen oder tippen Sie einen.',
-    noneHeldAside:
-      'Was noch geprüft wird, nutze ich nicht. Wählen Sie einen Namen oder tippen Sie einen.',
+    noneAside: 'Wähle einen Namen oder tippe einen.',
+    noneHeldAside: 'Was noch geprüft wird, nutze ich nicht. Wähle einen Namen oder tippe einen.',
     empty: 'Ich habe noch nichts gelernt.',
     emptyAside: 'Jemand, der mir etwas beibringen darf, muss den Anfang machen.',
     sure: (label) => `${capital(label)}!`,
@@ -45,11 +45,12 @@ export const draw: Messages['draw'] = {
     fewAside: (seen) =>
       `Ich glaube schon, habe aber erst ${seen === 1 ? 'eine solche Zeichnung' : 'zwei solche Zeichnungen'} gesehen.`,
     unsure: (label, other) => `Nicht sicher: ${label} oder ${other}?`,
-    unsureAside: 'Sagen Sie es mir, dann weiß ich es besser.',
+    unsureAside: 'Sag es mir, dann weiß ich es besser.',
     only: (label) => `${capital(label)}?`,
     onlyAside: 'Etwas anderes kenne ich noch nicht. Ist es neu?',
     right: 'Ich habe es erraten!',
     rightAside: (label) => `Es ist: ${label}.`,
+    rightHeldAside: (label) => `Es ist: ${label}. Deine Zeichnung wird noch geprüft.`,
     wrong: (label) => `${capital(label)}. Gemerkt!`,
     wrongAside: (guess) => `Ich hatte „${guess}“ vermutet.`,
     fresh: (label) => `${capital(label)}. Gemerkt!`,
@@ -61,8 +62,8 @@ export const draw: Messages['draw'] = {
   name: {
     label: 'Die Zeichnung benennen',
     what: 'Was ist es?',
-    change: 'Falscher Name? Wählen Sie einen anderen.',
-    whatElse: 'Falsch? Wählen Sie den richtigen Namen.',
+    change: 'Falscher Name? Wähle einen anderen.',
+    whatElse: 'Falsch? Wähle den richtigen Namen.',
     yes: (label) => `Ja, ${label}`,
     no: (label) => `Nein, ${label}`,
     next: 'Nächste Zeichnung',
@@ -80,26 +81,26 @@ export const draw: Messages['draw'] = {
     learned: (seconds) => `Gelernt in ${seconds} Sekunden.`,
     learnedNow: 'Gelernt.',
     nowRight: (label) => `Nächstes Mal sage ich „${label}“.`,
-    nowWrong: (guess) => `Ich würde immer noch „${guess}“ sagen. Zeigen Sie mir noch ein paar.`,
+    nowWrong: (guess) => `Ich würde immer noch „${guess}“ sagen. Zeig mir noch ein paar.`,
     held: 'Danke! Es wird noch geprüft.',
     refused: 'Das konnte ich nicht lernen.',
-    failed: 'Das wurde nicht gespeichert. Versuchen Sie es noch einmal.',
+    failed: 'Das wurde nicht gespeichert. Versuch es noch einmal.',
     paused: 'Gespeichert. Ich lerne es, sobald das Lernen weitergeht.',
     undoing: 'Wird zurückgenommen …',
     undone: 'Zurückgenommen.',
     forgotten: 'Zurückgenommen und vergessen.',
   },
   rights: {
-    look: 'Zeichnen Sie und sehen Sie, was ich vermute. Melden Sie sich an, um mir etwas beizubringen.',
-    lookOnly: 'Zeichnen Sie und sehen Sie, was ich vermute. Beibringen ist hier nicht möglich.',
-    known: 'Wählen Sie einen der Namen, die ich kenne. Neue Namen sind hier nicht möglich.',
+    look: 'Zeichne, und sieh, was ich vermute. Melde dich an, um mir etwas beizubringen.',
+    lookOnly: 'Zeichne, und sieh, was ich vermute. Beibringen ist hier nicht möglich.',
+    known: 'Wähle einen der Namen, die ich kenne. Neue Namen sind hier nicht möglich.',
     signIn: 'Anmelden',
   },
   gallery: {
-    title: 'Was Sie mir beigebracht haben',
+    title: 'Was du mir beigebracht hast',
     titleEveryone: 'Was mir alle beigebracht haben',
     taught: (classes, shownClasses, count, shown) =>
-      `Sie haben mir ${shapes(classes, shownClasses)} mit ${drawings(count, shown)} beigebracht.`,
+      `Du hast mir ${shapes(classes, shownClasses)} mit ${drawings(count, shown)} beigebracht.`,
     taughtByAll: (classes, shownClasses, count, shown) =>
       `Ich habe ${shapes(classes, shownClasses)} aus ${drawings(count, shown)} gelernt.`,
     score: (right, all) => `In diesem Besuch habe ich ${right} von ${all} erraten.`,
@@ -108,10 +109,10 @@ export const draw: Messages['draw'] = {
       count === 1
         ? '1 Zeichnung wird noch geprüft. Ich nutze sie, sobald jemand zugestimmt hat.'
         : `${shown} Zeichnungen werden noch geprüft. Ich nutze sie, sobald jemand zugestimmt hat.`,
-    empty: 'Ihre Zeichnungen erscheinen hier.',
+    empty: 'Deine Zeichnungen erscheinen hier.',
     emptyEveryone: 'Noch hat mir niemand eine Zeichnung beigebracht.',
     whose: 'Wessen Zeichnungen',
-    yours: 'Ihre',
+    yours: 'Deine',
     everyones: 'Alle',
     count: drawings,
     waiting: (shown) => `${shown} noch zu prüfen`,
@@ -131,8 +132,8 @@ export const draw: Messages['draw'] = {
     confirmTitle: (label) => `„${label}“ vergessen?`,
     confirmText: (count, shown) =>
       count === 1
-        ? 'Ich vergesse Ihre Zeichnung. Das lässt sich nicht rückgängig machen.'
-        : `Ich vergesse alle ${shown} Zeichnungen, die Sie mir beigebracht haben. Das lässt sich nicht rückgängig machen.`,
+        ? 'Ich vergesse deine Zeichnung. Das lässt sich nicht rückgängig machen.'
+        : `Ich vergesse alle ${shown} Zeichnungen, die du mir beigebracht hast. Das lässt sich nicht rückgängig machen.`,
     confirmOthers: 'Was andere mir beigebracht haben, bleibt.',
     confirmAction: 'Vergessen',
     classForgotten: (label, count, shown) =>
@@ -143,16 +144,13 @@ export const draw: Messages['draw'] = {
   demo: {
     title: 'So funktioniert es',
     steps: [
-      ['Zeichnen', 'Was Sie möchten, mit Finger, Stift oder Maus.'],
-      ['Benennen', 'Sagen Sie mir, was es ist. Eine Zeichnung genügt für den Anfang.'],
+      ['Zeichnen', 'Was du möchtest, mit Finger, Stift oder Maus.'],
+      ['Benennen', 'Sag mir, was es ist. Eine Zeichnung genügt für den Anfang.'],
       ['Noch einmal zeichnen', 'Ich rate. Richtig oder falsch, ich werde jedes Mal besser.'],
     ],
     stepsInReview: [
-      ['Zeichnen', 'Was Sie möchten, mit Finger, Stift oder Maus.'],
-      [
-        'Benennen',
-        'Sagen Sie mir, was es ist. Einen neuen Namen lerne ich erst nach einer Prüfung.',
-      ],
+      ['Zeichnen', 'Was du möchtest, mit Finger, Stift oder Maus.'],
+      ['Benennen', 'Sag mir, was es ist. Einen neuen Namen lerne ich erst nach einer Prüfung.'],
       ['Noch einmal zeichnen', 'Nach der Prüfung rate ich und werde jedes Mal besser.'],
     ],
     name: 'Stern',
@@ -161,16 +159,16 @@ export const draw: Messages['draw'] = {
   curve: {
     title: 'Wie oft rate ich richtig?',
     explained:
-      'Es zählt, was ich vermutet habe, bevor Sie mir den Namen sagten. Die Linie zeigt den Anteil der richtigen Vermutungen.',
+      'Es zählt, was ich vermutet habe, bevor du mir den Namen gesagt hast. Die Linie zeigt den Anteil der richtigen Vermutungen.',
     explainedAll:
       'Jeder Punkt ist der Anteil der richtigen Vermutungen im neuesten Zehntel aller Zeichnungen, mindestens 20. Zurückgenommene zählen weiter mit.',
     whose: 'Wessen Zeichnungen',
-    yours: 'Ihre',
+    yours: 'Deine',
     everyones: 'Alle',
-    own: 'Ihre Zeichnungen in diesem Besuch',
+    own: 'Deine Zeichnungen in diesem Besuch',
     all: 'Zeichnungen von allen',
     noneOwn: 'In diesem Besuch noch keine Zeichnung.',
-    heldOwn: 'Ihre Zeichnungen werden noch geprüft. Danach zählen sie mit.',
+    heldOwn: 'Deine Zeichnungen werden noch geprüft. Danach zählen sie mit.',
     noneAll: 'Noch niemand hat eine Zeichnung benannt.',
     loading: 'Wird geladen …',
     line: 'bisher richtig vermutet',
@@ -179,12 +177,12 @@ export const draw: Messages['draw'] = {
   see: {
     title: 'Was sehe ich?',
     text: 'Ich sehe 8 mal 8 Felder und wie viel Tinte in jedem ist. Diese 64 Zahlen und den Namen behalte ich und vergleiche jede neue Zeichnung damit.',
-    empty: 'Zeichnen Sie etwas, um es mit meinen Augen zu sehen.',
-    label: 'Ihre Zeichnung, wie ich sie sehe',
+    empty: 'Zeichne etwas, um es mit meinen Augen zu sehen.',
+    label: 'Deine Zeichnung, wie ich sie sehe',
   },
   keys: {
     title: 'Mit der Tastatur zeichnen',
-    text: 'Setzen Sie zuerst den Fokus auf die Zeichenfläche.',
+    text: 'Setze zuerst den Fokus auf die Zeichenfläche.',
     list: [
       ['←↑↓→', 'den Stift bewegen'],
       ['Leertaste', 'den Stift aufsetzen und abheben'],

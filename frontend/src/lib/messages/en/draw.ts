@@ -48,6 +48,8 @@ export const draw = {
     onlyAside: 'I know nothing else yet. Is it new?',
     right: 'I guessed it!',
     rightAside: (label: string) => `${capital(label)} it is.`,
+    rightHeldAside: (label: string) =>
+      `${capital(label)} it is. Your drawing is sent for checking.`,
     wrong: (label: string) => `${capital(label)}. Got it!`,
     wrongAside: (guess: string) => `I had guessed ${guess}.`,
     fresh: (label: string) => `${capital(label)}. Got it!`,
