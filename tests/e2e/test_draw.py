@@ -267,7 +267,7 @@ def test_a_visitor_sees_what_waits_and_that_new_names_are_checked(visits: Visits
     expect(gallery_of(page)).to_contain_text("1 waiting to be checked")
     check_accessible(page)
     shoot(page, "draw-8-waiting-narrow")
-    page.get_by_role("button", name="Next drawing").tap()
+    page.get_by_role("button", name="Next drawing").press("Enter")
     expect(thanks).to_be_visible()
     touch(page, "star")  # the next drawing
     expect_status(page, "I do not use what is still being checked.")
