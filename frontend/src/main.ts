@@ -13,10 +13,10 @@ import {
 } from './lib/api';
 import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
-import { InboxCounter } from './lib/inbox/inbox_count.svelte';
+import { countInboxes, InboxCounter } from './lib/inbox/inbox_count.svelte';
 import { browserKey, newId } from './lib/ui/identity';
 import { LiveStatus } from './lib/ui/live_status.svelte';
-import { isChatModel, Models } from './lib/ui/models.svelte';
+import { hasInbox, isChatModel, Models } from './lib/ui/models.svelte';
 import { Connection } from './lib/ui/connection.svelte';
 import { hrefOf, Router } from './lib/ui/router.svelte';
 import { registerServiceWorker } from './lib/ui/service_worker';
@@ -54,7 +54,7 @@ const live = new LiveStatus(api, pause);
 const conversation = new Conversation({ api, live, newId, rights: session });
 const conversations = new StoredConversations(api, pause);
 const inboxCounter = new InboxCounter(
-  async () => createInboxApi(await models.first(isChatModel)).count(),
+  async () => countInboxes((await models.all()).filter(hasInbox), createInboxApi),
   pause,
   () => document.visibilityState === 'visible',
 );

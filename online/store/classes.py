@@ -75,6 +75,16 @@ def is_known_class(connection: Connection, model: str, label: str) -> bool:
     return any(connection.execute(query).first() is not None for query in (named, kept))
 
 
+def is_taught_class(connection: Connection, model: str, label: str) -> bool:
+    """Whether feedback that was not retracted has named the class: a name of which all was taken back is new again."""
+    retractions = EVENTS.alias()
+    retracted = (retractions.c.model == EVENTS.c.model) & (retractions.c.target_offset == EVENTS.c.offset)
+    named = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == label, EVENTS.c.kind == "label")
+    standing = named.where(~select(retractions.c.offset).where(retracted).exists()).limit(1)
+    kept = select(CLASSES.c.offset).where(CLASSES.c.model == model, CLASSES.c.id == label)
+    return any(connection.execute(query).first() is not None for query in (standing, kept))
+
+
 def record_class_change(connection: Connection, model: str, label: str, active: bool, change_id: str) -> int:
     """Restore or retire a class, and return the offset of the event that makes the learner do so.
 

@@ -1,7 +1,8 @@
-"""The inbox of the curators of a ranker: what callers said that a curator should look at, and what curators decided.
+"""The inbox of curators: what callers said that a curator should look at, and what curators decided.
 
     feedback of a caller that is not trusted --> an open item --decided--> an outcome of a decision --undone--> an open item
     held feedback without a decision         --> is open as it is  --+
+    replies that such a caller has added     --> a decision of that caller, which curators can undo
 
 No table here holds words of users: an item is the id of a feedback, a held feedback, or an unanswered prediction.
 """
@@ -18,8 +19,8 @@ from online.store.database.values import ERASED, now
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 
-Action = Literal["approve", "merge", "reject", "reply", "dismiss"]
-Role = Literal["held", "learned", "given", "replaced", "question"]
+Action = Literal["approve", "merge", "reject", "reply", "dismiss", "add"]
+Role = Literal["held", "learned", "given", "replaced", "question", "added_reply", "added_example"]
 
 
 class InboxItemRow(SQLModel, table=True):
@@ -46,7 +47,7 @@ class InboxAssignmentRow(SQLModel, table=True):
 
 
 class InboxDecisionRow(SQLModel, table=True):
-    """What a curator decided about some items at once.
+    """What a curator decided about some items at once, or (`add`) what a caller that is no curator has added.
 
     request: a digest of what was asked for, to tell a repetition from a conflict. last_offset, undo_offset: of the last event
     of the decision, and of taking it back; None where there was none. reason: what the callers of the items are told.
@@ -72,7 +73,8 @@ class InboxOutcomeRow(SQLModel, table=True):
     """What a decision did to one item, or brought along.
 
     role: held or learned, for an item; given, for a curator's feedback that the decision brought; replaced, for one that
-    this took the place of; question, for a prediction whose question was dismissed. is_retracted: whether the decision has
+    this took the place of; question, for a prediction whose question was dismissed; added_reply, for the id of a new reply;
+    added_example, for the id of the event of an example question. is_retracted: whether the decision has
     retracted it. created_at, assignee: of the item while it was open.
     """
 

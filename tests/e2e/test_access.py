@@ -130,7 +130,7 @@ def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, rev
     assert cookie(stranger, "online_visitor")["value"] != given["value"]
 
     curator = visits.open(f"{reviewed.url}/repertoire?part=held")
-    expect(curator.get_by_text("The inbox is for those who look after the chat.")).to_be_visible()
+    expect(curator.get_by_text("The inbox is for those who look after the bot.")).to_be_visible()
     expect(curator.get_by_text(lesson)).to_have_count(0)
     curator.goto(f"{reviewed.url}/repertoire")
     expect(curator.get_by_role("navigation", name="Repertoire sections").get_by_role("link")).to_have_text(

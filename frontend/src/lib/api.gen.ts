@@ -1342,7 +1342,10 @@ export interface paths {
         };
         /**
          * List Inbox
-         * @description Thumbs down, corrections and new replies that nobody has looked at, grouped by meaning; or what was decided.
+         * @description What nobody has looked at, in groups; or what was decided.
+         *
+         *     Of a ranker: thumbs down, corrections and new replies, grouped by meaning. Of other models: what is held, grouped by the
+         *     name that was given.
          */
         get: operations["list_inbox_v1_models__model__inbox_get"];
         put?: never;
@@ -1405,6 +1408,8 @@ export interface paths {
         /**
          * Undo
          * @description Take a decision back, exactly: its items are open again. A repeated call changes nothing.
+         *
+         *     What a caller has added (`add`) is taken back too: new replies are retired, examples of other replies retracted.
          */
         post: operations["undo_v1_models__model__inbox_undo_post"];
         delete?: never;
@@ -2602,6 +2607,24 @@ export interface components {
             /** Error */
             error: string | null;
         };
+        /**
+         * InboxAddition
+         * @description What was added at once. replies: the texts of the first ones; of examples without a new reply, those that got them.
+         */
+        InboxAddition: {
+            /** Replies */
+            replies: string[];
+            /**
+             * Reply Count
+             * @description How many replies were new.
+             */
+            reply_count: number;
+            /**
+             * Example Count
+             * @description How many example questions were added.
+             */
+            example_count: number;
+        };
         /** InboxAnswer */
         InboxAnswer: {
             /** Groups */
@@ -2638,7 +2661,9 @@ export interface components {
         };
         /**
          * InboxDecision
-         * @description What a curator decided. reply: the text that was taught.
+         * @description What a curator decided; with add, what a caller without the scope `curate` has added to the repertoire.
+         *
+         *     reply: the text that was taught. questions: with add, the first examples.
          */
         InboxDecision: {
             /** Id */
@@ -2647,7 +2672,7 @@ export interface components {
              * Action
              * @enum {string}
              */
-            action: "approve" | "merge" | "reject" | "reply" | "dismiss";
+            action: "approve" | "merge" | "reject" | "reply" | "dismiss" | "add";
             /** By */
             by: string;
             /** At */
@@ -2660,14 +2685,23 @@ export interface components {
             questions: string[];
             /** Items */
             items: components["schemas"]["InboxItem"][];
+            /** @description With add. */
+            added?: components["schemas"]["InboxAddition"] | null;
         };
         /**
          * InboxGroup
-         * @description Items whose questions mean the same. id: changes when its oldest item is decided.
+         * @description Items whose questions mean the same, or, of a model that is no ranker, that name the same.
+         *
+         *     id: changes when its oldest item is decided.
          */
         InboxGroup: {
             /** Id */
             id: string;
+            /**
+             * Label
+             * @description The class or number that all items name; null for a ranker.
+             */
+            label?: string | null;
             /**
              * Questions
              * @description The most frequent first.
@@ -2688,7 +2722,9 @@ export interface components {
         };
         /**
          * InboxItem
-         * @description One thing that a caller said. kind: new_reply is a correction whose text was no reply before.
+         * @description One thing that a caller said.
+         *
+         *     kind: new_reply is a correction whose text was no reply before; label names what the right class or number is.
          */
         InboxItem: {
             /** Id */
@@ -2697,7 +2733,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "thumb_down" | "correction" | "new_reply";
+            kind: "thumb_down" | "thumb_up" | "correction" | "new_reply" | "label";
             /**
              * State
              * @enum {string}
@@ -2713,11 +2749,21 @@ export interface components {
              * @description Null where it was erased, or is no text.
              */
             question: string | null;
+            /**
+             * Instance
+             * @description Of a model that is no ranker, the instance that it is about, such as the 64 numbers of a drawing. Null where it was erased, or is longer than 20,000 characters.
+             */
+            instance?: unknown;
+            /**
+             * Label
+             * @description The class or number that it names.
+             */
+            label?: string | null;
             /** Prediction Id */
             prediction_id: string | null;
             /** Asked At */
             asked_at: string | null;
-            /** @description The reply that was given; null where there was none. */
+            /** @description The reply or class that was given; null where there was none. */
             answered: components["schemas"]["ReplyRef"] | null;
             /**
              * Correction
@@ -4520,7 +4566,7 @@ export interface components {
             ids: string[];
             /**
              * Action
-             * @description approve: accept what is held, and leave what is learned. merge: an existing reply is the right one. reject: held items are never learned, learned ones are un-learned. reply: this text is the right reply.
+             * @description approve: accept what is held, and leave what is learned. merge: an existing reply is the right one. reject: held items are never learned, learned ones are un-learned. reply: this text is the right reply. Models that are no rankers have approve and reject only.
              * @enum {string}
              */
             action: "approve" | "merge" | "reject" | "reply";

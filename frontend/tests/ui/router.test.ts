@@ -166,3 +166,21 @@ test('an unknown tab of the repertoire shows the replies of the model in the add
   router.followToRepertoire(click().event, { part: 'file' });
   expect(window.location.search).toBe('?model=faq&part=file');
 });
+
+test('a group of the inbox has an address, which "back" leaves', () => {
+  const { window, router } = opened('/inbox?model=digits&group=a');
+  expect([router.page, router.model, router.group]).toEqual(['inbox', 'digits', 'a']);
+  router.goToGroup({ model: 'digits', group: 'b' });
+  expect(window.location.search).toBe('?model=digits&group=b');
+  router.goToGroup({ model: 'digits', group: 'c' }, false);
+  window.back();
+  expect(router.group).toBe('a');
+  router.go('inbox', 'chat');
+  expect([router.model, router.group, window.location.search]).toEqual([
+    'chat',
+    null,
+    '?model=chat',
+  ]);
+  router.goToGroup({ model: null, group: null });
+  expect(window.location.href).toBe('http://here/inbox');
+});

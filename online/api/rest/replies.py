@@ -30,10 +30,11 @@ from online.schemas.replies import (
     ReplyState,
     UnansweredAnswer,
 )
+from online.serving.inbox.additions import record_addition
 from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.importing import Format, PlannedLine, parse_file, write_file
-from online.serving.repertoire.repertoire import Admit
+from online.serving.repertoire.repertoire import Admit, Note
 from online.serving.repertoire.unanswered import (
     Cluster,
     cluster_questions,
@@ -104,7 +105,9 @@ async def add_reply(request: Request, model: ModelDep, runtime: RuntimeDep, call
     check_ranker(model)
     reply = await read_body_as(request, NewReplyRequest, runtime.settings)
     check_text(reply.text, runtime.settings.max_text_chars)
-    row = (await model.repertoire.add([reply], admit=build_admit(model, runtime, caller)))[0]
+    admit, note = build_admit(model, runtime, caller), build_note(model, caller)
+    row = (await model.repertoire.add([reply], admit=admit, note=note))[0]
+    model.inbox.notify()
     await record_action(request, "add_reply", model.spec.name, name_offset(row.offset), examples=len(reply.examples))
     return json_response(describe_reply(row), 202, live_headers(model))
 
@@ -199,7 +202,9 @@ async def import_replies(
     if dry_run:
         planned, offset = await repertoire.plan(lines), None
     else:
-        planned, offset = await repertoire.import_lines(lines, skip_bad, build_admit(model, runtime, caller))
+        admit, note = build_admit(model, runtime, caller), build_note(model, caller)
+        planned, offset = await repertoire.import_lines(lines, skip_bad, admit, note)
+        model.inbox.notify()
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
     bad = sum(bool(each.error) for each in planned)
     content = {"lines": [describe_line(each) for each in planned], "bad": bad, "offset": offset}
@@ -239,6 +244,12 @@ def describe_cluster(cluster: Cluster) -> dict[str, object]:
 
 def build_admit(model: ModelRuntime, runtime: Runtime, caller: Caller) -> Admit:
     return partial(admit_changes, model=model.spec.name, caller=caller, settings=runtime.settings)
+
+
+def build_note(model: ModelRuntime, caller: Caller) -> Note:
+    """What lets curators see what a caller has added."""
+    id = model.transactions.new_id()
+    return partial(record_addition, model=model.spec.name, caller=caller, id=id)
 
 
 def check_ranker(model: ModelRuntime) -> None:

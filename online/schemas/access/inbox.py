@@ -1,6 +1,6 @@
 """The inbox of curators: what callers said that a curator should look at, and what curators decided."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -15,16 +15,25 @@ ItemIds = Field(min_length=1, max_length=MAX_DECIDED, description="The ids of it
 
 
 class InboxItem(Wire):
-    """One thing that a caller said. kind: new_reply is a correction whose text was no reply before."""
+    """One thing that a caller said.
+
+    kind: new_reply is a correction whose text was no reply before; label names what the right class or number is.
+    """
 
     id: str
-    kind: Literal["thumb_down", "correction", "new_reply"]
+    kind: Literal["thumb_down", "thumb_up", "correction", "new_reply", "label"]
     state: Literal["held", "accepted", "learned", "refused", "rejected", "retracted"]
     hold: Literal["review", "influence", "quarantine"] | None = Field(description="Why it is held, if it is.")
     question: str | None = Field(description="Null where it was erased, or is no text.")
+    instance: Any = Field(
+        None,
+        description="Of a model that is no ranker, the instance that it is about, such as the 64 numbers of a drawing. Null "
+        "where it was erased, or is longer than 20,000 characters.",
+    )
+    label: str | None = Field(None, description="The class or number that it names.")
     prediction_id: str | None
     asked_at: str | None
-    answered: ReplyRef | None = Field(description="The reply that was given; null where there was none.")
+    answered: ReplyRef | None = Field(description="The reply or class that was given; null where there was none.")
     correction: str | None = Field(description="The text of the reply that it should have been.")
     reply: str | None = Field(description="The id of that reply, if it is in the repertoire.")
     scope: CorrectionScope | None
@@ -42,26 +51,42 @@ class InboxQuestion(Wire):
 
 
 class InboxGroup(Wire):
-    """Items whose questions mean the same. id: changes when its oldest item is decided."""
+    """Items whose questions mean the same, or, of a model that is no ranker, that name the same.
+
+    id: changes when its oldest item is decided.
+    """
 
     id: str
+    label: str | None = Field(None, description="The class or number that all items name; null for a ranker.")
     questions: list[InboxQuestion] = Field(description="The most frequent first.")
     items: list[InboxItem] = Field(description="The newest first.")
     newest_at: str
     assignee: str | None = Field(description="Who looks after it, if the same caller looks after all items.")
 
 
+class InboxAddition(Wire):
+    """What was added at once. replies: the texts of the first ones; of examples without a new reply, those that got them."""
+
+    replies: list[str]
+    reply_count: int = Field(description="How many replies were new.")
+    example_count: int = Field(description="How many example questions were added.")
+
+
 class InboxDecision(Wire):
-    """What a curator decided. reply: the text that was taught."""
+    """What a curator decided; with add, what a caller without the scope `curate` has added to the repertoire.
+
+    reply: the text that was taught. questions: with add, the first examples.
+    """
 
     id: str
-    action: Literal["approve", "merge", "reject", "reply", "dismiss"]
+    action: Literal["approve", "merge", "reject", "reply", "dismiss", "add"]
     by: str
     at: str
     reason: str | None
     reply: str | None
     questions: list[str]
     items: list[InboxItem]
+    added: InboxAddition | None = Field(None, description="With add.")
 
 
 class InboxAnswer(Wire):
@@ -84,7 +109,8 @@ class DecideRequest(NativeRequest):
     ids: list[Name] = ItemIds
     action: InboxAction = Field(
         description="approve: accept what is held, and leave what is learned. merge: an existing reply is the right one. "
-        "reject: held items are never learned, learned ones are un-learned. reply: this text is the right reply."
+        "reject: held items are never learned, learned ones are un-learned. reply: this text is the right reply. Models "
+        "that are no rankers have approve and reject only."
     )
     id: Id | None = Field(
         None, description="An idempotency key: the same decision with the same id has no second effect."

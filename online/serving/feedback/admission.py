@@ -26,7 +26,7 @@ from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, count_undecided
 from online.store.callers.quotas import QuotaKind, use_quota
-from online.store.classes import is_known_class
+from online.store.classes import is_taught_class
 from online.store.feedback import FeedbackRow
 from online.store.predictions import PredictionRow
 from online.store.replies import find_reply_by_text
@@ -71,7 +71,7 @@ def is_teaching(connection: Connection, model: ModelSettings, item: NewFeedback)
     kind = spec_of(model.kind)
     if item.label is None or kind.has_repertoire or kind.predicts_numbers:
         return False
-    return not is_known_class(connection, model.name, item.label)
+    return not is_taught_class(connection, model.name, item.label)
 
 
 def admit(

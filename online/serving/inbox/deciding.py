@@ -15,6 +15,7 @@ from hashlib import sha256
 from sqlalchemy import Connection
 
 from online.errors import AlreadyDecided, BadInput, Conflict, NotFound, TextTooLong
+from online.models import spec_of
 from online.schemas.access.callers import Caller
 from online.schemas.access.inbox import AssignRequest, Decided, DecideRequest, DismissRequest, SkippedItem, Undone
 from online.schemas.feedback import FeedbackItem, Receipt
@@ -79,7 +80,8 @@ class Inbox:
     def __init__(self, feedback: Feedback) -> None:
         self.feedback, self.transactions, self.name = feedback, feedback.transactions, feedback.name
         self.recorder = feedback.recorder
-        self.reader = InboxReader(feedback.transactions)
+        self.has_repertoire = spec_of(feedback.spec.kind).has_repertoire
+        self.reader = InboxReader(feedback.transactions, self.has_repertoire)
 
     def notify(self) -> None:
         """Let the pages of curators read the inbox again."""
@@ -99,6 +101,10 @@ class Inbox:
 
     def _check(self, request: DecideRequest) -> None:
         """Raises BadInput."""
+        if request.action in ("merge", "reply") and not self.has_repertoire:
+            raise BadInput(
+                f"the action {request.action!r} needs a ranker; items of {self.name} are approved or rejected"
+            )
         needed = {"merge": ("reply", request.reply), "reply": ("text", request.text)}.get(request.action)
         if needed is not None and not (needed[1] or "").strip():
             raise BadInput(f"the action {request.action!r} needs the field {needed[0]!r}")

@@ -1,29 +1,39 @@
-"""Open items in groups of questions that mean the same.
+"""Open items in groups of which a curator decides at once.
 
-items --the features of their predictions--> clusters of questions --> groups, the newest first
-      --without features: by their words--+
+of a ranker:      items --the features of their predictions--> clusters of questions --> groups, the newest first
+                        --without features: by their words--+
+of other models:  items --by the name that they give--> groups of examples, the newest first
 """
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
+from online.schemas.events import is_positive
 from online.serving.repertoire.unanswered import Question, cluster_questions
+from online.store.database.values import ERASED, NO_TEXT
 from online.store.inbox import OpenItem
 from online.store.replies import fold_text
 
+Content = Mapping[str, Any]
 MAX_QUESTIONS = 500  # different ones, the newest; the others are shown once these are decided
+MAX_INSTANCE_CHARS = 20_000  # of JSON; a longer one is not shown, and not kept with the groups
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """items: the newest first. questions: (text, number of items), the most frequent first."""
+    """items: the newest first. questions: (text, number of items), the most frequent first; of a ranker only.
+
+    label: the class or number that all items name; None for a ranker, and for thumbs.
+    """
 
     items: tuple[OpenItem, ...]
     questions: tuple[tuple[str, int], ...]
+    label: str | None = None
 
     @property
     def id(self) -> str:
@@ -46,17 +56,49 @@ def question_of(item: OpenItem) -> str | None:
     return None if text is None or not text.strip() else " ".join(text.split())
 
 
+def read_content(item: OpenItem) -> Content:
+    """The feedback of an item, as it was given; empty where it was erased."""
+    content: Content = {} if item.content == ERASED else json.loads(item.content)
+    return content
+
+
+def sort_items(items: Iterable[OpenItem]) -> list[OpenItem]:
+    """The newest first."""
+    return sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
+
+
+def sort_groups(groups: Iterable[Group]) -> list[Group]:
+    """The group with the newest item first."""
+    return sorted(groups, key=lambda group: (group.newest_at, group.id), reverse=True)
+
+
+def group_examples(items: Iterable[OpenItem]) -> list[Group]:
+    """Group items of a model without a repertoire by the name that they give; thumbs by what they judge."""
+    by_name: dict[tuple[str | None, ...], list[OpenItem]] = defaultdict(list)
+    for item in sort_items(items):
+        said = read_content(item)
+        thumb = () if said.get("reward") is None else (item.choice, "up" if is_positive(said["reward"]) else "down")
+        by_name[said.get("label"), *thumb].append(without_long_instance(item))
+    return sort_groups(Group(tuple(items), (), label) for (label, *_), items in by_name.items())
+
+
+def without_long_instance(item: OpenItem) -> OpenItem:
+    """The item without an instance that is too long to be shown, such as a photo."""
+    if max(len(item.question), len(item.content)) <= MAX_INSTANCE_CHARS:
+        return item
+    content = json.dumps({name: value for name, value in read_content(item).items() if name != "input"})
+    return replace(item, question=NO_TEXT, content=content)
+
+
 def group_items(items: Iterable[OpenItem]) -> list[Group]:
-    """Group items by meaning; the group with the newest item comes first."""
-    newest_first = sorted(items, key=lambda item: (item.created_at, item.id), reverse=True)
+    """Group items of a ranker by meaning; the group with the newest item comes first."""
     by_words: dict[str, list[OpenItem]] = defaultdict(list)
-    for item in newest_first:
+    for item in sort_items(items):
         words = question_of(item)
         key = fold_text(words) if words is not None else f"\0{item.id}"
         if key in by_words or len(by_words) < MAX_QUESTIONS:
             by_words[key].append(item)
-    groups = [build_group([by_words[key] for key in keys]) for keys in cluster_words(by_words)]
-    return sorted(groups, key=lambda group: (group.newest_at, group.id), reverse=True)
+    return sort_groups(build_group([by_words[key] for key in keys]) for keys in cluster_words(by_words))
 
 
 def cluster_words(by_words: dict[str, list[OpenItem]]) -> list[list[str]]:
@@ -72,8 +114,6 @@ def cluster_words(by_words: dict[str, list[OpenItem]]) -> list[list[str]]:
 
 
 def build_group(of_questions: Sequence[Sequence[OpenItem]]) -> Group:
-    items = sorted(
-        (item for items in of_questions for item in items), key=lambda item: (item.created_at, item.id), reverse=True
-    )
+    items = sort_items(item for items in of_questions for item in items)
     counted = [(words, len(items)) for items in of_questions if (words := question_of(items[0])) is not None]
     return Group(tuple(items), tuple(sorted(counted, key=lambda each: -each[1])))

@@ -7,11 +7,11 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlalchemy import Connection
 
-from online.serving.inbox.groups import Group, group_items
+from online.serving.inbox.additions import Addition, load_addition
+from online.serving.inbox.groups import Group, group_examples, group_items, read_content
 from online.serving.transactions import Transactions
 from online.store.callers.held_feedback import HeldFeedbackRow, load_held_of
 from online.store.database.values import ERASED, NO_TEXT
@@ -21,6 +21,7 @@ from online.store.inbox import (
     InboxDecisionRow,
     InboxOutcomeRow,
     OpenItem,
+    Role,
     list_decisions,
     list_open_ids,
     load_assignees,
@@ -31,7 +32,8 @@ from online.store.predictions import PredictionRow, load_predictions
 from online.store.replies import find_reply_by_text, load_reply_texts
 
 MAX_OPEN = 2_000  # of each of the two kinds, the newest
-Content = Mapping[str, Any]
+OF_FEEDBACK: tuple[Role, ...] = ("held", "learned", "given", "replaced")  # roles of outcomes that name a feedback
+MAX_EXAMPLES = 500  # of a model without a repertoire, the newest; the others are shown once these are decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +50,20 @@ class NamedReplies:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """A decision, its items as they are now, and the text that was taught."""
+    """A decision, its items as they are now, and the text that was taught. addition: of a decision `add`."""
 
     row: InboxDecisionRow
     items: list[OpenItem]
     reply: str | None
     questions: list[str]
+    addition: Addition | None = None
 
 
 class InboxReader:
     """The inbox of one model."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self.transactions, self.name = transactions, transactions.name
+    def __init__(self, transactions: Transactions, has_repertoire: bool = True) -> None:
+        self.transactions, self.name, self.has_repertoire = transactions, transactions.name, has_repertoire
         self._lock = asyncio.Lock()
         self._grouped: tuple[tuple[str, ...], list[Group]] = ((), [])
 
@@ -72,12 +75,12 @@ class InboxReader:
             if ids != known:
                 await self.transactions.copy_journal()  # their predictions may not be in the store yet
                 items = await self.transactions.read(lambda connection: load_items(connection, self.name, ids))
-                groups = await asyncio.to_thread(group_items, items)
+                groups = await asyncio.to_thread(group_items if self.has_repertoire else group_examples, items)
                 self._grouped = ids, groups
         return [assign(group, assignees) for group in groups]
 
     def _read_ids(self, connection: Connection) -> tuple[tuple[str, ...], dict[str, str]]:
-        ids = list_open_ids(connection, self.name, MAX_OPEN)
+        ids = list_open_ids(connection, self.name, MAX_OPEN if self.has_repertoire else MAX_EXAMPLES)
         return tuple(ids), load_assignees(connection, self.name, ids)
 
     async def refresh_states(self, groups: Sequence[Group]) -> tuple[list[Group], NamedReplies]:
@@ -155,14 +158,9 @@ def load_named(connection: Connection, model: str, items: Sequence[OpenItem]) ->
     return NamedReplies(load_reply_texts(connection, model, named), proposed, frozenset(brought))
 
 
-def read_content(item: OpenItem) -> Content:
-    content: Content = {} if item.content == ERASED else json.loads(item.content)
-    return content
-
-
 def load_views(connection: Connection, model: str, rows: Sequence[InboxDecisionRow]) -> list[DecisionView]:
     outcomes = load_outcomes_of(connection, model, [row.id for row in rows])
-    ids = [outcome.item for outcome in outcomes if outcome.role != "question"]
+    ids = [outcome.item for outcome in outcomes if outcome.role in OF_FEEDBACK]
     feedback, held = load_feedback(connection, model, ids), load_held_of(connection, model, ids)
     asked = {outcome.item for outcome in outcomes if outcome.role == "question"}
     asked |= {row.prediction_id for row in feedback.values() if row.prediction_id is not None}
@@ -170,6 +168,9 @@ def load_views(connection: Connection, model: str, rows: Sequence[InboxDecisionR
     views = []
     for row in rows:
         own = [outcome for outcome in outcomes if outcome.decision == row.id]
+        if row.action == "add":
+            views.append(DecisionView(row, [], None, [], load_addition(connection, model, own)))
+            continue
         questions = [
             predictions[each.item].input for each in own if each.role == "question" and each.item in predictions
         ]

@@ -4,6 +4,7 @@
     rejected held items   --> held again
     retracted feedback    --> in force again under new ids, by the events that it had
     what the curator gave --> retracted; what that took the place of is in force again
+    what a caller added   --> new replies are retired, examples of other replies are retracted (see additions.py)
 
 What its caller has changed since then stays as the caller wants it, and so does what was erased. Feedback that is in force
 again has a new place in the log: of two corrections of one question, the one that counts as the later one may change.
@@ -20,6 +21,7 @@ from online.schemas.events import Event
 from online.schemas.feedback import FeedbackItem, Receipt
 from online.serving.feedback.recording import FeedbackRecorder, build_row, prepare_item
 from online.serving.feedback.retraction import event_at, record_retraction
+from online.serving.inbox.additions import undo_addition
 from online.store.callers.held_feedback import HeldFeedbackRow, add_held, hold_again, load_held
 from online.store.database.values import ERASED
 from online.store.events import append_events, derive_event_id, find_events_of_feedback
@@ -47,7 +49,11 @@ def undo(
     if row.undone_at is not None:
         return Undone(decision=decision, by=row.undone_by or "", offset=row.undo_offset), [], False
     undoing = Undoing(connection, recorder, by, new_id)
-    undoing.undo_all(load_outcomes_of(connection, recorder.name, [decision]))
+    outcomes = load_outcomes_of(connection, recorder.name, [decision])
+    if row.action == "add":
+        undoing.receipts += undo_addition(connection, recorder.name, outcomes, decision)
+    else:
+        undoing.undo_all(outcomes)
     offset = max((receipt.offset for receipt in undoing.receipts), default=0) or None
     mark_undone(connection, recorder.name, decision, by, offset)
     return Undone(decision=decision, by=by, offset=offset), undoing.receipts, True

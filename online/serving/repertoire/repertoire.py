@@ -27,11 +27,17 @@ from online.store.replies import (
     update_reply_text,
 )
 
+RecordedChange = tuple[Change, Sequence[Event]]  # with the events that it has brought
 Admit = Callable[[Connection, Sequence[Change]], None]
+Note = Callable[[Connection, Sequence[RecordedChange]], None]
 
 
 def admit_all(connection: Connection, changes: Sequence[Change]) -> None:
     """Admit changes of the service itself and of curators."""
+
+
+def note_nothing(connection: Connection, changes: Sequence[RecordedChange]) -> None:
+    """Note changes of the service itself and of curators."""
 
 
 class Repertoire:
@@ -40,10 +46,17 @@ class Repertoire:
     def __init__(self, transactions: Transactions, max_text_chars: int) -> None:
         self.transactions, self.name, self.max_text_chars = transactions, transactions.name, max_text_chars
 
-    async def add(self, new: Sequence[NewReply], origin: str | None = None, admit: Admit = admit_all) -> list[ReplyRow]:
+    async def add(
+        self,
+        new: Sequence[NewReply],
+        origin: str | None = None,
+        admit: Admit = admit_all,
+        note: Note = note_nothing,
+    ) -> list[ReplyRow]:
         """Add replies with their example questions in one transaction. A known text gets the examples.
 
-        admit: called with the changes in the transaction; what it raises undoes them.
+        admit, note: called with the changes in the transaction, before and after they are recorded; what they raise undoes
+        them.
         """
         texts = [normalize_text(reply.text) for reply in new]
         names = [reply.id or self.transactions.new_id() for reply in new]
@@ -52,7 +65,7 @@ class Repertoire:
             return [self._addition(connection, *each) for each in zip(new, names, texts, strict=True)]
 
         texts_to_encode = [*texts, *(example for reply in new for example in reply.examples)]
-        return await self._carry_out(texts_to_encode, changes, origin, admit)
+        return await self._carry_out(texts_to_encode, changes, origin, admit, note)
 
     def _addition(self, connection: Connection, reply: NewReply, name: str, text: str) -> Change:
         known = find_reply_by_text(connection, self.name, text)
@@ -89,11 +102,11 @@ class Repertoire:
         return Plan(rows, examples, ids, self.max_text_chars).plan(lines)
 
     async def import_lines(
-        self, lines: Sequence[ParsedLine], skip_bad: bool, admit: Admit = admit_all
+        self, lines: Sequence[ParsedLine], skip_bad: bool, admit: Admit = admit_all, note: Note = note_nothing
     ) -> tuple[list[PlannedLine], int]:
         """Carry out the lines of a file in one transaction. Returns the plan, and its last offset.
 
-        skip_bad: leave out lines with an error; otherwise raise BadInput for the first of them. admit: see `add`.
+        skip_bad: leave out lines with an error; otherwise raise BadInput for the first of them. admit, note: see `add`.
         """
         planned: list[PlannedLine] = []
 
@@ -110,7 +123,7 @@ class Repertoire:
         questions = [" ".join(words.split()) for each in replies for words in each.examples]
         texts_to_encode = [*(normalize_text(each.text) for each in replies), *questions]
         short = [words for words in texts_to_encode if words and len(words) <= self.max_text_chars]
-        rows = await self._carry_out(short, changes, admit=admit)
+        rows = await self._carry_out(short, changes, admit=admit, note=note)
         return planned, max((row.offset for row in rows), default=0)
 
     async def _carry_out(
@@ -119,6 +132,7 @@ class Repertoire:
         changes: Callable[[Connection], Sequence[Change]],
         origin: str | None = None,
         admit: Admit = admit_all,
+        note: Note = note_nothing,
     ) -> list[ReplyRow]:
         """Record changes in one transaction. texts_to_encode: every text that a change may bring."""
         texts = list(dict.fromkeys(texts_to_encode))
@@ -131,7 +145,9 @@ class Repertoire:
                 self.transactions.check_encoder(connection, [config.encoder_name])
                 planned = changes(connection)
                 admit(connection, planned)
-                return [self._record(connection, change, features, origin) for change in planned]
+                recorded = [self._record(connection, change, features, origin) for change in planned]
+                note(connection, [(change, events) for change, (_, events) in zip(planned, recorded, strict=True)])
+                return [row for row, _ in recorded]
 
             return list(await self.transactions.commit(record, needs_room=origin != "starter"))
 
@@ -139,7 +155,8 @@ class Repertoire:
 
     def _record(
         self, connection: Connection, change: Change, features: Mapping[str, bytes], origin: str | None
-    ) -> ReplyRow:
+    ) -> tuple[ReplyRow, list[Event]]:
+        """Return the reply after the change, and the events of the change."""
         key = f"added:{origin or self.transactions.new_id()}:{change.id}"
         known = None if change.new else find_reply(connection, self.name, change.id)
         events = list(self._events(connection, change, known, key, features))
@@ -148,7 +165,7 @@ class Repertoire:
             add_reply(connection, self.name, change.id, change.text, offsets[0], change.active is not False)
         row = find_reply(connection, self.name, change.id)
         assert row is not None, "it was known, or was added above"
-        return row.model_copy(update={"offset": offsets[-1] if offsets else row.offset})
+        return row.model_copy(update={"offset": offsets[-1] if offsets else row.offset}), events
 
     def _events(
         self,

@@ -17,11 +17,14 @@ export const countQuestions = (items: InboxItem[]) =>
 export function describeApproval(items: InboxItem[]): string {
   const words = t.inbox.approval;
   const held = items.filter(({ state }) => state === 'held');
+  const labels = held.flatMap(({ label }) => label ?? []);
   const corrections = held.filter(({ correction }) => correction !== null);
   const texts = new Map(corrections.map(({ correction }) => [fold(correction!), correction!]));
   const [first] = texts.values();
   const questions = countQuestions(corrections);
   if (held.length === 0) return words.nothing;
+  if (labels[0] !== undefined) return words.examples(shorten(labels[0]), labels.length);
+  if (held.every(({ kind }) => kind === 'thumb_up')) return words.right;
   if (first === undefined) return words.wrong;
   const taught =
     texts.size === 1 ? words.one(shorten(first), questions) : words.many(texts.size, questions);

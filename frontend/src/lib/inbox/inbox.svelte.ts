@@ -1,4 +1,4 @@
-/* The inbox: groups of what people said, one of them chosen, and decisions about it.
+/* The inbox of one model: groups of what people said, one of them chosen, and decisions about it.
 
    groups -> chosen -> decide -> toast with undo -> the next group is chosen
    events, an undo, another curator's decision -> refresh
@@ -18,6 +18,7 @@ import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';
 import { nameCaller } from './callers';
+import { titleOf } from './titles';
 
 const REST_MS = 1000;
 const MAX_DECIDED = 200; // items of one request
@@ -39,6 +40,8 @@ interface Dependencies {
   tell: (text: string, options?: { undo?: () => unknown; tone?: 'plain' | 'problem' }) => void;
   /** Called when the number of groups has changed. */
   onChange?: () => void;
+  /** Called when the chosen group is gone and another one is chosen in its place; null: none. */
+  onReplace?: (group: string | null) => void;
 }
 
 export class Inbox {
@@ -91,16 +94,38 @@ export class Inbox {
 
   private take(answer: InboxAnswer) {
     const before = this.place;
-    const wasChosen = this.chosen?.id;
+    const wasChosen = this.groups === null ? this.chosenId : this.chosen?.id;
     this.assignees = answer.assignees;
     this.decisions = answer.decisions;
     this.groupCount = answer.group_count;
     this.groups = answer.groups;
     this.problem = null;
-    // a group's id is that of its oldest item: after a decision about a part of it, the group stays chosen by its place
-    if (!answer.groups.some(({ id }) => id === wasChosen) && before >= 0)
-      this.chooseAt(Math.min(before, answer.groups.length - 1));
+    if (this.view === 'open') this.keepChosen(answer.groups, wasChosen ?? null, before);
     this.context.onChange?.();
+  }
+
+  /** A group's id is that of its oldest item: after a decision about a part of it, it stays chosen by its place. */
+  private keepChosen(groups: InboxGroup[], wasChosen: string | null, before: number) {
+    if (wasChosen !== null && !groups.some(({ id }) => id === wasChosen)) {
+      if (before < 0) return this.lose();
+      this.chooseAt(Math.min(before, groups.length - 1));
+      this.context.onReplace?.(this.chosenId);
+    }
+    this.choose(this.chosenId ?? groups[0]?.id ?? null); // so that a newer group does not take its place
+  }
+
+  /** The group of an address is not open any more: the first one is chosen. */
+  private lose() {
+    this.context.tell(t.inbox.groupGone);
+    this.chooseAt(0);
+    this.context.onReplace?.(null);
+  }
+
+  /** Show what an address names; null for the list. */
+  arrive(group: string | null) {
+    if (group !== null && this.view === 'done') void this.show('open');
+    this.choose(group);
+    if (group !== null && this.groups?.some(({ id }) => id === group) === false) this.lose();
   }
 
   show(view: View) {
@@ -118,29 +143,30 @@ export class Inbox {
     return this.load();
   }
 
-  choose(id: string) {
+  /** id: null for the first one. */
+  choose(id: string | null) {
     if (id === this.chosenId) return;
     [this.chosenId, this.form, this.left] = [id, null, new Set()];
   }
 
   private chooseAt(place: number) {
-    const group = this.groups?.[place];
-    if (group) this.choose(group.id);
-    else [this.chosenId, this.form, this.left] = [null, null, new Set()];
+    this.choose(this.groups?.[place]?.id ?? null);
   }
 
-  /** Choose the next or the previous group. Return whether there is one. */
-  step(by: 1 | -1): boolean {
-    const place = this.place + by;
-    if (this.groups === null || place < 0 || place >= this.groups.length) return false;
-    this.chooseAt(place);
-    return true;
+  /** The id of the next or the previous group; null if there is none. */
+  neighbour(by: 1 | -1): string | null {
+    return this.groups?.[this.place + by]?.id ?? null;
   }
 
   toggle(item: InboxItem) {
     const left = new Set(this.left);
     if (!left.delete(item.id)) left.add(item.id);
     this.left = left;
+  }
+
+  /** Select all items of the chosen group, or none. */
+  selectAll(isSelected: boolean) {
+    this.left = new Set(isSelected ? [] : this.chosen?.items.map(({ id }) => id));
   }
 
   open(form: Form) {
@@ -169,7 +195,11 @@ export class Inbox {
       this.doneCount += isWhole ? 1 : 0;
       this.form = null;
       if (isWhole) this.remove(chosen, place);
-      this.context.tell(t.inbox.toasts[action](closed), { undo: () => this.undo(made) });
+      else this.keepLeft(chosen);
+      const what = chosen.items.every(({ kind }) => kind === 'label')
+        ? t.inbox.examples(closed)
+        : t.inbox.items(closed);
+      this.context.tell(t.inbox.toasts[action](what), { undo: () => this.undo(made) });
       this.announce();
       return true;
     } catch (error) {
@@ -188,12 +218,18 @@ export class Inbox {
     this.chooseAt(Math.min(place, groups.length - 1));
   }
 
+  /** What was left out of a decision is what remains of a group. */
+  private keepLeft(group: InboxGroup) {
+    const items = group.items.filter(({ id }) => this.left.has(id));
+    const remaining = { ...group, items, id: items.at(-1)?.id ?? group.id };
+    this.groups = (this.groups ?? []).map((one) => (one.id === group.id ? remaining : one));
+    [this.chosenId, this.left] = [remaining.id, new Set()];
+  }
+
   private announce() {
     const { chosen } = this;
     this.news =
-      chosen === null
-        ? t.inbox.none
-        : t.inbox.next(chosen.questions[0]?.text ?? t.inbox.noQuestion, this.groups?.length ?? 0);
+      chosen === null ? t.inbox.none : t.inbox.next(titleOf(chosen), this.groups?.length ?? 0);
   }
 
   /** Take decisions back; the last ones that were made here by default. */

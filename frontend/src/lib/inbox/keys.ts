@@ -16,6 +16,9 @@ export const KEYS = {
 
 export type KeyAction = (typeof KEYS)[keyof typeof KEYS];
 
+/** Those that only a chat has: they choose or write a reply. */
+export const CHAT_ACTIONS: readonly KeyAction[] = ['merge', 'reply'];
+
 type KeyPress = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'repeat'>;
 
 /** Keys with a modifier belong to the browser. Only the steps through the list may be held down. */

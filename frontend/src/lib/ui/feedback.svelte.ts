@@ -37,6 +37,8 @@ export class Feedback implements FeedbackState {
   refused = $state<string | null>(null);
   /** Whether a person has decided that it is not learned. */
   rejected = $state(false);
+  /** What the curator who rejected it wrote; null for nothing. */
+  rejectionNote = $state<string | null>(null);
   /** Whether a later one about the same answer counts instead. */
   replaced = $state(false);
   learned = $state<FeedbackState['learned']>(null);
@@ -123,6 +125,7 @@ export class Feedback implements FeedbackState {
       receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
     if (decided.status === 'rejected') {
       this.rejected = decided.reason == null;
+      this.rejectionNote = decided.reason ?? null;
       this.refused = decided.reason ?? t.ui.progress.rejected;
     }
     if (decided.status === 'rejected' || decided.status === 'retracted') return;

@@ -38,6 +38,9 @@ export class Models {
 
 /** Whether the model gives replies. */
 export const isChatModel = ({ task }: ModelCard) => task === 'ranking';
+/** Whether feedback about the model may wait for a curator. */
+export const hasInbox = ({ task }: ModelCard) =>
+  task === 'ranking' || task === 'classification' || task === 'regression';
 /** Whether the model accepts drawings. */
 export const isDrawingModel = ({ task, input, size }: ModelCard) =>
   task === 'classification' && input === 'vector' && size === 64;

@@ -76,6 +76,20 @@ export function hrefOfReport({ replay, model, until }: ReportTarget): string {
   return `./reports${query.size > 0 ? `?${query}` : ''}`;
 }
 
+/** What the inbox shows: a group by its id, or the list. model: null for the page's default. */
+export interface InboxTarget {
+  model: string | null;
+  group?: string | null;
+}
+
+export function hrefOfInbox({ model, group = null }: InboxTarget): string {
+  const query = new URLSearchParams({
+    ...(model === null ? {} : { model }),
+    ...(group === null ? {} : { group }),
+  });
+  return `./inbox${query.size > 0 ? `?${query}` : ''}`;
+}
+
 export class Router {
   page = $state<PageName>('chat');
   /** The model named in the address; null for the page's default. */
@@ -87,6 +101,9 @@ export class Router {
   /** The reply shown in the repertoire; null for a list. */
   reply = $state<string | null>(null);
   part = $state<RepertoireTab>('replies');
+
+  /** The group that is chosen in the inbox; null for none. */
+  group = $state<string | null>(null);
 
   /** The id of the shared conversation that is shown; null for none. */
   shareId = $state<string | null>(null);
@@ -123,7 +140,7 @@ export class Router {
   /** Follow a link within the page. Clicks with a modifier key are left to the browser. */
   follow(event: MouseEvent, page: PageName, model?: string | null) {
     if (!this.claimClick(event)) return;
-    const within = this.reply !== null || this.part !== 'replies';
+    const within = this.reply !== null || this.part !== 'replies' || this.group !== null;
     if (page !== this.page || (model ?? null) !== this.model || within) this.go(page, model);
   }
 
@@ -137,6 +154,14 @@ export class Router {
     this.push(hrefOfRepertoire(shown, model));
     if (shown.part === undefined) this.arrive();
     else this.read();
+  }
+
+  /** Show a group of the inbox, or its list. isStep: as a page of its own, to which "back" returns. */
+  goToGroup(shown: InboxTarget, isStep = true) {
+    const href = hrefOfInbox(shown);
+    if (isStep) this.push(href);
+    else this.window.history.replaceState(null, '', this.absolute(href));
+    this.read(); // not a new page: the inbox sets the focus
   }
 
   /** Show another report, within the page of reports. */
@@ -176,6 +201,7 @@ export class Router {
     this.model = query.get('model');
     this.reply = query.get('reply');
     this.part = REPERTOIRE_TABS.find((part) => part === query.get('part')) ?? 'replies';
+    this.group = this.page === 'inbox' ? query.get('group') : null;
     this.shareId = query.get('id');
     this.replay = query.get('replay');
     const until = Number(query.get('until') ?? NaN);
@@ -187,6 +213,7 @@ export class Router {
   private goToInbox(query: URLSearchParams) {
     this.page = 'inbox';
     this.model = query.get('model');
+    this.group = null;
     this.window.history.replaceState(null, '', this.absolute(hrefOf('inbox', this.model)));
   }
 

@@ -1,8 +1,10 @@
-"""The inbox of a ranker's curators: what callers said, in groups, and what curators decide about it."""
+"""The inbox of a model's curators: what callers said, in groups, and what curators decide about it."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -21,6 +23,7 @@ from online.schemas.access.inbox import (
     Decided,
     DecideRequest,
     DismissRequest,
+    InboxAddition,
     InboxAnswer,
     InboxCount,
     InboxDecision,
@@ -30,9 +33,11 @@ from online.schemas.access.inbox import (
     Undone,
     UndoRequest,
 )
+from online.schemas.events import is_positive
 from online.schemas.predict import ReplyRef
-from online.serving.inbox.groups import Group, question_of
-from online.serving.inbox.reading import DecisionView, NamedReplies, read_content
+from online.serving.inbox.additions import Addition
+from online.serving.inbox.groups import Content, Group, question_of, read_content, without_long_instance
+from online.serving.inbox.reading import DecisionView, NamedReplies
 from online.serving.model_runtime import ModelRuntime
 from online.store.callers.api_keys import load_keys
 from online.store.inbox import OpenItem
@@ -41,6 +46,7 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 MAX_GROUPS = 200
 NOBODY, ME = "nobody", "me"
+Describe = Callable[[OpenItem], InboxItem]
 Limit = Annotated[int, Query(ge=1, le=MAX_GROUPS, description="The largest number of groups, or of decisions.")]
 Order = Annotated[
     Literal["newest", "largest"], Query(description="Whether the newest or the largest group comes first.")
@@ -61,8 +67,11 @@ async def list_inbox(
     sort: Order = "newest",
     limit: Limit = 50,
 ) -> Response:
-    """Thumbs down, corrections and new replies that nobody has looked at, grouped by meaning; or what was decided."""
-    check_ranker(model)
+    """What nobody has looked at, in groups; or what was decided.
+
+    Of a ranker: thumbs down, corrections and new replies, grouped by meaning. Of other models: what is held, grouped by the
+    name that was given.
+    """
     reader = model.inbox.reader
     groups = await reader.load_groups()
     shown, decisions = list[InboxGroup](), list[InboxDecision]()
@@ -71,10 +80,10 @@ async def list_inbox(
         if sort == "largest":
             wanted.sort(key=lambda group: -len(group.items))
         fresh, named = await reader.refresh_states(wanted[:limit])
-        shown = [describe_group(group, named) for group in fresh]
+        shown = [describe_group(group, describer(model, named)) for group in fresh]
     else:
         views, named = await reader.load_decisions(limit)
-        decisions = [describe_decision(view, named) for view in views]
+        decisions = [describe_decision(view, describer(model, named)) for view in views]
     answer = InboxAnswer(
         groups=shown,
         decisions=decisions,
@@ -88,7 +97,6 @@ async def list_inbox(
 @router.get("/v1/models/{model}/inbox:count", response_model=InboxCount)
 async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
     """How many groups are open. It costs little: groups are built again only when other items are open."""
-    check_ranker(model)
     groups = await model.inbox.reader.load_groups()
     mine = sum(is_wanted(group, ME, caller) for group in groups)
     answer = InboxCount(groups=len(groups), items=sum(len(group.items) for group in groups), mine=mine)
@@ -103,7 +111,6 @@ async def count_inbox(model: ModelDep, caller: CallerDep) -> Response:
 )
 async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Approve, merge, reject or answer items. 409 tells who has decided about one of them before."""
-    check_ranker(model)
     body = await read_body_as(request, DecideRequest, runtime.settings)
     decided = await model.inbox.decide(body, caller)
     action, offset = f"inbox_{decided.action}", name_offset(decided.offset)
@@ -115,8 +122,10 @@ async def decide(request: Request, model: ModelDep, runtime: RuntimeDep, caller:
     "/v1/models/{model}/inbox:undo", status_code=202, response_model=Undone, openapi_extra=request_body(UndoRequest)
 )
 async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
-    """Take a decision back, exactly: its items are open again. A repeated call changes nothing."""
-    check_ranker(model)
+    """Take a decision back, exactly: its items are open again. A repeated call changes nothing.
+
+    What a caller has added (`add`) is taken back too: new replies are retired, examples of other replies retracted.
+    """
     body = await read_body_as(request, UndoRequest, runtime.settings)
     undone, is_new = await model.inbox.undo(body.decision, caller)
     if is_new:
@@ -127,7 +136,6 @@ async def undo(request: Request, model: ModelDep, runtime: RuntimeDep, caller: C
 @router.post("/v1/models/{model}/inbox:assign", response_model=Assigned, openapi_extra=request_body(AssignRequest))
 async def assign(request: Request, model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Let a caller look after items. Items that are not open any more are passed over."""
-    check_ranker(model)
     body = await read_body_as(request, AssignRequest, runtime.settings)
     assignee = caller.id if body.assignee == ME else body.assignee
     if assignee not in (None, caller.id, *await list_curators(model)):
@@ -169,46 +177,86 @@ def is_wanted(group: Group, assignee: str | None, caller: Caller) -> bool:
     return any(item.assignee == wanted for item in group.items)
 
 
-def describe_group(group: Group, named: NamedReplies) -> InboxGroup:
+def describer(model: ModelRuntime, named: NamedReplies) -> Describe:
+    """What describes the items of a model."""
+    return partial(describe_item, named=named) if model.inbox.has_repertoire else describe_example
+
+
+def describe_group(group: Group, describe: Describe) -> InboxGroup:
     return InboxGroup(
         id=group.id,
+        label=group.label,
         questions=[InboxQuestion(text=text, count=count) for text, count in group.questions],
-        items=[describe_item(item, named) for item in group.items],
+        items=[describe(item) for item in group.items],
         newest_at=group.newest_at,
         assignee=group.assignee,
     )
 
 
 def describe_item(item: OpenItem, named: NamedReplies) -> InboxItem:
+    """An item of a ranker."""
     content = read_content(item)
     proposed = named.proposed.get(item.id)
     is_new = item.id in named.brought or (content.get("correction") is not None and proposed is None)
-    is_thumb = content.get("reward") is not None
     answered = None if item.choice is None else ReplyRef(id=item.choice, text=named.texts.get(item.choice, ""))
     return InboxItem(
-        id=item.id,
-        kind="thumb_down" if is_thumb else "new_reply" if is_new else "correction",
-        state=item.status,
-        hold=item.hold,
-        question=question_of(item),
-        prediction_id=item.prediction_id,
-        asked_at=item.asked_at,
+        **describe_common(item, content),
+        kind=kind_of_thumb(content) or ("new_reply" if is_new else "correction"),
         answered=answered,
         correction=content.get("correction") or named.texts.get(proposed or ""),
         reply=proposed if proposed in named.texts else None,
         scope=content.get("scope"),
-        reason=content.get("reason"),
-        comment=content.get("comment"),
-        caller=item.caller,
-        user=item.user,
-        created_at=item.created_at,
-        assignee=item.assignee,
     )
 
 
-def describe_decision(view: DecisionView, named: NamedReplies) -> InboxDecision:
-    row = view.row
-    texts = [*(read_text(json.loads(words)) for words in view.questions), *(question_of(item) for item in view.items)]
+def describe_example(item: OpenItem) -> InboxItem:
+    """An item of a model that is no ranker."""
+    item = without_long_instance(item)
+    content = read_content(item)
+    return InboxItem(
+        **describe_common(item, content),
+        kind=kind_of_thumb(content) or "label",
+        instance=json.loads(item.question),
+        label=content.get("label"),
+        answered=None if item.choice is None else ReplyRef(id=item.choice, text=item.choice),
+        correction=None,
+        reply=None,
+        scope=None,
+    )
+
+
+def kind_of_thumb(content: Content) -> Literal["thumb_down", "thumb_up"] | None:
+    """None where it is no thumb."""
+    reward = content.get("reward")
+    return None if reward is None else "thumb_up" if is_positive(reward) else "thumb_down"
+
+
+def describe_common(item: OpenItem, content: Content) -> dict[str, Any]:
+    """The fields that items of every model have."""
+    return {
+        "id": item.id,
+        "state": item.status,
+        "hold": item.hold,
+        "question": question_of(item),
+        "prediction_id": item.prediction_id,
+        "asked_at": item.asked_at,
+        "reason": content.get("reason"),
+        "comment": content.get("comment"),
+        "caller": item.caller,
+        "user": item.user,
+        "created_at": item.created_at,
+        "assignee": item.assignee,
+    }
+
+
+def describe_addition(added: Addition) -> InboxAddition:
+    return InboxAddition(replies=[*added.replies], reply_count=added.reply_count, example_count=added.example_count)
+
+
+def describe_decision(view: DecisionView, describe: Describe) -> InboxDecision:
+    row, added = view.row, view.addition
+    asked = [*(read_text(json.loads(words)) for words in view.questions), *(question_of(item) for item in view.items)]
+    texts = asked if added is None else added.questions
     return InboxDecision(
         id=row.id,
         action=row.action,
@@ -217,5 +265,6 @@ def describe_decision(view: DecisionView, named: NamedReplies) -> InboxDecision:
         reason=row.reason,
         reply=view.reply,
         questions=list(dict.fromkeys(text for text in texts if text is not None)),
-        items=[describe_item(item, named) for item in view.items],
+        items=[describe(item) for item in view.items],
+        added=None if added is None else describe_addition(added),
     )

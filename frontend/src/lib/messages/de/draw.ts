@@ -83,6 +83,8 @@ export const draw: Messages['draw'] = {
     nowRight: (label) => `Nächstes Mal sage ich „${label}“.`,
     nowWrong: (guess) => `Ich würde immer noch „${guess}“ sagen. Zeig mir noch ein paar.`,
     held: 'Danke! Es wird noch geprüft.',
+    rejected: 'Es wurde geprüft und nicht freigegeben.',
+    rejectedWhy: (reason) => `Es wurde geprüft und nicht freigegeben: ${reason}`,
     refused: 'Das konnte ich nicht lernen.',
     failed: 'Das wurde nicht gespeichert. Versuch es noch einmal.',
     paused: 'Gespeichert. Ich lerne es, sobald das Lernen weitergeht.',

@@ -1,6 +1,7 @@
 import type { Messages } from '..';
 
 const items = (count: number) => (count === 1 ? '1 Nachricht' : `${count} Nachrichten`);
+const examples = (count: number) => (count === 1 ? '1 Beispiel' : `${count} Beispiele`);
 
 export const inbox: Messages['inbox'] = {
   title: 'Posteingang',
@@ -27,6 +28,12 @@ export const inbox: Messages['inbox'] = {
     nothingDone: 'Noch wurde nichts entschieden.',
   },
   items,
+  examples,
+  modelWaiting: (model, groups) => `${model} (${groups} offen)`,
+  groupGone: 'Diese Gruppe ist nicht mehr offen.',
+  judged: (answer, isRight) => (isRight ? `„${answer}“ war richtig` : `„${answer}“ war falsch`),
+  selectAll: 'Alle auswählen',
+  selectNone: 'Keine auswählen',
   times: (count) => (count === 1 ? 'einmal gefragt' : `${count}-mal`),
   alsoAsked: 'Auch so gefragt',
   noQuestion: 'Die Frage ist nicht mehr gespeichert',
@@ -37,6 +44,8 @@ export const inbox: Messages['inbox'] = {
   selected: (count, all) => `${count} von ${all} ausgewählt`,
   kinds: {
     thumb_down: 'Diese Antwort ist falsch.',
+    thumb_up: 'Diese Antwort ist richtig.',
+    label: 'Ein Beispiel für diesen Namen.',
     correction: 'Es hätte diese Antwort sein sollen:',
     new_reply: 'Es hätte diese neue Antwort sein sollen:',
   },
@@ -79,6 +88,8 @@ export const inbox: Messages['inbox'] = {
       `Zustimmen: Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
     many: (replies, questions) =>
       `Zustimmen: Der Bot lernt ${replies} verschiedene Antworten für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
+    examples: (label, count) => `Zustimmen: Der Bot lernt ${examples(count)} für „${label}“.`,
+    right: 'Zustimmen: Der Bot lernt, dass die gegebene Antwort richtig ist.',
     wrong: 'Zustimmen: Der Bot lernt, dass die gegebene Antwort falsch ist.',
     alsoWrong: 'Er lernt auch, dass die gegebene Antwort falsch ist.',
     nothing: 'Zustimmen: Der Bot behält, was er gelernt hat. Er lernt nichts Neues.',
@@ -93,7 +104,19 @@ export const inbox: Messages['inbox'] = {
     questions === 1 ? 'Diese Antwort lehren' : `Für ${questions} Fragen lehren`,
   replyStart: 'Mit einem Vorschlag beginnen',
   rejectTitle: 'Warum? Wer es geschrieben hat, kann das lesen. (freiwillig)',
-  rejectSend: (count) => `${items(count)} ablehnen`,
+  rejectSend: (what) => `${what} ablehnen`,
+  ofExamples: {
+    lead: 'Beispiele, die noch geprüft werden. Entscheiden Sie einmal für alle mit demselben Namen.',
+    empty: { text: 'Sobald jemand einen neuen Namen lehrt, erscheint das hier.' },
+    said: 'Beispiele für diesen Namen',
+    explain: {
+      approve: 'Was angekreuzt ist, wird gelernt.',
+      reject: 'Was angekreuzt ist, wird nicht gelernt.',
+    },
+    rejectTitle: 'Warum? Wer die Beispiele gegeben hat, kann das lesen. (freiwillig)',
+    gone: 'Nicht mehr gespeichert',
+    guessed: (guess) => `Der Bot hatte „${guess}“ geraten.`,
+  },
   cancel: 'Abbrechen',
   assign: 'Zuweisen',
   assignedTo: (who) => `Zugewiesen an ${who}`,
@@ -101,12 +124,13 @@ export const inbox: Messages['inbox'] = {
   assignToMe: 'Mir zuweisen',
   you: 'Sie',
   toasts: {
-    approve: (count) => `Zugestimmt: ${items(count)}`,
-    merge: (count) => `Durch eine andere Antwort ersetzt: ${items(count)}`,
-    reply: (count) => `Antwort gelehrt, erledigt: ${items(count)}`,
-    reject: (count) => `Abgelehnt: ${items(count)}`,
+    approve: (what) => `Zugestimmt: ${what}`,
+    merge: (what) => `Durch eine andere Antwort ersetzt: ${what}`,
+    reply: (what) => `Antwort gelehrt, erledigt: ${what}`,
+    reject: (what) => `Abgelehnt: ${what}`,
     dismiss: (count) => (count === 1 ? '1 Frage verworfen' : `${count} Fragen verworfen`),
     undone: 'Zurückgenommen. Es ist wieder im Posteingang.',
+    additionUndone: 'Zurückgenommen. Der Bot verwendet es nicht mehr.',
     gone: 'Es wurde inzwischen zurückgezogen.',
   },
   already: {
@@ -122,7 +146,15 @@ export const inbox: Messages['inbox'] = {
     reply: 'beantwortet',
     reject: 'abgelehnt',
     dismiss: 'verworfen',
+    add: 'hinzugefügt',
   },
+  added: (replies, questions) =>
+    [
+      ...(replies > 0 ? [replies === 1 ? '1 neue Antwort' : `${replies} neue Antworten`] : []),
+      ...(questions > 0
+        ? [questions === 1 ? '1 Beispielfrage' : `${questions} Beispielfragen`]
+        : []),
+    ].join(', '),
   decidedBy: (what, who) => `${what} von ${who}`,
   undo: 'Rückgängig',
   undoOf: (what) => `Rückgängig: ${what}`,
@@ -144,8 +176,8 @@ export const inbox: Messages['inbox'] = {
     close: 'Schließen',
   },
   needs:
-    'Der Posteingang ist für alle, die den Chat betreuen. Melden Sie sich mit einem Schlüssel an, der das erlaubt.',
-  noModel: 'Hier gibt es kein Chat-Modell.',
+    'Der Posteingang ist für alle, die den Bot betreuen. Melden Sie sich mit einem Schlüssel an, der das erlaubt.',
+  noModel: 'Dieses Modell gibt es hier nicht.',
   callers: {
     visitor: (name) => `Besucher ${name}`,
     key: (name) => name,

@@ -82,6 +82,8 @@ export const draw = {
     nowRight: (label: string) => `Next time I say “${label}”.`,
     nowWrong: (guess: string) => `I would still say “${guess}”. Show me a few more.`,
     held: 'Thank you! It waits to be checked.',
+    rejected: 'It was checked and not approved.',
+    rejectedWhy: (reason: string) => `It was checked and not approved: ${reason}`,
     refused: 'This could not be learned.',
     failed: 'This was not saved. Try again.',
     paused: 'Saved. I learn it as soon as learning goes on.',

@@ -1,6 +1,7 @@
-/* The inbox of those who look after a chat. */
+/* The inbox of those who look after a model. */
 
 const items = (count: number) => (count === 1 ? '1 message' : `${count} messages`);
+const examples = (count: number) => (count === 1 ? '1 example' : `${count} examples`);
 
 export const inbox = {
   title: 'Inbox',
@@ -27,6 +28,13 @@ export const inbox = {
     nothingDone: 'Nothing was decided yet.',
   },
   items,
+  examples,
+  modelWaiting: (model: string, groups: number) => `${model} (${groups} waiting)`,
+  groupGone: 'This group is not open any more.',
+  judged: (answer: string, isRight: boolean) =>
+    isRight ? `“${answer}” was right` : `“${answer}” was wrong`,
+  selectAll: 'Select all',
+  selectNone: 'Select none',
   times: (count: number) => (count === 1 ? 'asked once' : `${count} times`),
   alsoAsked: 'Also asked as',
   noQuestion: 'Question no longer stored',
@@ -37,6 +45,8 @@ export const inbox = {
   selected: (count: number, all: number) => `${count} of ${all} selected`,
   kinds: {
     thumb_down: 'This reply is wrong.',
+    thumb_up: 'This reply is right.',
+    label: 'An example of this name.',
     correction: 'It should have been this reply:',
     new_reply: 'It should have been this new reply:',
   },
@@ -79,6 +89,9 @@ export const inbox = {
       `Approve: the bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
     many: (replies: number, questions: number) =>
       `Approve: the bot learns ${replies} different replies for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+    examples: (label: string, count: number) =>
+      `Approve: the bot learns ${examples(count)} of “${label}”.`,
+    right: 'Approve: the bot learns that the given answer is right.',
     wrong: 'Approve: the bot learns that the given reply is wrong.',
     alsoWrong: 'It also learns that the given reply is wrong.',
     nothing: 'Approve: the bot keeps what it has learned. Nothing new is learned.',
@@ -93,7 +106,19 @@ export const inbox = {
     questions === 1 ? 'Teach this reply' : `Teach it for ${questions} questions`,
   replyStart: 'Start from a suggestion',
   rejectTitle: 'Why? The people who wrote it can read this. (optional)',
-  rejectSend: (count: number) => `Reject ${items(count)}`,
+  rejectSend: (what: string) => `Reject ${what}`,
+  ofExamples: {
+    lead: 'Examples that wait to be checked. Decide once for all of one name.',
+    empty: { text: 'When a visitor teaches a new name, it appears here.' },
+    said: 'Examples of this name',
+    explain: {
+      approve: 'What is ticked is learned.',
+      reject: 'What is ticked is not learned.',
+    },
+    rejectTitle: 'Why? The people who gave them can read this. (optional)',
+    gone: 'No longer stored',
+    guessed: (guess: string) => `The bot had guessed “${guess}”.`,
+  },
   cancel: 'Cancel',
   assign: 'Assign',
   assignedTo: (who: string) => `Assigned to ${who}`,
@@ -101,13 +126,14 @@ export const inbox = {
   assignToMe: 'Assign to me',
   you: 'you',
   toasts: {
-    approve: (count: number) => `Approved: ${items(count)}`,
-    merge: (count: number) => `Replaced by another reply: ${items(count)}`,
-    reply: (count: number) => `Reply taught, done: ${items(count)}`,
-    reject: (count: number) => `Rejected: ${items(count)}`,
+    approve: (what: string) => `Approved: ${what}`,
+    merge: (what: string) => `Replaced by another reply: ${what}`,
+    reply: (what: string) => `Reply taught, done: ${what}`,
+    reject: (what: string) => `Rejected: ${what}`,
     dismiss: (count: number) =>
       count === 1 ? '1 question dismissed' : `${count} questions dismissed`,
     undone: 'Taken back. It is in the inbox again.',
+    additionUndone: 'Taken back. The bot does not use it any more.',
     gone: 'It was withdrawn meanwhile.',
   },
   already: {
@@ -123,7 +149,15 @@ export const inbox = {
     reply: 'answered',
     reject: 'rejected',
     dismiss: 'dismissed',
+    add: 'added',
   },
+  added: (replies: number, questions: number) =>
+    [
+      ...(replies > 0 ? [replies === 1 ? '1 new reply' : `${replies} new replies`] : []),
+      ...(questions > 0
+        ? [questions === 1 ? '1 example question' : `${questions} example questions`]
+        : []),
+    ].join(', '),
   decidedBy: (what: string, who: string) => `${what} by ${who}`,
   undo: 'Undo',
   undoOf: (what: string) => `Undo: ${what}`,
@@ -144,8 +178,8 @@ export const inbox = {
     help: 'this list',
     close: 'Close',
   },
-  needs: 'The inbox is for those who look after the chat. Sign in with a key that may curate.',
-  noModel: 'There is no chat model here.',
+  needs: 'The inbox is for those who look after the bot. Sign in with a key that may curate.',
+  noModel: 'There is no such model here.',
   callers: {
     visitor: (name: string) => `Visitor ${name}`,
     key: (name: string) => name,

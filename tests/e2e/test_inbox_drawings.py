@@ -1,0 +1,220 @@
+"""The inbox in a real Chromium for drawings that visitors have taught, for additions of teachers, and its addresses."""
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.conftest import config
+from tests.e2e.browsing import Visits, check_accessible, check_fits, shoot
+from tests.e2e.test_access import ADMIN_KEY, button, create_key, sign_in
+from tests.e2e.test_accessibility import DIGITS
+from tests.e2e.test_draw import draw, expect_status, type_name
+from tests.e2e.test_inbox_page import VISITS, rows, say
+from tests.e2e.test_page import CHAT
+from tests.support import Service
+
+STAR = [0.0, 0.0, 9.0, 16.0, 16.0, 9.0, 0.0, 0.0] * 8
+MOON = [16.0, 16.0, 0.0, 0.0, 0.0, 0.0, 16.0, 16.0] * 8
+
+
+@pytest.fixture
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("drawings")
+    running = Service(folder / "state", config(folder, CHAT + DIGITS, admin_key=ADMIN_KEY, public_teaching="review"))
+    running.http.headers["X-API-Key"] = ADMIN_KEY
+    running.wait_learned("chat", 1)
+    yield running
+    running.stop()
+
+
+def name(service: Service, features: list[float], label: str) -> None:
+    """Teach a drawing as a new visitor."""
+    with httpx.Client(base_url=service.url, headers=VISITS, timeout=60) as visitor:
+        visitor.get("/v1/session")
+        answer = visitor.post("/v1/models/digits:predict", json={"instances": [features]}).json()
+        item = {"prediction_id": answer["prediction_ids"][0], "label": label}
+        said = visitor.post("/v1/models/digits:feedback", json={"feedback": [item]})
+        assert said.json()["receipts"][0]["status"] == "held", said.text
+
+
+def examples(page: Page) -> Locator:
+    return page.locator("article").get_by_role("list").get_by_role("listitem")
+
+
+def badge(page: Page) -> Locator:
+    return page.get_by_role("navigation", name="Pages")
+
+
+def test_held_drawings_are_seen_and_decided_by_keyboard(visits: Visits, service: Service) -> None:
+    for label, features in (("moon", MOON), ("rude", STAR), ("star", STAR), ("star", STAR), ("star", MOON)):
+        name(service, features, label)
+    visitor = visits.open(f"{service.url}/draw")
+    draw(visitor, "star")
+    type_name(visitor, "star")
+    expect_status(visitor, "Star: sent for checking. I will know it once somebody has approved it.")
+    page = visits.open(f"{service.url}/inbox")
+    sign_in(page, create_key(service, "predict,feedback,curate"))
+    chooser = page.get_by_label("Model")
+    expect(chooser).to_have_value("digits")  # nothing waits in the chat
+    expect(chooser.get_by_role("option", name="digits (3 waiting)")).to_be_attached()
+    expect(badge(page)).to_contain_text("3 waiting")
+    expect(rows(page)).to_have_count(3)
+    expect(rows(page).first).to_contain_text("4 examples")
+    expect(examples(page)).to_have_count(4)
+    expect(examples(page).locator("path").first).to_have_attribute("d", re.compile("^M.+Z$"))
+    expect(examples(page).first).to_contain_text("Visitor")
+    check_accessible(page)
+    page.get_by_role("heading", name="Inbox", level=1).click()
+    page.keyboard.press("m")  # not for drawings
+    expect(page.get_by_role("searchbox")).to_have_count(0)
+    button(page, "Select none").click()
+    expect(button(page, "Approve")).to_have_attribute("aria-disabled", "true")
+    button(page, "Select all").click()
+    examples(page).nth(1).get_by_role("checkbox").uncheck()  # the third star is a moon
+    expect(page.get_by_text("3 of 4 selected")).to_be_visible()
+    expect(page.get_by_text("Approve: the bot learns 3 examples of “star”.")).to_be_visible()
+    page.get_by_role("heading", name="Inbox", level=1).click()
+    page.keyboard.press("a")
+    expect(rows(page).first).to_contain_text("1 example")
+    expect(visitor.get_by_text("Next time I say")).to_be_visible()
+    expect(examples(page)).to_have_count(1)
+    expect(page.get_by_text("Approve: the bot learns 1 example of “star”.")).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.type("Be kind.")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", name="moon")).to_be_focused()
+    page.keyboard.press("z")
+    expect(rows(page)).to_have_count(3)
+    button(page, "Done").click()
+    decided = page.get_by_role("region", name="Done")
+    expect(decided.get_by_role("listitem")).to_have_count(1)
+    expect(decided).to_contain_text("3 examples")
+    check_accessible(page)
+    shoot(page, "inbox-drawings-done")
+    button(page, "Undo: star").click()
+    expect(decided.get_by_role("listitem")).to_have_count(0)
+    page.get_by_role("group", name="Show").get_by_role("button", name="Open").click()
+    rows(page).filter(has_text="star").get_by_role("button").click()
+    expect(examples(page)).to_have_count(4)
+    expect(badge(page)).to_contain_text("3 waiting")
+
+
+def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, service: Service) -> None:
+    visitor = visits.open(f"{service.url}/draw")
+    draw(visitor, "star")
+    type_name(visitor, "rude")
+    expect_status(visitor, "Rude: sent for checking.")
+    (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
+    body = {"ids": [group["id"]], "action": "reject", "reason": "Be kind."}
+    assert service.http.post("/v1/models/digits/inbox:decide", json=body).status_code == 202
+    expect(visitor.get_by_text("It was checked and not approved: Be kind.")).to_be_visible()
+    check_accessible(visitor)
+
+
+def test_the_second_curator_is_told_who_has_decided(visits: Visits, service: Service) -> None:
+    name(service, STAR, "star")
+    (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
+    page = visits.open(f"{service.url}/inbox?model=digits")
+    sign_in(page, create_key(service, "predict,feedback,curate"))
+    expect(rows(page)).to_have_count(1)
+    page.route("**/inbox?*", lambda route: route.abort())  # the page does not see the other decision
+    body = {"ids": [group["id"]], "action": "reject"}
+    assert service.http.post("/v1/models/digits/inbox:decide", json=body).status_code == 202
+    page.get_by_role("heading", name="Inbox", level=1).click()
+    page.keyboard.press("a")
+    expect(page.get_by_text("Nothing changed: Admin has rejected this already.")).to_be_visible()
+    visits.refused.clear()
+
+
+def test_a_chosen_group_has_an_address(visits: Visits, service: Service) -> None:
+    for label in ("star", "moon"):
+        name(service, STAR, label)
+    say(service, "Do you have a garden?", correction="Behind the house.")
+    page = visits.open(f"{service.url}/inbox?model=digits")
+    sign_in(page, ADMIN_KEY)
+    heading = page.locator("article").get_by_role("heading", level=2)
+    expect(heading).to_have_text("moon")
+    rows(page).filter(has_text="star").get_by_role("button").click()
+    expect(page).to_have_url(re.compile(r"/inbox\?model=digits&group=[\w-]+$"))
+    address = page.url
+    page.reload()
+    expect(heading).to_have_text("star")
+    page.keyboard.press("k")
+    expect(heading).to_have_text("moon")
+    page.go_back()
+    expect(page).to_have_url(address)
+    expect(heading).to_have_text("star")
+    page.go_forward()
+    expect(heading).to_have_text("moon")
+    page.get_by_label("Model").select_option("chat")
+    expect(page).to_have_url(f"{service.url}/inbox?model=chat")
+    expect(heading).to_have_text("Do you have a garden?")
+    page.go_back()
+    expect(heading).to_have_text("moon")
+    page.get_by_role("heading", name="Inbox", level=1).click()
+    page.keyboard.press("a")
+    expect(heading).to_have_text("star")
+    expect(page).to_have_url(address)
+    page.keyboard.press("a")
+    expect(page.get_by_role("heading", name="All done")).to_be_focused()
+    expect(page).to_have_url(f"{service.url}/inbox?model=digits")
+    page.goto(address)
+    expect(page.get_by_text("This group is not open any more.")).to_be_visible()
+    expect(page).to_have_url(f"{service.url}/inbox?model=digits")
+
+
+def test_what_a_teacher_added_is_listed_and_taken_back(visits: Visits, service: Service) -> None:
+    key = create_key(service, "predict,teach")
+    reply = {"text": "We lend games.", "examples": ["Do you have games?"]}
+    added = httpx.post(f"{service.url}/v1/models/chat/replies", json=reply, headers={"X-API-Key": key}, timeout=60)
+    assert added.status_code == 202, added.text
+    page = visits.open(f"{service.url}/inbox?model=chat")
+    sign_in(page, ADMIN_KEY)
+    button(page, "Done").click()
+    entry = page.get_by_role("region", name="Done").get_by_role("listitem")
+    expect(entry).to_contain_text("We lend games.")
+    expect(entry).to_contain_text("Asked: Do you have games?")
+    expect(entry).to_contain_text(re.compile("added by .+ 1 new reply, 1 example question"))
+    check_accessible(page)
+    shoot(page, "inbox-added")
+    button(entry, "Undo: We lend games.").click()
+    expect(page.get_by_text("Taken back. The bot does not use it any more.")).to_be_visible()
+    expect(entry).to_have_count(0)
+    (left,) = [
+        each for each in service.http.get("/v1/models/chat/replies").json()["replies"] if "games" in each["text"]
+    ]
+    assert left["active"] is False
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme", "forced"),
+    [(1440, "dark", False), (768, "light", False), (320, "dark", False), (390, "light", True)],
+)
+def test_drawings_in_the_inbox_are_accessible_at_every_width(
+    visits: Visits, service: Service, width: int, scheme: str, forced: bool
+) -> None:
+    for _ in range(3):
+        name(service, STAR, "star")
+    name(service, MOON, "moon")
+    page = visits.open(f"{service.url}/inbox?model=digits", width=width, height=900, scheme=scheme)
+    if forced:
+        page.emulate_media(forced_colors="active")
+    sign_in(page, ADMIN_KEY)
+    expect(rows(page)).to_have_count(2)
+    shoot(page, f"inbox-drawings-list-{width}-{scheme}")
+    check_accessible(page)
+    check_fits(page)
+    rows(page).filter(has_text="star").get_by_role("button").click()
+    expect(examples(page)).to_have_count(3)
+    shoot(page, f"inbox-drawings-{width}-{scheme}")
+    check_accessible(page)
+    check_fits(page)
+    page.keyboard.press("x")
+    check_accessible(page)
+    if width < 860:
+        page.go_back()
+        expect(rows(page).first).to_be_visible()
