@@ -9,7 +9,7 @@
 <state>/audit.head                 the newest entry of the audit log
 <state>/secret                     what release 0.1 signed with
 <state>/encoders/<model>.next      names the encoder that is about to be adopted
-<state>/reports/<model>/           reports on its log: <last offset>.html
+<state>/reports/<model>/           reports on its log: <last offset>.html, and <last offset>.de.html in German
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
 <state>/jobs/<id>.json             a batch prediction job and its state
 <state>/learner.lock               one learner at a time
@@ -257,3 +257,8 @@ def create_seal(keys: SigningKeys) -> Seal:
 def is_signed(model: ModelSettings) -> bool:
     """Whether the state of the model, or of its challenger, is signed."""
     return state_is_signed(model.kind) or state_is_signed(challenger_of(model.kind, model.options))
+
+
+def name_translation(page: Path, language: str) -> Path:
+    """Return the file of a report in a language: report.html is in English, report.de.html in German."""
+    return page if language == "en" else page.with_suffix(f".{language}{page.suffix}")

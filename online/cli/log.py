@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from online.cli.options import ConfigOption, ModelOption, StateOption, StoreOption, SupervisedOption
+from online.cli.options import (
+    ConfigOption,
+    ModelOption,
+    ReportLanguageOption,
+    StateOption,
+    StoreOption,
+    SupervisedOption,
+)
 from online.cli.processes import limited_resources, lower_priority, read_parent_settings
 from online.cli.progress import print_percents, show_bar
 from online.cli.state import load_settings, open_workspace, select_model
@@ -41,6 +48,7 @@ def report(
     state: StateOption = None,
     config: ConfigOption = None,
     store: StoreOption = None,
+    language: ReportLanguageOption = "en",
     supervised: SupervisedOption = False,
 ) -> None:
     """Replay the log of a model on that model, and write the result as a page with plots.
@@ -54,11 +62,13 @@ def report(
     settings = read_parent_settings() if supervised else load_settings(config, state=state, store=store)
     lower_priority()
     from online.evaluation.reports.model_report import write_model_report
+    from online.evaluation.reports.words.language import ALL_WORDS, Words
 
     spec = select_model(settings, model)
     run = print_percents if supervised else show_bar
+    languages = ALL_WORDS if supervised else (Words(language),)  # a service shows each reader theirs
     with open_workspace(settings) as workspace:
-        until = run(lambda tick: write_model_report(workspace, spec, output, tick))
+        until = run(lambda tick: write_model_report(workspace, spec, output, tick, languages))
     typer.echo(json.dumps({"until": until}) if supervised else f"{output} reports on every event up to {until:,}")
 
 

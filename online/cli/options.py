@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from online.schemas.reports import Language
+
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -39,4 +41,5 @@ CostsOption = Annotated[
     str,
     typer.Option("--costs", help="LOW:HIGH range of the costs in Vowpal Wabbit files. Default: 0:1 or -1:0."),
 ]
+ReportLanguageOption = Annotated[Language, typer.Option("--language", help="Of the report: en or de.")]
 SupervisedOption = Annotated[bool, typer.Option("--supervised", hidden=True)]

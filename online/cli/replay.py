@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from online.cli.options import CostsOption, JsonOption, MaxBadRatioOption
+from online.cli.options import CostsOption, JsonOption, MaxBadRatioOption, ReportLanguageOption
 from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
+from online.schemas.reports import Language
 from online.settings import Device, Drift
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def replay(
     report: Annotated[
         Path | None, typer.Option("--report", help="HTML file to write all results to, with plots.")
     ] = None,
+    language: ReportLanguageOption = "en",
     engine: Annotated[
         Engine, typer.Option("--engine", help="ray: each pair of model and log is a task on a cluster.")
     ] = "here",
@@ -161,7 +163,7 @@ def replay(
     plan = ReplayPlan(sources, models, Span(from_offset, to_offset), max_bad_ratio)
     run = partial(run_here, plan) if engine == "here" else partial(run_on_ray, plan, address, results)
     log_results = show_bar(run)
-    write_files(log_results, csv, report)
+    write_files(log_results, csv, report, language)
     if as_json:
         typer.echo(json.dumps(results_as_json(log_results)))
     else:
@@ -200,12 +202,14 @@ def check_options(logs: list[str], report: Path | None, engine: Engine, address:
         raise SetupError("--address and --results need --engine ray")
 
 
-def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path | None) -> None:
+def write_files(log_results: "list[LogResults]", csv: Path | None, report: Path | None, language: Language) -> None:
     if csv is not None:
         from online.evaluation.reports.replay_files import write_curves
 
         write_curves(log_results, csv)
     if report is not None:
         from online.evaluation.reports.report_page import write_report
+        from online.evaluation.reports.words.language import Words
 
-        write_report(log_results[0].results, log_results[0].log, log_results[0].interrupted, report)
+        (played,) = log_results
+        write_report(played.results, played.log, played.interrupted, report, words=Words(language))

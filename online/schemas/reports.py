@@ -6,6 +6,8 @@ from pydantic import Field
 
 from online.schemas.fields import Wire
 
+Language = Literal["en", "de"]
+
 
 class Progress(Wire):
     what: str = Field(description="What is being done.")
@@ -24,6 +26,7 @@ class Finding(Wire):
 
     level: Literal["good", "attention", "unclear"]
     sentence: str
+    language: Language = Field("en", description="Of the sentence. A report of an older release is in English only.")
 
 
 class ReportEntry(Wire):

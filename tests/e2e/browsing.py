@@ -58,8 +58,17 @@ class Visits:
         self.refused: list[str] = []
         self.pages: list[Page] = []
 
-    def open(self, url: str, width: int = 1200, height: int = 800, scheme: str = "light", touch: bool = False) -> Page:
+    def open(
+        self,
+        url: str,
+        width: int = 1200,
+        height: int = 800,
+        scheme: str = "light",
+        touch: bool = False,
+        locale: str = "en-US",
+    ) -> Page:
         page = self.browser.new_page(
+            locale=locale,
             viewport={"width": width, "height": height},
             color_scheme="dark" if scheme == "dark" else "light",
             has_touch=touch,

@@ -215,6 +215,26 @@ def test_a_report_is_accessible_and_fits_in_both_schemes(
     shoot(page, f"report-{scheme}")
 
 
+def test_reports_are_in_german_on_the_german_page(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    give_feedback(service, 9)
+    page = visits.open(f"{service.url}/reports", locale="de-DE")
+    title = "vec, bis Ereignis 9"
+    expect_report(page, title)
+    own = page.get_by_role("region", name="Bericht über vec")
+    expect(own).to_contain_text("Nur 9 Antworten konnten beurteilt werden")
+    expect(own.locator("[lang=de]")).to_have_count(1)
+    expect(page.get_by_text("Der Bericht ist auf Englisch.")).to_be_hidden()
+    report = page.frame_locator(f'iframe[title="{title}"]')
+    expect(report.get_by_text("Was jetzt zu tun ist:")).to_be_visible()
+    expect(report.get_by_role("button", name="Was bedeutet Trefferquote?").first).to_be_visible()
+    check_accessible(page)
+    shoot(page, "reports-german")
+    with page.expect_download() as saving:
+        page.get_by_role("link", name="Herunterladen").click()
+    assert '<html lang="de">' in saving.value.path().read_text()
+
+
 def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> None:
     service = start(VEC)
     give_feedback(service, 3)

@@ -2346,6 +2346,13 @@ export interface components {
             level: "good" | "attention" | "unclear";
             /** Sentence */
             sentence: string;
+            /**
+             * Language
+             * @description Of the sentence. A report of an older release is in English only.
+             * @default en
+             * @enum {string}
+             */
+            language?: "en" | "de";
         };
         /**
          * ForgottenClass
@@ -8026,6 +8033,8 @@ export interface operations {
         parameters: {
             query?: {
                 until?: number | null;
+                /** @description The language of the report and of what it found. Default: as Accept-Language says, else en. */
+                language?: ("en" | "de") | null;
             };
             header?: never;
             path: {
@@ -8111,7 +8120,10 @@ export interface operations {
     };
     create_report_v1_models__model__report_post: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the report and of what it found. Default: as Accept-Language says, else en. */
+                language?: ("en" | "de") | null;
+            };
             header?: never;
             path: {
                 model: string;
@@ -8263,7 +8275,10 @@ export interface operations {
     };
     get_report_state_v1_models__model__report_state_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the report and of what it found. Default: as Accept-Language says, else en. */
+                language?: ("en" | "de") | null;
+            };
             header?: never;
             path: {
                 model: string;
@@ -8339,7 +8354,10 @@ export interface operations {
     };
     list_replays_v1_replays_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the report and of what it found. Default: as Accept-Language says, else en. */
+                language?: ("en" | "de") | null;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -8380,6 +8398,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */
@@ -8497,7 +8524,10 @@ export interface operations {
     };
     get_replay_v1_replays__id__get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the report and of what it found. Default: as Accept-Language says, else en. */
+                language?: ("en" | "de") | null;
+            };
             header?: never;
             path: {
                 id: string;
@@ -8649,7 +8679,10 @@ export interface operations {
     };
     show_replay_report_v1_replays__id__report_get: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The language of the report and of what it found. Default: as Accept-Language says, else en. */
+                language?: ("en" | "de") | null;
+            };
             header?: never;
             path: {
                 id: string;

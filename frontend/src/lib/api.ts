@@ -6,6 +6,7 @@
 */
 
 import { BASE_PATH } from './base';
+import { language } from './messages';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
 import type { ComparisonApi } from './learning/comparison.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
@@ -629,19 +630,23 @@ export function createAlertsApi(name: string): AlertsApi {
   };
 }
 
+/** A query for reports in the language of the pages. */
+const inLanguage = (query: Record<string, string> = {}) =>
+  new URLSearchParams({ ...query, language });
+
 export function createReportApi(name: string): ReportApi {
   const report = `${pathOf(name)}/report`;
   return {
     events: createApi(async () => name).events,
-    state: () => call('GET', `${report}/state`),
-    generate: () => call('POST', report),
+    state: () => call('GET', `${report}/state?${inLanguage()}`),
+    generate: () => call('POST', `${report}?${inLanguage()}`),
     cancel: async () => void (await call('DELETE', report)),
-    page: (until) => `${report}?${new URLSearchParams({ until: String(until) })}`,
+    page: (until) => `${report}?${inLanguage({ until: String(until) })}`,
   };
 }
 
 export const replaysApi: ReplaysApi = {
-  list: () => call('GET', `${V1}/replays`),
+  list: () => call('GET', `${V1}/replays?${inLanguage()}`),
   send: (log, { models, label, maxBadRatio }, onProgress, signal) => {
     const query = new URLSearchParams({
       name: log.name,
@@ -652,5 +657,5 @@ export const replaysApi: ReplaysApi = {
     return upload(`${V1}/replays?${query}`, log, onProgress, signal);
   },
   drop: async (id) => void (await call('DELETE', `${V1}/replays/${id}`)),
-  page: (id) => `${V1}/replays/${id}/report`,
+  page: (id) => `${V1}/replays/${id}/report?${inLanguage()}`,
 };

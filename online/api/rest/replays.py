@@ -11,8 +11,10 @@ from starlette.requests import ClientDisconnect
 
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
-from online.api.rest.reports import HEADERS, NOT_READY, name_file, waiting_response
+from online.api.rest.report_language import VARY, LanguageDep
+from online.api.rest.reports import NOT_READY, name_file, page_response, waiting_response
 from online.errors import BadInput, NotFound
+from online.evaluation.reports.words.language import Words
 from online.models import KINDS
 from online.schemas.fields import Name
 from online.schemas.reports import DeletedReplay, ReplayRequest, ReplaysAnswer, ReplayStatus
@@ -108,32 +110,32 @@ async def read_chunks(request: Request) -> AsyncIterator[bytes]:
 
 
 @router.get("/v1/replays", response_model=ReplaysAnswer)
-async def list_replays(runtime: RuntimeDep) -> Response:
+async def list_replays(runtime: RuntimeDep, language: LanguageDep) -> Response:
     """The newest replays, newest first, and the limits of an upload."""
-    replays = await asyncio.to_thread(runtime.replays.list_replays)
+    replays = await asyncio.to_thread(runtime.replays.list_replays, language)
     limits = {"kinds": list(KINDS), "max_bytes": runtime.settings.max_log_bytes}
-    return json_response({"replays": [each.model_dump() for each in replays], **limits})
+    return json_response({"replays": [each.model_dump() for each in replays], **limits}, headers=VARY)
 
 
 @router.get("/v1/replays/{id}", response_model=ReplayStatus)
-async def get_replay(runtime: RuntimeDep, id: str) -> Response:
+async def get_replay(runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The progress of a replay, or its result."""
-    replay = await asyncio.to_thread(runtime.replays.load, id)
-    headers = {"Retry-After": RETRY_AFTER_S} if replay.progress is not None else None
-    return json_response(replay.model_dump(), headers=headers)
+    replay = await asyncio.to_thread(runtime.replays.load, id, language)
+    waits = {"Retry-After": RETRY_AFTER_S} if replay.progress is not None else {}
+    return json_response(replay.model_dump(), headers={**waits, **VARY})
 
 
 @router.get("/v1/replays/{id}/report", response_class=HTMLResponse, responses=NOT_READY)
-async def show_replay_report(runtime: RuntimeDep, id: str) -> Response:
+async def show_replay_report(runtime: RuntimeDep, id: str, language: LanguageDep) -> Response:
     """The report of a replay; 202 and a page that waits until it is ready."""
     replay = await asyncio.to_thread(runtime.replays.load, id)
     if replay.error is not None:
         raise NotFound(f"{replay.name} could not be replayed: {replay.error}")
     if replay.progress is not None:
-        return waiting_response(f"The replay of {replay.name}", replay.progress)
+        words = Words(language)
+        return waiting_response(words("making.replay", name=replay.name), replay.progress, words)
     try:
-        page = await asyncio.to_thread(runtime.replays.page(id).read_bytes)
-        return HTMLResponse(page, headers={**HEADERS, **name_file(f"replay of {replay.name}")})
+        return await page_response(runtime.replays.page(id), language, name_file(f"replay of {replay.name}"))
     except FileNotFoundError:
         raise NotFound(f"{replay.name} was deleted during the request") from None
 

@@ -14,8 +14,11 @@ from fastapi.responses import HTMLResponse
 
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.api.rest.report_language import VARY, LanguageDep, describe_language
 from online.errors import NotFound
-from online.schemas.reports import CancelledReport, Progress, ReportState
+from online.evaluation.reports.words.language import Words
+from online.schemas.reports import CancelledReport, Language, Progress, ReportState
+from online.serving.jobs.findings import find_translation
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
@@ -35,7 +38,9 @@ NOT_READY: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/v1/models/{model}/report", response_class=HTMLResponse, responses=NOT_READY)
-async def show_report(model: ModelDep, runtime: RuntimeDep, until: int | None = None) -> Response:
+async def show_report(
+    model: ModelDep, runtime: RuntimeDep, language: LanguageDep, until: int | None = None
+) -> Response:
     """The newest report; 202 and a page that waits where it is out of date. until: the offset of an older report."""
     name, reports = model.spec.name, runtime.reports
     page = await asyncio.to_thread(reports.page, name, until)
@@ -43,21 +48,34 @@ async def show_report(model: ModelDep, runtime: RuntimeDep, until: int | None = 
     if page is not None and (until is not None or reports.is_fresh(page, head)):
         with suppress(FileNotFoundError):  # it was deleted in the meantime, for a newer one
             named = name_file(f"report on {name} up to event {page.stem}")
-            content = await asyncio.to_thread(page.read_bytes)
-            return HTMLResponse(content, headers={**HEADERS, **named, **live_headers(model)})
-        return await show_report(model, runtime, until)
+            return await page_response(page, language, {**named, **live_headers(model)})
+        return await show_report(model, runtime, language, until)
     check_not_empty(name, head)
     runtime.disk.check_room()
-    return waiting_response(f"The report of {name}", reports.make(name).describe(), page, live_headers(model))
+    words = Words(language)
+    title = words("making.report", model=name)
+    return waiting_response(title, reports.make(name).describe(), words, page, live_headers(model))
+
+
+async def page_response(page: Path, language: Language, headers: dict[str, str]) -> Response:
+    """A report in a language; in English where it was not written in that one. Raises FileNotFoundError."""
+
+    def read() -> tuple[Path, bytes]:
+        shown = find_translation(page, language)
+        return shown, shown.read_bytes()
+
+    shown, content = await asyncio.to_thread(read)
+    written: Language = "en" if shown == page else language
+    return HTMLResponse(content, headers={**HEADERS, **headers, **describe_language(written)})
 
 
 @router.post("/v1/models/{model}/report", status_code=202, response_model=ReportState)
-async def create_report(model: ModelDep, runtime: RuntimeDep) -> Response:
+async def create_report(model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
     """Create a new report, even if the newest one is up to date."""
     check_not_empty(model.spec.name, await asyncio.to_thread(model.stream.head))
     runtime.disk.check_room()
     runtime.reports.remake(model.spec.name)
-    return await describe_state(model, runtime, 202)
+    return await describe_state(model, runtime, language, 202)
 
 
 @router.delete("/v1/models/{model}/report", response_model=CancelledReport)
@@ -67,15 +85,15 @@ async def cancel_report(model: ModelDep, runtime: RuntimeDep) -> Response:
 
 
 @router.get("/v1/models/{model}/report/state", response_model=ReportState)
-async def get_report_state(model: ModelDep, runtime: RuntimeDep) -> Response:
+async def get_report_state(model: ModelDep, runtime: RuntimeDep, language: LanguageDep) -> Response:
     """The offset of the newest report, and the progress of the next one. It creates none."""
-    return await describe_state(model, runtime, 200)
+    return await describe_state(model, runtime, language, 200)
 
 
-async def describe_state(model: ModelRuntime, runtime: Runtime, status: int) -> Response:
+async def describe_state(model: ModelRuntime, runtime: Runtime, language: Language, status: int) -> Response:
     head = await asyncio.to_thread(model.stream.head)
-    state = await asyncio.to_thread(runtime.reports.state, model.spec.name, head)
-    return json_response(state.model_dump(), status, live_headers(model))
+    state = await asyncio.to_thread(runtime.reports.state, model.spec.name, head, language)
+    return json_response(state.model_dump(), status, {**live_headers(model), **VARY})
 
 
 def name_file(name: str) -> dict[str, str]:
@@ -91,34 +109,39 @@ def check_not_empty(name: str, head: int) -> None:
 
 
 def waiting_response(
-    title: str, making: Progress, older: Path | None = None, headers: dict[str, str] | None = None
+    title: str, making: Progress, words: Words, older: Path | None = None, headers: dict[str, str] | None = None
 ) -> Response:
     """202 and a page that reloads itself. older: the previous report, which it links to."""
     waiting = {"Retry-After": "2", "Cache-Control": "no-store", "Content-Security-Policy": STYLE_POLICY}
-    return HTMLResponse(_render_waiting(title, making, older), 202, headers={**waiting, **(headers or {})})
+    named = {**waiting, **describe_language(words.language), **(headers or {})}
+    return HTMLResponse(_render_waiting(title, making, words, older), 202, headers=named)
 
 
-def _render_waiting(title: str, making: Progress, older: Path | None) -> str:
-    link = f'<p><a href="?until={older.stem}">The report up to event {int(older.stem):,}</a></p>' if older else ""
+def _render_waiting(title: str, making: Progress, words: Words, older: Path | None) -> str:
+    heading, link = escape(words("making", title=title)), ""
+    if older:
+        label = words("making.older", until=int(older.stem))
+        link = f'<p><a href="?until={older.stem}&amp;language={words.language}">{label}</a></p>'
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
+        f'<!doctype html><html lang="{words.language}"><meta charset="utf-8"><meta http-equiv="refresh" content="2">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
-        f"<title>{escape(title)} is in progress</title>"
+        f"<title>{heading}</title>"
         '<body style="font: 1rem/1.5 system-ui, sans-serif; max-width: 30rem; margin: 4rem auto; padding: 0 1rem">'
-        f"<main><h1>{escape(title)} is in progress</h1>"
-        f'<p><progress max="100" value="{making.percent}" aria-label="Progress" style="width: 100%"></progress></p>'
-        f"<p>{escape(describe_progress(making))}</p><p>This page shows it as soon as it is ready.</p>{link}</main>"
+        f"<main><h1>{heading}</h1>"
+        f'<p><progress max="100" value="{making.percent}" aria-label="{words("making.progress")}" style="width: 100%">'
+        f"</progress></p><p>{escape(describe_progress(making, words))}</p><p>{words('making.soon')}</p>{link}</main>"
     )
 
 
-def describe_progress(making: Progress) -> str:
+def describe_progress(making: Progress, words: Words) -> str:
     """Return a line on how far it is: 42 %, replaying it: 4,200 of 10,000 events, 20 s left."""
-    words = f"{making.percent} %, {making.what}"
+    line = words("making.percent", percent=making.percent, step=words(f"step.{making.what}"))
     if making.ahead:
-        words += f", after {making.ahead} other{'s' if making.ahead > 1 else ''}"
+        line += words.plural("making.ahead", making.ahead)
     if making.done and making.total:
-        words += f": {making.done:,} of {making.total:,} events"
+        line += words("making.events", done=making.done, total=making.total)
     if making.left_s is not None:
         minutes, seconds = divmod(round(making.left_s), 60)
-        words += f", about {minutes} min {seconds:02} s left" if minutes else f", about {seconds} s left"
-    return words
+        times = {"minutes": minutes} if minutes else {}
+        line += words("making.minutes_left" if minutes else "making.seconds_left", seconds=seconds, **times)
+    return line

@@ -27,6 +27,7 @@ TAUGHT = ("label", "reward")  # events that it learns; what is retracted it keep
 
 Guess = str | None
 TOO_LARGE = "its rows have too many columns, or its classes are too many"
+NO_TEXTS = "it reads no texts"
 
 
 class BaselineModel:
@@ -70,7 +71,7 @@ def find_reason(setup: ModelSetup) -> str:
     """Return why the model cannot run beside a candidate, or ""."""
     reads = input_options(setup.candidate.kind, setup.options)
     if reads["input"] == "text":
-        return "it reads no texts"
+        return NO_TEXTS
     if reads["input"] == "vector" and reads["size"] ** 2 > MAX_NUMBERS:
         return TOO_LARGE
     return ""
@@ -110,7 +111,7 @@ def find_remedies(setup: ModelSetup, leads: Sequence[Lead]) -> list[str]:
         else []
     )
     follows = setup.candidate.kind == LEARNED_BASELINE and "drift" in setup.options
-    logistic = ['kind = "logistic" with the option drift = 0.001 (--model logistic:drift=0.001)']
+    logistic = ['kind = "logistic", options = { drift = 0.001 } (--model logistic:drift=0.001)']
     return (act if leader == LEARNED_BASELINE else []) + best_of + ([] if follows else logistic)
 
 

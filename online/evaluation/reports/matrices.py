@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.verdict import describe_pair
+from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.confusion import Confusion
 
-OTHERS, NO_ANSWER = "other classes", "no answer"
 MAX_WITH_SHARES = 8  # columns of a matrix whose cells also show a share
 
 
@@ -36,50 +36,61 @@ class Matrix:
     points_title: str = ""
 
 
-def build_confusion_matrix(report: ReplayReport) -> Matrix | None:
+def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
     """None if the model predicts no classes, or only one."""
     confusion = report.details.confusion
     if confusion is None or confusion.class_count < 2:
         return None
-    names = [*confusion.classes, OTHERS, NO_ANSWER]
+    names = [*confusion.classes, words("confusion.others"), words("confusion.no_answer")]
     used = [
         place
         for place in range(len(names))
         if place < len(confusion.classes) or any(row[place] for row in confusion.rows)
     ]
     rows = [
-        (name, [*build_cells(name, row, names, used)])
-        for name, row in zip(names, confusion.rows, strict=False)
+        (names[place], [*build_cells(place, row, names, used, words)])
+        for place, row in enumerate(confusion.rows)
         if sum(row)
     ]
-    points = [f"{describe_pair(pair)}." for pair in confusion.pairs]
-    caption = describe_matrix(confusion)
-    title = f"Confusion matrix ({report.name})"
+    points = [f"{describe_pair(pair, words)}." for pair in confusion.pairs]
+    caption = describe_matrix(confusion, words)
+    title = words("confusion", name=report.name)
     columns = [names[place] for place in used]
-    return Matrix(title, "confusion", "answered", "right class", columns, rows, caption, points, "Confused most often")
-
-
-def build_cells(name: str, row: Sequence[int], names: Sequence[str], used: Sequence[int]) -> Iterator[Cell]:
-    total = sum(row)
-    for place in used:
-        count, answer = row[place], names[place]
-        kind = "plain" if name == answer == OTHERS else "right" if name == answer else "wrong"
-        verb = {NO_ANSWER: "got no answer", OTHERS: "answered as another class"}.get(answer, f"answered as “{answer}”")
-        words = f"“{name}” {verb}: {count:,} of {total:,} ({100 * count / total:.1f} %)" if count else ""
-        yield Cell(f"{count:,}", round(100 * count / total), words, kind if count else "zero")
-
-
-def describe_matrix(confusion: Confusion) -> str:
-    classes = len(confusion.classes)
-    which = (
-        f"The {classes} most frequent of {confusion.class_count:,} classes"
-        if confusion.class_count > classes
-        else "All classes"
+    return Matrix(
+        title,
+        "confusion",
+        words("confusion.across"),
+        words("confusion.down"),
+        columns,
+        rows,
+        caption,
+        points,
+        words("confusion.points"),
     )
-    return f"{which}. A cell counts how often a class (row) got an answer (column); its shade is the share of the row."
 
 
-def build_forgetting_matrix(report: ReplayReport) -> Matrix | None:
+def build_cells(
+    right: int, row: Sequence[int], names: Sequence[str], used: Sequence[int], words: Words
+) -> Iterator[Cell]:
+    """right: the place of the class among the names, of which the last two stand for other classes and for no answer."""
+    total, others = sum(row), len(names) - 2
+    for place in used:
+        count = row[place]
+        kind = "plain" if right == place == others else "right" if right == place else "wrong"
+        key = {others: "cell.other", others + 1: "cell.no_answer"}.get(place, "cell.answered")
+        values: dict[str, object] = {"answer": names[place]} if key == "cell.answered" else {}
+        values |= {"name": names[right], "count": count, "total": total, "share": 100 * count / total}
+        shown = words.number(count, ",")
+        yield Cell(shown, round(100 * count / total), words(key, **values) if count else "", kind if count else "zero")
+
+
+def describe_matrix(confusion: Confusion, words: Words) -> str:
+    classes, total = len(confusion.classes), confusion.class_count
+    which = words("confusion.some", count=classes, total=total) if total > classes else words("confusion.all")
+    return f"{which} {words('confusion.caption')}"
+
+
+def build_forgetting_matrix(report: ReplayReport, words: Words) -> Matrix | None:
     tasks = report.tasks
     if tasks is None or len(tasks.ends) < 2:
         return None
@@ -87,11 +98,23 @@ def build_forgetting_matrix(report: ReplayReport) -> Matrix | None:
         (
             name,
             [
-                Cell(f"{100 * value:.0f}", round(100 * value), f"on {task} after {name}: {value:.1%}", "right")
+                Cell(
+                    f"{100 * value:.0f}",
+                    round(100 * value),
+                    words("forgetting.cell", task=task, name=name, share=value),
+                    "right",
+                )
                 for task, value in zip(tasks.names, row, strict=False)
             ],
         )
         for name, row in zip(tasks.names, tasks.matrix(), strict=False)
     ]
-    caption = "Accuracy in percent, on the held-out rows of each task. A column that gets paler downwards shows a task that is being forgotten."
-    return Matrix(f"Forgetting ({report.name})", "tasks", "tested on", "after learning", [*tasks.names], rows, caption)
+    return Matrix(
+        words("forgetting", name=report.name),
+        "tasks",
+        words("forgetting.across"),
+        words("forgetting.down"),
+        [*tasks.names],
+        rows,
+        words("forgetting.caption"),
+    )

@@ -5,7 +5,7 @@ store --LogExport--> temporary file --replay--> results --> page.html
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from online.errors import BadInput
@@ -13,22 +13,30 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.runs import replay_one
 from online.evaluation.reports.report_page import write_report
+from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
 from online.settings import ModelSettings
-from online.workspace import Workspace
+from online.workspace import Workspace, name_translation
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
 
 
-def write_model_report(workspace: Workspace, model: ModelSettings, output: Path, tick: Progress) -> int:
+def write_model_report(
+    workspace: Workspace,
+    model: ModelSettings,
+    output: Path,
+    tick: Progress,
+    languages: Sequence[Words] = (IN_ENGLISH,),
+) -> int:
     """Write the page for all events so far; return the offset of the last one.
 
-    The page appears only when complete. Raises BadInput if there are no events, SetupError if the
+    languages: of the pages. The first is `output`; the others are beside it, and named as `name_translation` says.
+    Each page appears only when complete, the first one last. Raises BadInput if there are no events, SetupError if the
     page cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix=".report-", dir=output.resolve().parent) as folder:
-        log, page = Path(folder) / f"{model.name}.jsonl.zst", Path(folder) / output.name
+        log = Path(folder) / f"{model.name}.jsonl.zst"
         export = LogExport(workspace, model)
         if not export.head:
             raise BadInput(f"{model.name} has no events yet: there is nothing to report")
@@ -43,6 +51,10 @@ def write_model_report(workspace: Workspace, model: ModelSettings, output: Path,
         if interrupted:
             raise KeyboardInterrupt
         tick("writing the page", 0, 1)
-        write_report(results, model.name, interrupted, page, f"Report on {model.name}, up to event {export.head:,}")
-        os.replace(page, output)
+        for words in reversed(languages):
+            page = output if words is languages[0] else name_translation(output, words.language)
+            aside = Path(folder) / page.name
+            title = words("title.model", model=model.name, until=export.head)
+            write_report(results, model.name, interrupted, aside, title, words)
+            os.replace(aside, page)
         return export.head

@@ -10,11 +10,15 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.dates import AutoDateFormatter, AutoDateLocator
 from matplotlib.figure import Figure
+from matplotlib.ticker import ScalarFormatter
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.replay_table import BASELINES
+from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
 from online.prequential import CurveSegment
 
@@ -96,6 +100,23 @@ def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4, wid
     return use_variables(before + rest.partition("</metadata>")[2])
 
 
+class CommaTicks(ScalarFormatter):
+    """Labels the ticks of an axis with numbers that have a decimal comma."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return super().__call__(x, pos).replace(".", ",")
+
+
+def use_numbers(words: Words, *axes: Axis) -> None:
+    """Label the ticks of axes with the numbers of a language; in English they are as matplotlib writes them."""
+    for each in axes if words.language != "en" else ():
+        each.set_major_formatter(CommaTicks())
+
+
+def use_percents(words: Words, axis: Axis) -> None:
+    axis.set_major_formatter(lambda value, _: words.number(value, ".0%"))
+
+
 def use_variables(svg: str) -> str:
     """Replace each colour by the variable of the page that has its role."""
     for colour, variable in VARIABLES.items():
@@ -103,35 +124,39 @@ def use_variables(svg: str) -> str:
     return svg
 
 
-def plot_learning_curve(reports: Sequence[ReplayReport]) -> Plot | None:
+def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot | None:
     numbers = "mae" in reports[0].figures
     curves = [thin_curve(report.details.curve) for report in reports]
     if not curves[0]:
         return None
 
     def draw(axes: Axes) -> None:
-        for words, name in BASELINES:
-            draw_line(axes, thin_curve(curves[0], BASELINE_POINTS), name, words, GREY, dashes=DASHES[name])
+        for name in BASELINES:
+            label = words(f"row.{name}")
+            draw_line(axes, thin_curve(curves[0], BASELINE_POINTS), name, label, GREY, dashes=DASHES[name])
         for place, (report, curve, colour) in enumerate(zip(reports, curves, cycle_colours(), strict=False)):
             draw_line(axes, curve, "model", report.name, colour, band=not numbers)
             alarms = [find_example(curve, alarm.offset) for alarm in report.drift]
             height = [0.015 + 0.03 * place] * len(alarms)  # in axes coordinates: one row of ticks per model
             axes.plot(alarms, height, "|", color=colour, markersize=7, transform=axes.get_xaxis_transform())
-        axes.set_xlabel("examples")
-        axes.set_ylabel("mean absolute error" if numbers else "accuracy")
+        axes.set_xlabel(words("plot.examples"))
+        axes.set_ylabel(words("plot.error" if numbers else "plot.accuracy"))
+        use_numbers(words, axes.xaxis, axes.yaxis)
         if not numbers:
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+            use_percents(words, axes.yaxis)
         axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=3)
 
     names = [name for name in ("model", *DASHES) if any(stretch.counts.get(name) for stretch in curves[0])]
-    rows = [[f"{stretch.until:,}", *(format_number(stretch.mean(name)) for name in names)] for stretch in curves[0]]
-    bands = "" if numbers else " Bands are 95 % intervals (Wilson)."
-    marks = " Ticks at the bottom are drift alarms." if any(report.drift for report in reports) else ""
-    caption = f"Each point is the mean over a stretch of {stretch_width(curves[0]):,} examples.{bands}{marks}"
-    columns = ["examples", *names]
-    return Plot(
-        "Learning curve", caption, render_svg(draw, "learning", 3.6, 9.6), columns, rows, "learning", is_wide=True
-    )
+    rows = [
+        [words.number(stretch.until, ","), *(format_number(stretch.mean(name), words) for name in names)]
+        for stretch in curves[0]
+    ]
+    caption = [words("plot.learning_caption", width=stretch_width(curves[0]))]
+    caption += [] if numbers else [words("plot.bands")]
+    caption += [words("plot.ticks")] if any(report.drift for report in reports) else []
+    columns = [words("plot.examples"), *(words("plot.model" if name == "model" else f"row.{name}") for name in names)]
+    svg = render_svg(draw, "learning", 3.6, 9.6)
+    return Plot(words("plot.learning"), " ".join(caption), svg, columns, rows, "learning", is_wide=True)
 
 
 def cycle_colours() -> Iterator[str]:
@@ -173,7 +198,7 @@ def find_example(curve: Sequence[CurveSegment], offset: int) -> float:
     return float(np.interp(offset, [stretch.offset for stretch in curve], [stretch.until for stretch in curve]))
 
 
-def plot_versions(report: ReplayReport) -> Plot | None:
+def plot_versions(report: ReplayReport, words: Words) -> Plot | None:
     """Plot the accuracy of each version that served."""
     groups = group_versions(report.details.versions)
     if len(groups) < 2:
@@ -186,14 +211,18 @@ def plot_versions(report: ReplayReport) -> Plot | None:
         reach = [[share - low for share, (low, _) in zip(shares, limits, strict=True)]]
         reach.append([high - share for share, (_, high) in zip(shares, limits, strict=True)])
         axes.errorbar(places, shares, reach, fmt="o", markersize=4, color=COLOURS[0], ecolor=PALE, linewidth=1.2)
-        axes.set_xlabel("version")
-        axes.set_ylabel("accuracy")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes.set_xlabel(words("plot.version"))
+        axes.set_ylabel(words("plot.accuracy"))
+        use_numbers(words, axes.xaxis)
+        use_percents(words, axes.yaxis)
 
-    rows = [[f"{version:,}", f"{rated:,}", f"{right / rated:.1%}"] for version, rated, right in groups]
-    caption = "Accuracy of the served answers, by version; neighbouring versions are grouped if there are many."
-    columns = ["from version", "rated", "accuracy"]
-    return Plot("Versions", caption, render_svg(draw, "versions"), columns, rows, "versions")
+    rows = [
+        [words.number(version, ","), words.number(rated, ","), words.number(right / rated, ".1%")]
+        for version, rated, right in groups
+    ]
+    columns = [words("plot.from_version"), words("plot.rated"), words("plot.accuracy")]
+    svg = render_svg(draw, "versions")
+    return Plot(words("plot.versions"), words("plot.versions_caption"), svg, columns, rows, "versions")
 
 
 def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list[tuple[int, int, int]]:
@@ -204,32 +233,33 @@ def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list
     return [(group[0][0], sum(each[1] for each in group), sum(each[2] for each in group)) for group in groups]
 
 
-def plot_reliability(reports: Sequence[ReplayReport]) -> Plot | None:
+def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | None:
     if not any(report.details.reliability for report in reports):
         return None
 
     def draw(axes: Axes) -> None:
-        axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="perfect")
+        axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label=words("plot.perfect"))
         for report, colour in zip(reports, cycle_colours(), strict=False):
             chances = [chance for _, chance, _ in report.details.reliability]
             rights = [right for _, _, right in report.details.reliability]
             axes.plot(chances, rights, "o-", markersize=4, color=colour, linewidth=1.5, label=report.name)
-        axes.set_xlabel("predicted probability of the answer")
-        axes.set_ylabel("accuracy")
+        axes.set_xlabel(words("plot.chance"))
+        axes.set_ylabel(words("plot.accuracy"))
+        use_numbers(words, axes.xaxis, axes.yaxis)
         axes.set_aspect("equal")
         axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.02, 1))
 
     rows = [
-        [report.name, f"{chance:.1%}", f"{right:.1%}", f"{count:,}"]
+        [report.name, words.number(chance, ".1%"), words.number(right, ".1%"), words.number(count, ",")]
         for report in reports
         for count, chance, right in report.details.reliability
     ]
-    caption = "On the diagonal, predicted probabilities match accuracy; below it the model is overconfident."
-    columns = ["model", "probability", "accuracy", "examples"]
-    return Plot("Calibration", caption, render_svg(draw, "reliability", 3.8), columns, rows, "calibration")
+    columns = [words(f"plot.{name}") for name in ("model", "probability", "accuracy", "examples")]
+    svg = render_svg(draw, "reliability", 3.8)
+    return Plot(words("plot.calibration"), words("plot.calibration_caption"), svg, columns, rows, "calibration")
 
 
-def plot_rate(report: ReplayReport) -> Plot | None:
+def plot_rate(report: ReplayReport, words: Words) -> Plot | None:
     """Plot the feedback per hour, if the log has times."""
     rates = [(middle, rate) for stretch in thin_curve(report.details.curve) for middle, rate in compute_rate(stretch)]
     if len(rates) < 2:
@@ -237,19 +267,28 @@ def plot_rate(report: ReplayReport) -> Plot | None:
 
     def draw(axes: Axes) -> None:
         axes.plot([when for when, _ in rates], [rate for _, rate in rates], color=COLOURS[2], linewidth=1.5)  # type: ignore[arg-type]
-        axes.set_ylabel("feedback per hour")
+        axes.set_ylabel(words("plot.feedback_per_hour"))
         axes.set_ylim(bottom=0)
+        use_numbers(words, axes.yaxis)
+        use_dates(words, axes.xaxis)
         axes.tick_params(axis="x", labelrotation=20)
 
-    rows = [[f"{when:%Y-%m-%d %H:%M:%S}", f"{rate:,.1f}"] for when, rate in rates]
-    return Plot(
-        "Feedback",
-        "Feedback received per hour.",
-        render_svg(draw, "rate", 2.8),
-        ["time", "per hour"],
-        rows,
-        "feedback",
-    )
+    rows = [[words.moment(when), words.number(rate, ",.1f")] for when, rate in rates]
+    columns = [words("plot.time"), words("plot.per_hour")]
+    svg = render_svg(draw, "rate", 2.8)
+    return Plot(words("plot.feedback"), words("plot.feedback_caption"), svg, columns, rows, "feedback")
+
+
+def use_dates(words: Words, axis: Axis) -> None:
+    """Label the ticks of an axis with dates; in English as ISO 8601 has them."""
+    if words.language == "en":
+        return
+    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    formatter = AutoDateFormatter(locator)  # type: ignore[no-untyped-call]
+    # days between ticks: the format from there on
+    formatter.scaled = {365.0: "%Y", 30.0: "%m.%Y", 1.0: "%d.%m.%Y", 1 / 24: "%d.%m. %H:%M", 0.0: "%H:%M:%S"}
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(formatter)
 
 
 def compute_rate(stretch: CurveSegment) -> Iterator[tuple[datetime, float]]:
@@ -260,7 +299,7 @@ def compute_rate(stretch: CurveSegment) -> Iterator[tuple[datetime, float]]:
             yield began + (ended - began) / 2, max(stretch.counts.values()) / hours
 
 
-def plot_lateness(report: ReplayReport) -> Plot | None:
+def plot_lateness(report: ReplayReport, words: Words) -> Plot | None:
     """Plot the freshness, if the log has the times at which events were learned."""
     known = [(stretch.until, stretch.mean(LATENESS)) for stretch in thin_curve(report.details.curve)]
     points = [(until, 1_000 * mean) for until, mean in known if mean is not None]
@@ -269,14 +308,16 @@ def plot_lateness(report: ReplayReport) -> Plot | None:
 
     def draw(axes: Axes) -> None:
         axes.plot([until for until, _ in points], [mean for _, mean in points], color=COLOURS[1], linewidth=1.5)
-        axes.set_xlabel("examples")
-        axes.set_ylabel("ms, mean")
+        axes.set_xlabel(words("plot.examples"))
+        axes.set_ylabel(words("plot.mean_ms"))
         axes.set_ylim(bottom=0)
+        use_numbers(words, axes.xaxis, axes.yaxis)
 
-    rows = [[f"{until:,}", f"{mean:,.1f}"] for until, mean in points]
-    caption = "Time from the acknowledgement of feedback to the first version that has learned it."
-    return Plot("Freshness", caption, render_svg(draw, "lateness", 2.8), ["examples", "ms"], rows, "freshness")
+    rows = [[words.number(until, ","), words.number(mean, ",.1f")] for until, mean in points]
+    columns = [words("plot.examples"), words("plot.ms")]
+    svg = render_svg(draw, "lateness", 2.8)
+    return Plot(words("plot.freshness"), words("plot.freshness_caption"), svg, columns, rows, "freshness")
 
 
-def format_number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def format_number(value: float | None, words: Words) -> str:
+    return "" if value is None else words.number(value, ".4g")

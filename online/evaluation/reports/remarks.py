@@ -2,47 +2,60 @@
 
 from collections.abc import Iterator, Sequence
 
+from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
 from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
-from online.evaluation.scoring.score import LEARNED_BASELINE
-from online.evaluation.sources.column_choice import list_names
+from online.evaluation.sources.column_choice import MAX_NAMED
 
-WORDS = {
-    LEARNED_BASELINE: f"a {LEARNED_BASELINE} model with default options that learned beside it",
-    "no_change": "a baseline that repeats the last class",
-    "majority": "a baseline that always answers the most frequent class",
-    "mean": "a baseline that answers the mean so far",
-}
-LAST_NUMBER = "a baseline that repeats the last number"
+SKIPPED = {NO_TEXTS: "skipped.texts", TOO_LARGE: "skipped.too_large"}
 
 
-def describe_left_out(columns: Sequence[str]) -> str:
-    return f"without the column{'s' if len(columns) > 1 else ''} {list_names(columns)}"
+def describe_left_out(columns: Sequence[str], words: Words = IN_ENGLISH) -> str:
+    names, more = ", ".join(columns[:MAX_NAMED]), len(columns) - MAX_NAMED
+    return words.plural(
+        "left_out", len(columns), names=words("and_more", names=names, count=more) if more > 0 else names
+    )
 
 
-def describe_skipped(reason: str) -> str:
-    return f"no {LEARNED_BASELINE} model ran beside it as a baseline: {reason}"
+def describe_skipped(reason: str, words: Words = IN_ENGLISH) -> str:
+    """reason: one of SKIPPED, or the message of an error."""
+    return words("skipped", reason=words(SKIPPED[reason]) if reason in SKIPPED else reason)
 
 
-def warn(reports: Sequence[ReplayReport]) -> Iterator[str]:
+def name_baseline(lead: Lead) -> str:
+    """Return the name by which the words call a baseline."""
+    return "no_change_number" if lead.numbers and lead.baseline == "no_change" else lead.baseline
+
+
+def warn(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
     """Yield a sentence on each model that a baseline is far ahead of, with what helps."""
     for report in reports:
         far = sorted((lead for lead in report.leads if lead.is_far), key=lambda lead: -lead.size)
         if far:
-            yield " ".join([*(describe_lead(report.name, lead) for lead in far), *describe_remedies(report.remedies)])
+            leads = (describe_lead(report.name, lead, words) for lead in far)
+            yield " ".join([*leads, *describe_remedies(report.remedies, words)])
 
 
-def describe_lead(model: str, lead: Lead) -> str:
+def describe_lead(model: str, lead: Lead, words: Words) -> str:
+    baseline = words(f"baseline.{name_baseline(lead)}")
     if lead.numbers:
-        words = LAST_NUMBER if lead.baseline == "no_change" else WORDS[lead.baseline]
-        return f"{model} is far behind {words}: mean absolute error {lead.model:.4g} against {lead.other:.4g}."
-    return (
-        f"{model} is {100 * lead.size:.1f} points behind {WORDS[lead.baseline]}: {100 * lead.model:.1f} "
-        f"against {100 * lead.other:.1f} % of {lead.pairs:,} examples ({100 * lead.low:.1f} to {100 * lead.high:.1f} points, 95 % interval)."
+        return words("warn.far_error", model=model, baseline=baseline, error=lead.model, other=lead.other)
+    return words(
+        "warn.behind",
+        model=model,
+        baseline=baseline,
+        points=100 * lead.size,
+        share=100 * lead.model,
+        other=100 * lead.other,
+        pairs=lead.pairs,
+        low=100 * lead.low,
+        high=100 * lead.high,
     )
 
 
-def describe_remedies(remedies: Sequence[str]) -> Iterator[str]:
+def describe_remedies(remedies: Sequence[str], words: Words) -> Iterator[str]:
     if remedies:
         *others, last = remedies
-        yield f"What has helped on such data: {', '.join(others)}{', or ' if others else ''}{last}."
+        values = {"others": ", ".join(others)} if others else {}
+        yield words("remedy.many" if others else "remedy.one", last=last, **values)

@@ -8,46 +8,40 @@ from rich.table import Table
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
 from online.evaluation.reports.remarks import describe_left_out, describe_skipped
 from online.evaluation.reports.verdict import Verdict, conclude
+from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.score import LEARNED_BASELINE
 from online.evaluation.sources.log_format import describe_expired
 from online.learning.drift import Alarm
 
-Columns = tuple[tuple[str, str, str], ...]
+Columns = tuple[tuple[str, str], ...]  # a figure, and the format of its numbers
 
 CLASS_COLUMNS: Columns = (
-    ("accuracy", "accuracy", "{:.2%}"),
-    ("last 1,000", "windowed_accuracy", "{:.2%}"),
-    ("fading", "fading_accuracy", "{:.2%}"),
-    ("kappa", "kappa", "{:.3f}"),
-    ("temporal", "kappa_temporal", "{:.3f}"),
+    ("accuracy", ".2%"),
+    ("windowed_accuracy", ".2%"),
+    ("fading_accuracy", ".2%"),
+    ("kappa", ".3f"),
+    ("kappa_temporal", ".3f"),
 )
 PROBABILITY_COLUMNS: Columns = (
-    ("log-loss", "log_loss", "{:.3f}"),
-    ("Brier score", "brier", "{:.3f}"),
-    ("calibration error", "ece", "{:.3f}"),
+    ("log_loss", ".3f"),
+    ("brier", ".3f"),
+    ("ece", ".3f"),
 )
 TASK_COLUMNS: Columns = (
-    ("average", "average_accuracy", "{:.2%}"),
-    ("forgetting", "forgetting", "{:.2%}"),
-    ("backward", "backward_transfer", "{:+.2%}"),
-    ("forward", "forward_transfer", "{:.2%}"),
-    ("anytime", "average_anytime_accuracy", "{:.2%}"),
-    ("least", "least_accuracy", "{:.2%}"),
+    ("average_accuracy", ".2%"),
+    ("forgetting", ".2%"),
+    ("backward_transfer", "+.2%"),
+    ("forward_transfer", ".2%"),
+    ("average_anytime_accuracy", ".2%"),
+    ("least_accuracy", ".2%"),
 )
 NUMBER_COLUMNS: Columns = (
-    ("MAE", "mae", "{:.6g}"),
-    ("RMSE", "rmse", "{:.6g}"),
-    ("R2", "r2", "{:.4f}"),
-    ("in interval", "covered", "{:.1%}"),
+    ("mae", ".6g"),
+    ("rmse", ".6g"),
+    ("r2", ".4f"),
+    ("covered", ".1%"),
 )
-BASELINES = (
-    ("as served", "served"),
-    ("frozen", "frozen"),
-    ("no change", "no_change"),
-    ("majority", "majority"),
-    (LEARNED_BASELINE, LEARNED_BASELINE),
-    ("mean", "mean"),
-)
+BASELINES = ("served", "frozen", "no_change", "majority", LEARNED_BASELINE, "mean")
 
 
 def print_results(played: Sequence[LogResults], console: Console) -> None:
@@ -91,44 +85,46 @@ def print_verdict(verdict: Verdict, console: Console) -> None:
 def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, baselines: bool) -> Table:
     table = Table("predictor", title=title, title_justify="left")
     table.columns[0].overflow = "fold"
-    for name, _, _ in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+    for key, _ in columns:
+        table.add_column(IN_ENGLISH(f"column.{key}"), justify="right", no_wrap=True)
     for report in reports:
-        table.add_row(report.name, *(format_figure(report.figures.get(key), form) for _, key, form in columns))
+        table.add_row(report.name, *(IN_ENGLISH.figure(report.figures.get(key), spec) for key, spec in columns))
     table.add_section()
-    for _, words, figure in find_baselines(reports, columns) if baselines else ():
-        table.add_row(words, figure)
+    for _, name, figure in find_baselines(reports, columns, IN_ENGLISH) if baselines else ():
+        table.add_row(name, figure)
     return table
 
 
-def find_baselines(reports: Sequence[ReplayReport], columns: Columns) -> Iterator[tuple[str, str, str]]:
+def find_baselines(reports: Sequence[ReplayReport], columns: Columns, words: Words) -> Iterator[tuple[str, str, str]]:
     """Yield the name of each baseline, words for it and its first figure.
 
     Those that do not depend on the model are the first's.
     """
-    _, key, form = columns[0]
-    for words, name in BASELINES:
+    key, spec = columns[0]
+    for name in BASELINES:
         found = next((each for each in reports if each.figures.get(f"{name}_{key}") is not None), None)
         if found is not None:
             pairs = next((lead.pairs for lead in found.leads if lead.baseline == name), 0)
-            part = f" (on {pairs:,})" if name == LEARNED_BASELINE and pairs < (found.figures["judged"] or 0) else ""
-            yield name, words + part, format_figure(found.figures[f"{name}_{key}"], form)
+            is_partial = name == LEARNED_BASELINE and pairs < (found.figures["judged"] or 0)
+            row = words(f"row.{name}")
+            shown = words("row.on", name=row, count=pairs) if is_partial else row
+            yield name, shown, words.figure(found.figures[f"{name}_{key}"], spec)
 
 
-def format_figure(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
-
-
-def describe_comparison(result: ReplayResult, champion: str) -> str:
+def describe_comparison(result: ReplayResult, champion: str, words: Words = IN_ENGLISH) -> str:
     """Return a sentence on how the candidate compares with the champion."""
-    comparison = result.comparison or {}
+    comparison, names = result.comparison or {}, {"name": result.candidate.name, "champion": champion}
     if comparison["difference"] is None:
-        return f"{result.candidate.name}: nothing to compare with {champion}"
-    low, high = (f"{100 * comparison[end]:+.2f}" for end in ("low", "high"))
-    since = f", decided after {comparison['decided_at']:,}" if comparison["decided_at"] else ""
-    return (
-        f"{result.candidate.name} is {comparison['verdict']} against {champion}: {100 * comparison['difference']:+.2f} points "
-        f"({low} to {high} 95 % interval, valid at every moment{since})"
+        return words("compared.nothing", **names)
+    decided = {"count": comparison["decided_at"]} if comparison["decided_at"] else {}
+    return words(
+        "compared.decided" if decided else "compared",
+        **names,
+        verdict=words(f"compared.{comparison['verdict']}"),
+        points=100 * comparison["difference"],
+        low=100 * comparison["low"],
+        high=100 * comparison["high"],
+        **decided,
     )
 
 

@@ -34,7 +34,6 @@ from online.evaluation.reports.replay_table import (
     Columns,
     describe_comparison,
     find_baselines,
-    format_figure,
 )
 from online.evaluation.reports.verdict import (
     conclude,
@@ -44,8 +43,9 @@ from online.evaluation.reports.verdict import (
     find_strongest,
     is_of_numbers,
 )
+from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.class_score import WINDOW
-from online.evaluation.sources.log_format import describe_expired
+from online.learning.drift import Alarm
 
 MAX_CLASS_ROWS = 30  # rows of the table of classes
 MAX_ALARM_ROWS = 30
@@ -89,30 +89,43 @@ Section = PageTable | Plot | Matrix
 
 
 def write_report(
-    results: Sequence[ReplayResult], source: str, interrupted: bool, path: Path, title: str | None = None
+    results: Sequence[ReplayResult],
+    source: str,
+    interrupted: bool,
+    path: Path,
+    title: str | None = None,
+    words: Words = IN_ENGLISH,
 ) -> None:
     """Write the page. Raises SetupError if the file cannot be written."""
     try:
-        path.write_text(render_page(results, source, interrupted, title))
+        path.write_text(render_page(results, source, interrupted, title, words))
     except OSError as error:
         raise SetupError(f"the report cannot be written to {path}: {error.strerror}") from None
 
 
-def render_page(results: Sequence[ReplayResult], source: str, interrupted: bool, title: str | None = None) -> str:
+def render_page(
+    results: Sequence[ReplayResult],
+    source: str,
+    interrupted: bool,
+    title: str | None = None,
+    words: Words = IN_ENGLISH,
+) -> str:
     """Return the page as HTML. source: the name of what was replayed. title: of the document, if not a replay's."""
     reports = [result.report for result in results if result.report is not None]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["bind"] = lambda text: text.replace(" %", "\u00a0%")  # a number keeps its sign in a line
     template = environment.from_string(Path(__file__).with_name("report.html").read_text())
     with matplotlib.rc_context(STYLE):
-        sections = [section for section in build_sections(results, reports) if section is not None]
-    glossary = Glossary()
+        sections = [section for section in build_sections(results, reports, words) if section is not None]
+    glossary = Glossary(words)
     return template.render(
-        title=title or f"Replay of {source}",
+        words=words,
+        language=words.language,
+        title=title or words("title", source=source),
         source=source,
-        subtitle=build_subtitle(reports, interrupted),
-        verdict=conclude(results, interrupted),
-        key_figures=[*build_key_figures(reports)],
+        subtitle=build_subtitle(reports, interrupted, words),
+        verdict=conclude(results, interrupted, words),
+        key_figures=[*build_key_figures(reports, words)],
         sections=[(find_kind(section), section) for section in sections],
         states=[{"name": report.name, "state": report.state_sha256} for report in reports],
         glossary=glossary,
@@ -123,147 +136,158 @@ def find_kind(section: Section) -> str:
     return {PageTable: "table", Plot: "plot", Matrix: "matrix"}[type(section)]
 
 
-def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool) -> str:
+def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: Words) -> str:
     if not reports:
-        return "no model could be replayed"
+        return words("subtitle.none")
     first = reports[0]
-    words = [f"{first.examples:,} examples and {first.events:,} events, replayed in the order in which they happened"]
-    words += ["interrupted: results so far"] if interrupted else []
-    words += [f"{first.bad:,} lines could not be used"] if first.bad else []
-    words += [describe_expired(first.contents_from)] if first.contents_from else []
-    words += [describe_left_out(first.left_out)] if first.left_out else []
-    return "; ".join(words)
+    parts = [words("subtitle", examples=first.examples, events=first.events)]
+    parts += [words("subtitle.interrupted")] if interrupted else []
+    parts += [words("unusable", count=first.bad)] if first.bad else []
+    parts += [words("expired", contents_from=first.contents_from)] if first.contents_from else []
+    parts += [describe_left_out(first.left_out, words)] if first.left_out else []
+    return "; ".join(parts)
 
 
 # the figures at the top
 
 
-def build_key_figures(reports: Sequence[ReplayReport]) -> Iterator[KeyFigure]:
+def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator[KeyFigure]:
     judged = [report for report in reports if report.figures.get("judged")]
     if not judged:
         return
     best = find_best(judged)
     figures, lead = best.figures, find_strongest(best.leads)
-    form = "{:.6g}" if is_of_numbers(best) else "{:.1%}"
+    spec = ".6g" if is_of_numbers(best) else ".1%"
     if is_of_numbers(best):
-        yield KeyFigure("Mean error", format_figure(figures["mae"], form), best.name, "mae")
-        yield KeyFigure("R²", format_figure(figures["r2"], "{:.3f}"), "1 is perfect", "r2")
+        yield KeyFigure(words("key.error"), words.figure(figures["mae"], spec), best.name, "mae")
+        yield KeyFigure(words("key.r2"), words.figure(figures["r2"], ".3f"), words("key.r2_note"), "r2")
     else:
         low, high = find_interval(best)
-        yield KeyFigure(
-            "Accuracy", format_figure(figures["accuracy"], form), f"{best.name}, {low:.1%} to {high:.1%}", "accuracy"
-        )
+        note = words("key.accuracy_note", name=best.name, low=low, high=high)
+        yield KeyFigure(words("key.accuracy"), words.figure(figures["accuracy"], spec), note, "accuracy")
         if (figures["judged"] or 0) > WINDOW:  # otherwise it is the accuracy of all
-            yield KeyFigure(
-                f"Last {WINDOW:,}",
-                format_figure(figures["windowed_accuracy"], form),
-                "how good it is now",
-                "windowed_accuracy",
-            )
+            newest = words.figure(figures["windowed_accuracy"], spec)
+            name = words("key.windowed", count=WINDOW)
+            yield KeyFigure(name, newest, words("key.windowed_note"), "windowed_accuracy")
     if lead is not None:
-        yield KeyFigure("Best simple guesser", form.format(lead.other), describe_guesser(lead), lead.baseline)
-    yield KeyFigure("Judged answers", f"{int(figures['judged'] or 0):,}", f"{best.events:,} events", "judged")
+        name, other = words("key.guesser"), words.number(lead.other, spec)
+        yield KeyFigure(name, other, describe_guesser(lead, words), lead.baseline)
+    count = words.number(int(figures["judged"] or 0), ",")
+    yield KeyFigure(words("key.judged"), count, words("key.judged_note", events=best.events), "judged")
 
 
 # the sections
 
 
-def build_sections(results: Sequence[ReplayResult], reports: Sequence[ReplayReport]) -> Iterator[Section | None]:
+def build_sections(
+    results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words
+) -> Iterator[Section | None]:
     if not reports:
         return
     first = reports[0]
     numbers = is_of_numbers(first)
     best = find_best(reports)
-    yield plot_learning_curve(reports)
-    notes = [*build_notes(results, reports)]
-    yield build_figures_table("Overall", reports, NUMBER_COLUMNS if numbers else choose_columns(reports), True, notes)
+    yield plot_learning_curve(reports, words)
+    notes = [*build_notes(results, reports, words)]
+    columns = NUMBER_COLUMNS if numbers else choose_columns(reports)
+    yield build_figures_table("table.overall", reports, columns, True, notes, words)
     if numbers:
-        yield plot_predictions(best)
-        yield plot_residuals(best)
+        yield plot_predictions(best, words)
+        yield plot_residuals(best, words)
     shown = [best] if best is first else [best, first]
-    yield from map(build_confusion_matrix, shown)
-    yield from (build_class_table(report) for report in shown if report.details.labels)
+    yield from (build_confusion_matrix(report, words) for report in shown)
+    yield from (build_class_table(report, words) for report in shown if report.details.labels)
     if not numbers:
-        yield plot_reliability(reports)
-        yield build_figures_table("Probabilities", reports, PROBABILITY_COLUMNS, False, [])
+        yield plot_reliability(reports, words)
+        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, [], words)
     if any(report.tasks for report in reports):
-        yield build_figures_table(
-            "Tasks", reports, TASK_COLUMNS, False, ["Accuracy on the held-out fifth of each task."]
-        )
-        yield from map(build_forgetting_matrix, reports)
-    yield plot_versions(first)
-    yield plot_rate(first)
-    yield plot_lateness(first)
-    yield build_alarm_table(reports)
+        yield build_figures_table("table.tasks", reports, TASK_COLUMNS, False, [words("table.tasks_note")], words)
+        yield from (build_forgetting_matrix(report, words) for report in reports)
+    yield plot_versions(first, words)
+    yield plot_rate(first, words)
+    yield plot_lateness(first, words)
+    yield build_alarm_table(reports, words)
 
 
 def choose_columns(reports: Sequence[ReplayReport]) -> Columns:
     """Without the figure of the newest answers where it is the figure of all."""
     is_long = any((report.figures.get("judged") or 0) > WINDOW for report in reports)
-    return tuple(column for column in CLASS_COLUMNS if is_long or column[1] != "windowed_accuracy")
+    return tuple(column for column in CLASS_COLUMNS if is_long or column[0] != "windowed_accuracy")
 
 
 def build_figures_table(
-    title: str, reports: Sequence[ReplayReport], columns: Columns, baselines: bool, notes: list[str]
+    title: str,
+    reports: Sequence[ReplayReport],
+    columns: Columns,
+    baselines: bool,
+    notes: list[str],
+    words: Words,
 ) -> PageTable:
+    """title: the key of its words."""
     rows = [
-        PageRow([each.name, *(format_figure(each.figures.get(key), form) for _, key, form in columns)])
-        for each in reports
+        PageRow([each.name, *(words.figure(each.figures.get(key), spec) for key, spec in columns)]) for each in reports
     ]
-    for name, words, figure in find_baselines(reports, columns) if baselines else ():
-        rows.append(PageRow([words, figure, *[""] * (len(columns) - 1)], baseline=True, term=name))
-    return PageTable(
-        title, [("predictor", ""), *((name, key) for name, key, _ in columns)], rows, notes, is_wide=baselines
-    )
+    for name, shown, figure in find_baselines(reports, columns, words) if baselines else ():
+        rows.append(PageRow([shown, figure, *[""] * (len(columns) - 1)], baseline=True, term=name))
+    heads = [(words("column.predictor"), ""), *((words(f"column.{key}"), key) for key, _ in columns)]
+    return PageTable(words(title), heads, rows, notes, is_wide=baselines)
 
 
-def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport]) -> Iterator[str]:
+def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words) -> Iterator[str]:
     champion = results[0].candidate.name
-    yield from (
-        describe_comparison(result, champion) for result in results if result.comparison is not None and result.report
-    )
+    compared = (result for result in results if result.comparison is not None and result.report)
+    yield from (describe_comparison(result, champion, words) for result in compared)
     yield from (f"{result.candidate.name}: {result.failure}" for result in results if result.failure)
     for report in reports:
         if report.same_answers is not None:
-            yield f"{report.name} gave {report.same_answers:,} of {report.asked:,} answers as they were served."
+            yield words("same_answers", name=report.name, same=report.same_answers, asked=report.asked)
         if report.baseline_skipped:
-            yield f"{report.name}: {describe_skipped(report.baseline_skipped)}."
+            yield f"{report.name}: {describe_skipped(report.baseline_skipped, words)}."
     users = reports[0].details.users
     if len(users) > 1:
-        top = max(users.values())
-        yield f"{len(users):,} users gave feedback; the most active gave {top / sum(users.values()):.0%} of it."
+        yield words("users", count=len(users), share=max(users.values()) / sum(users.values()))
 
 
-def build_class_table(report: ReplayReport) -> PageTable:
+def build_class_table(report: ReplayReport, words: Words) -> PageTable:
     listed = sorted(report.details.labels.items(), key=lambda each: -each[1]["count"])
-    rows = [
-        PageRow([label, f"{figures['count']:,}", f"{figures['recall']:.1%}", f"{figures['precision']:.1%}"])
-        for label, figures in listed[:MAX_CLASS_ROWS]
-    ]
-    notes = [f"The {MAX_CLASS_ROWS} most frequent of {len(listed):,}."] if len(listed) > MAX_CLASS_ROWS else []
-    columns = [("class", ""), ("examples", ""), ("recall", "recall"), ("precision", "precision")]
-    return PageTable(f"Classes ({report.name})", columns, rows, notes)
-
-
-def build_alarm_table(reports: Sequence[ReplayReport]) -> PageTable | None:
-    alarms = [(report.name, alarm) for report in reports for alarm in report.drift]
-    if not alarms:
-        return None
-    words = {"loss": "all answers", "class": "answers of one class", "features": "inputs"}
     rows = [
         PageRow(
             [
-                name,
-                f"{alarm.offset:,}",
-                f"{alarm.since:,}",
-                words[alarm.what],
-                alarm.label or ("" if alarm.projection is None else f"direction {alarm.projection}"),
-                f"{alarm.before:.3g} → {alarm.after:.3g}",
+                label,
+                words.number(figures["count"], ","),
+                words.number(figures["recall"], ".1%"),
+                words.number(figures["precision"], ".1%"),
             ]
         )
-        for name, alarm in alarms[:MAX_ALARM_ROWS]
+        for label, figures in listed[:MAX_CLASS_ROWS]
     ]
-    notes = [f"The first {MAX_ALARM_ROWS} of {len(alarms):,}."] if len(alarms) > MAX_ALARM_ROWS else []
-    notes.append("The change is that of the mean loss, or for inputs of the mean along a direction.")
-    names = ("model", "at event", "since", "what changed", "where", "change")
-    return PageTable("Drift alarms", [(name, "") for name in names], rows, notes, "drift", is_wide=True)
+    is_cut = len(listed) > MAX_CLASS_ROWS
+    notes = [words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed))] if is_cut else []
+    terms = {"class": "", "examples": "", "recall": "recall", "precision": "precision"}
+    columns = [(words(f"column.{name}"), term) for name, term in terms.items()]
+    return PageTable(words("table.classes", name=report.name), columns, rows, notes)
+
+
+def build_alarm_table(reports: Sequence[ReplayReport], words: Words) -> PageTable | None:
+    alarms = [(report.name, alarm) for report in reports for alarm in report.drift]
+    if not alarms:
+        return None
+    rows = [PageRow(build_alarm_cells(name, alarm, words)) for name, alarm in alarms[:MAX_ALARM_ROWS]]
+    is_cut = len(alarms) > MAX_ALARM_ROWS
+    notes = [words("table.first", count=MAX_ALARM_ROWS, total=len(alarms))] if is_cut else []
+    notes.append(words("table.alarms_note"))
+    names = ("model", "at_event", "since", "what", "where", "change")
+    columns = [(words(f"column.{name}"), "") for name in names]
+    return PageTable(words("table.alarms"), columns, rows, notes, "drift", is_wide=True)
+
+
+def build_alarm_cells(name: str, alarm: Alarm, words: Words) -> list[str]:
+    direction = "" if alarm.projection is None else words("alarm.direction", number=alarm.projection)
+    return [
+        name,
+        words.number(alarm.offset, ","),
+        words.number(alarm.since, ","),
+        words(f"alarm.{alarm.what}"),
+        alarm.label or direction,
+        f"{words.number(alarm.before, '.3g')} → {words.number(alarm.after, '.3g')}",
+    ]

@@ -21,6 +21,7 @@ from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import write_report
+from online.evaluation.reports.words.language import ALL_WORDS
 from online.evaluation.sources.column_choice import ColumnChoice
 from online.evaluation.sources.log_format import LoggedEvent
 from online.evaluation.sources.opening import open_source
@@ -29,6 +30,7 @@ from online.evaluation.sources.upload_checks import check_header, check_options
 from online.io.records import ReadLimits, check_file
 from online.models import parse_number
 from online.schemas.reports import ReplayRequest
+from online.workspace import name_translation
 
 Progress = Callable[[str, int, int], None]  # the step, how much of it is done, of how much
 MAX_SAMPLED = 300  # labels that are checked for being numbers
@@ -54,8 +56,9 @@ def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list
         raise BadInput("; ".join(f"{each.candidate.name}: {each.failure}" for each in results))
     tick("writing the page", 0, 1)
     aside = folder / ".report.html"
-    write_report(results, request.name, False, aside)
-    os.replace(aside, folder / "report.html")
+    for words in reversed(ALL_WORDS):  # the page in English, by which the replay is known to be done, is the last one
+        write_report(results, request.name, False, aside, words=words)
+        os.replace(aside, name_translation(folder / "report.html", words.language))
 
 
 def _replay(

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
-from online.evaluation.reports.remarks import describe_lead, describe_remedies, warn
+from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn
+from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.accuracy_falls import Fall, find_fall
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.confusion import ConfusedPair
@@ -22,12 +23,7 @@ MOSTLY_ONE_CLASS = 0.9  # share of the most frequent class from which accuracy s
 OVERCONFIDENT = 0.1  # expected calibration error
 FREQUENT_CONFUSION = 0.1  # share of a class that goes to one wrong answer
 
-GUESSERS = {
-    "majority": "always answering the most frequent class",
-    "no_change": "repeating the last class",
-    "mean": "always answering the mean so far",
-    LEARNED_BASELINE: f"a simple {LEARNED_BASELINE} model",
-}
+GUESSERS = ("majority", "no_change", "mean", LEARNED_BASELINE)
 
 Level = Literal["good", "attention", "unclear"]
 
@@ -55,22 +51,21 @@ class Verdict:
         return [each for each in (*self.warnings, self.sentence, *self.failures) if each != self.headline]
 
 
-def conclude(results: Sequence[ReplayResult], interrupted: bool = False) -> Verdict:
+def conclude(results: Sequence[ReplayResult], interrupted: bool = False, words: Words = IN_ENGLISH) -> Verdict:
     reports = [result.report for result in results if result.report is not None]
     failures = [
-        f"{result.candidate.name} could not be replayed: {result.failure}." for result in results if result.failure
+        words("failed", name=result.candidate.name, failure=result.failure) for result in results if result.failure
     ]
     judged = [report for report in reports if report.figures.get("judged")]
     if not judged:
-        reason = "No answer could be judged: the log holds no feedback that says what is right."
-        nothing = reason if reports else "No model could be replayed."
-        return Verdict("unclear", nothing, [], "Check that the log holds labels, corrections or ratings.", failures)
+        nothing = words("nothing_judged" if reports else "nothing_replayed")
+        return Verdict("unclear", nothing, [], words("nothing.next"), failures)
     best = find_best(judged)
     fall = find_fall(best.details.curve) if not is_of_numbers(best) else None
-    off = [*warn_of_result(results, best, fall)]
-    few = [*warn_of_few(best, interrupted)]
+    off = [*warn_of_result(results, best, fall, words)]
+    few = [*warn_of_few(best, interrupted, words)]
     level: Level = "attention" if failures or off else "unclear" if few else "good"
-    sentence, next = describe_result(results, judged, best), advise(results, best, fall)
+    sentence, next = describe_result(results, judged, best, words), advise(results, best, fall, words)
     return Verdict(level, sentence, [*off, *few], next, failures)
 
 
@@ -87,21 +82,26 @@ def find_best(reports: Sequence[ReplayReport]) -> ReplayReport:
 # the sentence
 
 
-def describe_result(results: Sequence[ReplayResult], judged: Sequence[ReplayReport], best: ReplayReport) -> str:
-    name = f"{best.name}, the best of {len(judged)} models," if len(judged) > 2 else best.name
-    figure, rivals, guessers = describe_figure(best), compare_with_rival(results, best), compare_with_guesser(best)
+def describe_result(
+    results: Sequence[ReplayResult], judged: Sequence[ReplayReport], best: ReplayReport, words: Words
+) -> str:
+    figure = describe_figure(best, len(judged), words)
+    rivals, guessers = compare_with_rival(results, best, words), compare_with_guesser(best, words)
     if is_of_numbers(best):
-        return f"{'; '.join([f'{name} {figure}', *rivals, *guessers])}."
-    return f"{'; '.join([', '.join([f'{name} {figure}', *rivals]), *guessers])}."
+        return f"{'; '.join([figure, *rivals, *guessers])}."
+    return f"{'; '.join([', '.join([figure, *rivals]), *guessers])}."
 
 
-def describe_figure(report: ReplayReport) -> str:
+def describe_figure(report: ReplayReport, among: int, words: Words) -> str:
+    """among: the number of models of which it is the best."""
     figures = report.figures
-    count = f"{int(figures['judged'] or 0):,} answer{'s' if figures['judged'] != 1 else ''}"
+    name = words("best_of", name=report.name, count=among) if among > 2 else report.name
+    answers = words.plural("answers", int(figures["judged"] or 0))
     if is_of_numbers(report):
-        return f"is off by {figures['mae']:.4g} on average in {count}"
+        return words("is_off", name=name, error=figures["mae"], answers=answers)
     low, high = find_interval(report)
-    return f"is right in {percent(figures['accuracy'])} of {count} (95 % interval {100 * low:.1f} to {percent(high)})"
+    share = percent(figures["accuracy"])
+    return words("is_right", name=name, share=share, answers=answers, low=100 * low, high=100 * high)
 
 
 def find_interval(report: ReplayReport) -> tuple[float, float]:
@@ -109,11 +109,11 @@ def find_interval(report: ReplayReport) -> tuple[float, float]:
     return wilson_interval(report.figures["right"] or 0, int(report.figures["judged"] or 0))
 
 
-def percent(share: float | None) -> str:
-    return f"{100 * (share or 0.0):.1f} %"
+def percent(share: float | None) -> float:
+    return 100 * (share or 0.0)
 
 
-def compare_with_rival(results: Sequence[ReplayResult], best: ReplayReport) -> Iterator[str]:
+def compare_with_rival(results: Sequence[ReplayResult], best: ReplayReport, words: Words) -> Iterator[str]:
     """Yield how the best model compares with the champion, or the champion with the best of the others."""
     found = find_rival(results, best)
     if found is None:
@@ -121,21 +121,18 @@ def compare_with_rival(results: Sequence[ReplayResult], best: ReplayReport) -> I
     rival, comparison, gain = found
     surely = comparison["stands_among_all"]
     if is_of_numbers(best):
-        yield describe_error(rival.name, rival.figures["mae"], surely and gain > 0, surely and gain < 0)
+        yield describe_error(rival.name, rival.figures["mae"], surely and gain > 0, surely and gain < 0, words)
         return
-    explained = f"a difference that chance {'does not' if surely else 'could'} explain"
-    other = f"{rival.name} ({percent(rival.figures['accuracy'])})"
-    better = round(100 * gain, 1) > 0
-    yield f"{100 * gain:.1f} points better than {other}, {explained}" if better else f"as good as {other}"
+    other = {"name": rival.name, "share": percent(rival.figures["accuracy"])}
+    if round(100 * gain, 1) > 0:
+        yield words("better" if surely else "perhaps_better", points=100 * gain, **other)
+    else:
+        yield words("as_good", **other)
 
 
-def describe_error(name: str, error: float | None, is_farther: bool, is_nearer: bool) -> str:
+def describe_error(name: str, error: float | None, is_farther: bool, is_nearer: bool, words: Words) -> str:
     """is_farther, is_nearer: whether it is surely so on more examples than not."""
-    if is_farther:
-        return f"{name} is off by {error:.4g} and is farther from the truth more often than chance explains"
-    if is_nearer:
-        return f"{name} is off by {error:.4g} but is nearer to the truth more often than chance explains"
-    return f"{name} is off by {error:.4g}, a difference that chance could explain"
+    return words("farther" if is_farther else "nearer" if is_nearer else "as_near", name=name, error=error)
 
 
 def find_rival(
@@ -158,22 +155,21 @@ def find_rival(
     return second.report, second.comparison, -second.comparison["difference"]
 
 
-def compare_with_guesser(report: ReplayReport) -> Iterator[str]:
+def compare_with_guesser(report: ReplayReport, words: Words) -> Iterator[str]:
     """Yield how the model compares with the strongest baseline."""
     lead = find_strongest(report.leads)
     if lead is None:
         return
-    guesser = describe_guesser(lead)
     if lead.numbers:
-        yield describe_error(guesser, lead.other, lead.high < 0, lead.low > 0)
+        yield describe_error(describe_guesser(lead, words), lead.other, lead.high < 0, lead.low > 0, words)
         return
-    size = f"{abs(100 * (lead.model - lead.other)):.1f} points"
+    guesser, points = words(f"than_guesser.{name_baseline(lead)}"), abs(100 * (lead.model - lead.other))
     if lead.high < 0:
-        yield f"it is {size} ahead of {guesser}"
+        yield words("ahead", points=points, guesser=guesser)
     elif lead.low > 0:
-        yield f"it is {size} behind {guesser}"
+        yield words("behind", points=points, guesser=guesser)
     else:
-        yield f"it cannot be told from {guesser} ({percent(lead.other)})"
+        yield words("cannot_be_told", guesser=guesser, share=percent(lead.other))
 
 
 def find_strongest(leads: Sequence[Lead]) -> Lead | None:
@@ -184,109 +180,112 @@ def find_strongest(leads: Sequence[Lead]) -> Lead | None:
     return min(known, key=lambda lead: lead.other - lead.model if lead.numbers else lead.model - lead.other)
 
 
-def describe_guesser(lead: Lead) -> str:
-    return "repeating the last number" if lead.numbers and lead.baseline == "no_change" else GUESSERS[lead.baseline]
+def describe_guesser(lead: Lead, words: Words) -> str:
+    return words(f"guesser.{name_baseline(lead)}")
 
 
 # what to be careful about
 
 
-def warn_of_few(report: ReplayReport, interrupted: bool) -> Iterator[str]:
+def warn_of_few(report: ReplayReport, interrupted: bool, words: Words) -> Iterator[str]:
     judged = int(report.figures["judged"] or 0)
     if interrupted:
-        yield "The replay was interrupted: these are the results so far."
+        yield words("warn.interrupted")
     if judged < MIN_JUDGED:
-        yield f"Only {judged:,} answers could be judged, which is too few to rely on: use at least {MIN_JUDGED}."
+        yield words("warn.few", count=judged, enough=MIN_JUDGED)
 
 
-def warn_of_result(results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None) -> Iterator[str]:
+def warn_of_result(
+    results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words
+) -> Iterator[str]:
     reports = [result.report for result in results if result.report is not None]
-    yield from warn(reports)
+    yield from warn(reports, words)
     lead = find_strongest(best.leads)
     if lead is not None and lead.low > 0 and not lead.is_far:
-        yield describe_lead(best.name, lead)
+        yield describe_lead(best.name, lead, words)
     if fall is not None and not fall.has_recovered:
-        yield describe_fall(best.name, fall)
+        yield describe_fall(best.name, fall, words)
     bad, lines = reports[0].bad, reports[0].events + reports[0].bad
     if bad > MAX_BAD * lines:
-        yield f"{bad:,} lines could not be used, {percent(bad / lines)} of the log: what they held is not in these figures."
+        yield words("warn.unusable", count=bad, share=percent(bad / lines))
 
 
-def describe_fall(name: str, fall: Fall) -> str:
-    now = f" and is {percent(fall.now)} now" if abs(fall.now - fall.after) > 0.01 else ""
-    return f"The accuracy of {name} fell from {percent(fall.before)} to {percent(fall.after)} after event {fall.offset:,}{now}."
+def describe_fall(name: str, fall: Fall, words: Words) -> str:
+    values = {"before": percent(fall.before), "after": percent(fall.after), "event": fall.offset}
+    if abs(fall.now - fall.after) > 0.01:
+        return words("warn.fell_now", name=name, now=percent(fall.now), **values)
+    return words("warn.fell", name=name, **values)
 
 
 # what to do next
 
 
-def advise(results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None) -> str:
+def advise(results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words) -> str:
     """Return a short paragraph: the most urgent first, at most three sentences."""
     has_fallen = fall is not None and not fall.has_recovered  # then what it confused before says little
-    details = [] if has_fallen else [*advise_on_details(best)]
-    sentences = [*advise_on_trouble(best, fall), *advise_on_choice(results, best), *details]
-    return (
-        " ".join(sentences[:3]) or "Nothing needs to be done: go on collecting feedback, and look at the report again."
-    )
+    details = [] if has_fallen else [*advise_on_details(best, words)]
+    sentences = [*advise_on_trouble(best, fall, words), *advise_on_choice(results, best, words), *details]
+    return " ".join(sentences[:3]) or words("next.nothing")
 
 
-def advise_on_trouble(best: ReplayReport, fall: Fall | None) -> Iterator[str]:
+def advise_on_trouble(best: ReplayReport, fall: Fall | None, words: Words) -> Iterator[str]:
     judged = int(best.figures["judged"] or 0)
     if judged < MIN_JUDGED:
-        yield f"Collect about {MIN_JUDGED - judged:,} more judged answers before you decide anything."
+        yield words("next.collect", count=MIN_JUDGED - judged)
     if best.remedies:
-        yield from describe_remedies(best.remedies)
+        yield from describe_remedies(best.remedies, words)
     if fall is not None and not fall.has_recovered:
-        alarms = " The drift alarms below say what changed." if best.drift else ""
-        yield f"Look at what changed around event {fall.offset:,}: new questions, another labelling, or wrong feedback.{alarms}"
+        look = words("next.look", event=fall.offset)
+        yield f"{look} {words('next.alarms')}" if best.drift else look
 
 
-def advise_on_choice(results: Sequence[ReplayResult], best: ReplayReport) -> Iterator[str]:
+def advise_on_choice(results: Sequence[ReplayResult], best: ReplayReport, words: Words) -> Iterator[str]:
     found = find_rival(results, best)
     if found is None:
         return
     champion, (rival, comparison, gain) = results[0].report, found
     if champion is not best and comparison["stands_among_all"] and gain > 0:
-        yield f"Use {best.name} instead of {rival.name}."
-    elif not comparison["stands_among_all"]:
-        yield f"Keep {results[0].candidate.name}: no other model is better beyond chance{describe_needed(comparison, gain)}."
+        yield words("next.use", name=best.name, other=rival.name)
+    elif comparison["stands_among_all"]:
+        yield words("next.keep", name=best.name)
+    elif (needed := count_needed(comparison, gain)) is not None:
+        yield words("next.keep_until", name=results[0].candidate.name, examples=needed)
     else:
-        yield f"Keep {best.name}."
+        yield words("next.keep_for_now", name=results[0].candidate.name)
 
 
-def describe_needed(comparison: dict[str, Any], gain: float) -> str:
-    """Say how many examples it would take to tell the two apart, if the difference stays as it is."""
+def count_needed(comparison: dict[str, Any], gain: float) -> int | None:
+    """Return about how many examples it would take to tell the two apart, if the difference stays as it is.
+
+    None for a difference that is too small to be worth it.
+    """
     half = (comparison["high"] - comparison["low"]) / 2
     if abs(gain) < 0.001 or not comparison["pairs"]:
-        return ""
+        return None
     needed = comparison["pairs"] * (half / abs(gain)) ** 2
-    rounded = int(float(f"{needed:.1g}"))
-    return f" yet; a difference of this size takes about {rounded:,} examples to prove" if needed < 1e7 else ""
+    return int(float(f"{needed:.1g}")) if needed < 1e7 else None
 
 
-def advise_on_details(best: ReplayReport) -> Iterator[str]:
+def advise_on_details(best: ReplayReport, words: Words) -> Iterator[str]:
     figures, confusion = best.figures, best.details.confusion
     majority = figures.get("majority_accuracy")
     if majority is not None and majority > MOSTLY_ONE_CLASS:
-        yield (
-            f"{percent(majority)} of the answers are one class, so accuracy says little: look at the recall of each class "
-            f"(balanced accuracy {percent(figures['balanced_accuracy'])})."
-        )
+        yield words("next.one_class", share=percent(majority), balanced=percent(figures["balanced_accuracy"]))
     if confusion is not None and confusion.pairs and is_frequent(confusion.pairs[0]):
-        helps = "More examples of both help, or one name for both."
-        helps = helps if confusion.pairs[0].answered is not None else "More examples of it help."
-        yield f"The most frequent mistake: {describe_pair(confusion.pairs[0])}. {helps}"
+        pair = confusion.pairs[0]
+        key = "next.no_answer" if pair.answered is None else "next.mistake"
+        yield words(key, mistake=describe_pair(pair, words))
     if (figures.get("ece") or 0.0) > OVERCONFIDENT:
-        yield "Do not rely on its probabilities: they are far from how often it is right (see Calibration)."
+        yield words("next.overconfident")
 
 
 def is_frequent(pair: ConfusedPair) -> bool:
     return pair.count >= 5 and pair.count >= FREQUENT_CONFUSION * pair.of
 
 
-def describe_pair(pair: ConfusedPair) -> str:
+def describe_pair(pair: ConfusedPair, words: Words) -> str:
     """'refund' was answered as 'cancel' 42 times, 18 % of it."""
-    times = f"{pair.count:,} time{'s' if pair.count != 1 else ''}, {100 * pair.count / pair.of:.0f} % of it"
+    share = 100 * pair.count / pair.of
     if pair.answered is None:
-        return f"“{pair.right}” got no answer {times}"
-    return f"“{pair.right}” was answered as “{pair.answered}” {times}"
+        return words.plural("unanswered", pair.count, right=pair.right, share=share)
+    return words.plural("confused", pair.count, right=pair.right, answered=pair.answered, share=share)

@@ -91,12 +91,15 @@ class LoggedEvent:
 Line = LoggedPrediction | LoggedEvent
 
 
+EXPIRED = (
+    "contents exist from offset {contents_from:,} on: those before have expired (event_retention_days), so no model "
+    "learns them here"
+)
+
+
 def describe_expired(contents_from: int) -> str:
     """Say what a log lacks whose first offset with contents is this one."""
-    return (
-        f"contents exist from offset {contents_from:,} on: those before have expired (event_retention_days), so no model "
-        "learns them here"
-    )
+    return EXPIRED.format(contents_from=contents_from)
 
 
 # from the store to a line

@@ -139,4 +139,4 @@ def remove_reports(workspace: Workspace, model: str) -> int:
     pages = list(workspace.reports(model).glob("*.html"))
     for page in pages:
         page.unlink(missing_ok=True)
-    return len(pages)
+    return len({page.name.partition(".")[0] for page in pages})  # one has a page for each language

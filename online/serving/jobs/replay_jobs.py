@@ -1,7 +1,7 @@
 """Replays of uploaded logs: stored as they arrive, replayed beside the service one at a time.
 
 upload --chunks--> <state>/replays/.<id>/ --complete--> <id>/{asked.json, log.*} --its turn--> `online log replay`
-                                                            report.html, or ended.json with an error <----+
+                                            report.html, report.de.html, or ended.json with an error <----+
 
 The state of a replay follows from its folder, whatever was killed: with a report it is done, with an
 error it failed, with neither it waits or runs here, or its service was stopped. Nothing that the
@@ -22,8 +22,8 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from online.errors import BadInput, NotFound, Overloaded, TooLarge, Unavailable
-from online.schemas.reports import ReplayRequest, ReplayStatus
-from online.serving.jobs.findings import read_finding
+from online.schemas.reports import Language, ReplayRequest, ReplayStatus
+from online.serving.jobs.findings import find_translation, read_finding
 from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child
 from online.settings import Settings
@@ -71,22 +71,23 @@ class ReplayJobs:
 
     # reading replays
 
-    def list_replays(self) -> list[ReplayStatus]:
-        """All replays, newest first."""
-        listed = [self._read(path.name) for path in self.folder.glob("[0-9a-f]*")]
+    def list_replays(self, language: Language = "en") -> list[ReplayStatus]:
+        """All replays, newest first. language: of the findings."""
+        listed = [self._read(path.name, language) for path in self.folder.glob("[0-9a-f]*")]
         return sorted((each for each in listed if each is not None), key=lambda each: each.created_at, reverse=True)
 
-    def load(self, id: str) -> ReplayStatus:
+    def load(self, id: str, language: Language = "en") -> ReplayStatus:
         """Raises NotFound."""
-        found = self._read(id) if re.fullmatch("[0-9a-f]{32}", id) else None
+        found = self._read(id, language) if re.fullmatch("[0-9a-f]{32}", id) else None
         if found is None:
             raise NotFound(f"there is no replay {id[:40]!r}; the newest {self.settings.replays_kept} are kept")
         return found
 
     def page(self, id: str) -> Path:
+        """Its page in English."""
         return self.folder / id / "report.html"
 
-    def _read(self, id: str) -> ReplayStatus | None:
+    def _read(self, id: str, language: Language) -> ReplayStatus | None:
         try:
             request = ReplayRequest.model_validate_json((self.folder / id / "asked.json").read_bytes())
         except (OSError, ValueError):
@@ -96,7 +97,7 @@ class ReplayJobs:
         models = (replay.models if replay is not None else ended.get("models")) or request.models
         state, error = self._state(id, replay, ended)
         progress = replay.progress.describe(self._count_ahead(id)) if replay is not None else None
-        finding = read_finding(self.page(id)) if state == "done" else None
+        finding = read_finding(find_translation(self.page(id), language)) if state == "done" else None
         return ReplayStatus(id=id, models=models, state=state, progress=progress, error=error, finding=finding, **facts)
 
     def _count_ahead(self, id: str) -> int:

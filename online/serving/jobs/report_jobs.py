@@ -1,7 +1,7 @@
 """Reports of models: written by a child process of low priority, one at a time.
 
 request --a fresh report exists--> its page
-        --otherwise--> `online log report` --progress--> <state>/reports/<model>/<offset>.html
+        --otherwise--> `online log report` --progress--> <state>/reports/<model>/<offset>.html, .de.html
 """
 
 import asyncio
@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import NotFound, Unavailable
-from online.schemas.reports import ReportEntry, ReportState
-from online.serving.jobs.findings import read_finding
+from online.schemas.reports import Language, ReportEntry, ReportState
+from online.serving.jobs.findings import find_translation, read_finding
 from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child
 from online.settings import Settings
 from online.telemetry import log_event
-from online.workspace import Workspace
+from online.workspace import Workspace, name_translation
 
 log = logging.getLogger("online.reports")
 
+TRANSLATIONS: tuple[Language, ...] = ("de",)  # of each page
 FRESH_S = 60.0  # a report of a growing log is written again after this time at the earliest
 REPORTS_KEPT = 5  # of each model, so that an address that was passed on still shows something
 
@@ -38,11 +39,11 @@ class ReportJobs:
         self._turn = asyncio.Lock()
 
     def page(self, model: str, until: int | None = None) -> Path | None:
-        """The page of the report up to offset `until`, or of the newest; None if there is none yet.
+        """The page of the report up to offset `until`, or of the newest, in English; None if there is none yet.
 
         Raises NotFound for an `until` that has no report.
         """
-        pages = {int(path.stem): path for path in self.workspace.reports(model).glob("[0-9]*.html")}
+        pages = {int(path.stem): path for path in self._pages(model)}
         if until is not None and until not in pages:
             raise NotFound(f"there is no report of {model} up to event {until}; leave out `until` for the newest")
         return pages[until if until is not None else max(pages)] if pages else None
@@ -52,10 +53,10 @@ class ReportJobs:
             return int(page.stem) == head or time.time() - page.stat().st_mtime < FRESH_S
         return False
 
-    def state(self, model: str, head: int) -> ReportState:
-        """The newest report and the progress of the next one. Reads the folder."""
+    def state(self, model: str, head: int, language: Language = "en") -> ReportState:
+        """The newest report and the progress of the next one. Reads the folder. language: of the findings."""
         making = self.making.get(model)  # read before the folder: a report that is done by now is found there
-        reports = self._list(model)
+        reports = self._list(model, language)
         newest = reports[0] if reports else None
         return ReportState(
             until=newest.until if newest else None,
@@ -66,11 +67,11 @@ class ReportJobs:
             reports=reports,
         )
 
-    def _list(self, model: str) -> list[ReportEntry]:
+    def _list(self, model: str, language: Language) -> list[ReportEntry]:
         """The reports of a model, newest first."""
         while True:
             pages = self._pages(model)
-            found = [*filter(None, map(describe_page, pages))]
+            found = [entry for page in pages if (entry := describe_page(page, language)) is not None]
             if found or not pages:  # else all were replaced since the folder was read: read it again
                 return found
 
@@ -136,22 +137,29 @@ class ReportJobs:
             self.failed[model] = reason or "its process did not report the last offset that it covers"
             log_event(log, "report failed", logging.WARNING, model=model, reason=self.failed[model])
             return
-        aside.replace(folder / f"{until}.html")
+        page = folder / f"{until}.html"
+        for language in TRANSLATIONS:  # first, because a report is known by its page in English
+            name_translation(aside, language).replace(name_translation(page, language))
+        aside.replace(page)
         self.prune(model, REPORTS_KEPT)
 
     def prune(self, model: str, kept: int) -> None:
         """Delete all but the newest reports of a model."""
         for page in self._pages(model)[kept:]:
-            page.unlink(missing_ok=True)
+            for each in (page, *(name_translation(page, language) for language in TRANSLATIONS)):
+                each.unlink(missing_ok=True)
 
     def _pages(self, model: str) -> list[Path]:
-        """The pages of a model, newest first."""
-        return sorted(self.workspace.reports(model).glob("[0-9]*.html"), key=lambda page: -int(page.stem))
+        """The pages of a model in English, newest first."""
+        pages = (page for page in self.workspace.reports(model).glob("[0-9]*.html") if page.stem.isdecimal())
+        return sorted(pages, key=lambda page: -int(page.stem))
 
 
-def describe_page(page: Path) -> ReportEntry | None:
+def describe_page(page: Path, language: Language) -> ReportEntry | None:
     """None if the page was deleted meanwhile."""
     with suppress(FileNotFoundError):
         made_at = datetime.fromtimestamp(page.stat().st_mtime, UTC).isoformat()
-        return ReportEntry(until=int(page.stem), made_at=made_at, finding=read_finding(page))
+        return ReportEntry(
+            until=int(page.stem), made_at=made_at, finding=read_finding(find_translation(page, language))
+        )
     return None

@@ -139,7 +139,8 @@ class Retention:
             records.delete(job)
         for id in old_replays:
             shutil.rmtree(self.workspace.replays / id, ignore_errors=True)
-        for what, found in (("reports", old_reports), ("jobs", jobs), ("replays", old_replays)):
+        pruned = [path for path in old_reports if path.stem.isdecimal()]  # without the translations of each
+        for what, found in (("reports", pruned), ("jobs", jobs), ("replays", old_replays)):
             self.metrics.pruned.labels(what).inc(len(found))
 
 

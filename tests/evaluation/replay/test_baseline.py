@@ -64,7 +64,7 @@ def test_a_classifier_far_behind_a_logistic_model_is_told_so_with_what_helps(wat
     for remedy in (
         'drift = "act" (--drift act)',
         'kind = "best_of"',
-        'kind = "logistic" with the option drift = 0.001',
+        'kind = "logistic", options = { drift = 0.001 }',
     ):
         assert remedy in warning
 
@@ -93,7 +93,7 @@ def test_what_is_set_already_is_no_remedy(moving: Path, watched: ReplayReport) -
     def find(spec: CandidateSpec) -> str:
         return " ".join(baseline.find_remedies(ModelSetup(source, spec), watched.leads))
 
-    assert "drift" not in find(replace(WATCHING, drift="act")).partition("with the option")[0]
+    assert "drift" not in find(replace(WATCHING, drift="act")).partition("options")[0]
     assert "best_of" not in find(CandidateSpec("best_of"))
     assert "logistic" not in find(CandidateSpec("logistic", {"drift": 0.01}))
 
@@ -147,7 +147,7 @@ def test_a_warning_about_the_last_class_names_what_was_ahead_of_it() -> None:
     setup = ModelSetup(open_source("river:Phishing"), replace(WATCHING, options={}))
     assert [remedy.partition(" (")[0] for remedy in baseline.find_remedies(setup, [lead])] == [
         'kind = "best_of"',
-        'kind = "logistic" with the option drift = 0.001',
+        'kind = "logistic", options = { drift = 0.001 }',
     ]
     assert len(baseline.find_remedies(setup, [replace(lead, baseline="majority")])) == 1
 

@@ -3,15 +3,17 @@
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from string import Formatter
 
 import pytest
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
+from online.evaluation.replay.replay_report import ReplayResult
 from online.evaluation.replay.runs import replay_all
-from online.evaluation.reports.glossary import GLOSSARY
 from online.evaluation.reports.replay_table import (
     BASELINES,
     CLASS_COLUMNS,
@@ -20,6 +22,7 @@ from online.evaluation.reports.replay_table import (
     TASK_COLUMNS,
 )
 from online.evaluation.reports.report_page import render_page
+from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, TABLES, Words
 from online.evaluation.sources.opening import open_source
 from online.serving.jobs.findings import read_finding
 from tests.evaluation.conftest import Driven
@@ -28,10 +31,15 @@ from tests.support import run_online
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+def results(tmp_path_factory: pytest.TempPathFactory) -> list[ReplayResult]:
     folder = tmp_path_factory.mktemp("report")
     wrong = CandidateSpec("knn", {"no": 1}, "<wrong>")
     results, _ = replay_all(open_source(str(write_blobs(folder))), [KNN, LINEAR, wrong], Span(), 0.0, ignore_progress)
+    return results
+
+
+@pytest.fixture(scope="module")
+def page(results: list[ReplayResult]) -> str:
     return render_page(results, "<blobs & co>", interrupted=False)
 
 
@@ -84,7 +92,56 @@ def test_the_verdict_stands_first_and_in_the_head_where_a_service_reads_it(page:
     path.write_text(page)
     finding = read_finding(path)
     assert finding is not None and finding.level == "attention"  # one of the models failed
-    assert re.match(r"\w+ is right in \d\d\.\d % of 600 answers", finding.sentence)
+    assert re.match(r"\w+ is right in \d\d\.\d % of 600 answers", finding.sentence) and finding.language == "en"
+
+
+def test_no_language_lacks_a_sentence_a_value_or_a_word() -> None:
+    for table in TABLES.values():
+        assert table.keys() == TABLES["en"].keys()
+        for key, text in table.items():
+            assert fields_of(text) == fields_of(TABLES["en"][key]), key
+    for glossary in GLOSSARIES.values():
+        assert glossary.keys() == GLOSSARIES["en"].keys()
+
+
+def fields_of(text: str) -> list[tuple[str, str | None]]:
+    """The placeholders of a sentence, each with the format of its number."""
+    return sorted((name, spec) for _, name, spec, _ in Formatter().parse(text) if name is not None)
+
+
+def test_numbers_are_as_the_readers_of_a_language_write_them() -> None:
+    english, german = ALL_WORDS
+    assert english.number(12345.678, ",.1f") == "12,345.7" and german.number(12345.678, ",.1f") == "12.345,7"
+    assert german.number(0.123, ".1%") == "12,3\u00a0%" and german.figure(None, ".1%") == "-"
+    assert german("and_more", names="a.b,c", count=1234) == "a.b,c und 1.234 weitere"  # a name stays as it is
+    at = datetime(2026, 11, 24, 9, 5, 1)
+    assert (english.moment(at), german.moment(at)) == ("2026-11-24 09:05:01", "24.11.2026 09:05:01")
+
+
+def test_a_page_in_german_has_the_figures_of_the_english_one_in_german_words(
+    results: list[ReplayResult], page: str, tmp_path: Path
+) -> None:
+    german = render_page(results, "<blobs & co>", interrupted=False, words=Words("de"))
+    path = tmp_path / "page.de.html"
+    path.write_text(german)
+    finding = read_finding(path)
+    assert finding is not None and finding.level == "attention" and finding.language == "de"
+    assert re.match(r"\w+ liegt bei \d\d,\d % von 600 Antworten richtig", finding.sentence)
+    assert '<html lang="de">' in german
+    for text in ("Was jetzt zu tun ist:", "<h2>Lernkurve</h2>", "<h2>Wahrscheinlichkeiten</h2>", "das Häufigste"):
+        assert text in german
+    shown, english = read_numbers(german), read_numbers(page)
+    assert shown == english and len(shown) > 100
+    tables = re.sub(r"<style>.*?</style>|<svg.*?</svg>|<[^>]+>", " ", german, flags=re.DOTALL)
+    assert not re.search(r"\b(the|answers|accuracy|examples|class)\b", tables)
+
+
+def read_numbers(page: str) -> list[float]:
+    """The numbers in the cells of the tables, whatever the language."""
+    cells = re.findall(r"<td[^>]*>([-+\d.,]+)\s?%?<", page)
+    decimal = "," if '<html lang="de">' in page else "."
+    thousands = "." if decimal == "," else ","
+    return [float(cell.replace(thousands, "").replace(decimal, ".")) for cell in cells if cell != "-"]
 
 
 def test_each_figure_is_explained_by_a_button_without_a_script_and_in_the_glossary(page: str) -> None:
@@ -101,7 +158,9 @@ def test_each_figure_is_explained_by_a_button_without_a_script_and_in_the_glossa
 
 def test_every_column_of_the_tables_has_its_word_in_the_glossary() -> None:
     columns = (*CLASS_COLUMNS, *PROBABILITY_COLUMNS, *TASK_COLUMNS, *NUMBER_COLUMNS)
-    assert {key for _, key, _ in columns} | {name for _, name in BASELINES} <= GLOSSARY.keys()
+    for words in ALL_WORDS:
+        assert {key for key, _ in columns} | {*BASELINES} <= words.glossary.keys()
+        assert all(words(f"column.{key}") for key, _ in columns) and all(words(f"row.{name}") for name in BASELINES)
 
 
 def test_plots_have_only_colours_that_follow_the_scheme(page: str) -> None:

@@ -9,12 +9,14 @@ import pytest
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.verdict import Verdict, conclude
+from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.scoring.score import JudgedOutcomes, Loss, PendingOutcome, Score
 from online.models import Answer
 from online.schemas.events import Event
+from online.schemas.reports import Language
 
 Answers = Sequence[tuple[str, str | None]]  # the right answer, and the one given
 
@@ -29,7 +31,7 @@ def score_answers(score: Score, answers: Answers) -> list[Loss]:
     return losses
 
 
-def compare(models: dict[str, Answers], **more: Any) -> Verdict:
+def compare(models: dict[str, Answers], language: Language = "en", **more: Any) -> Verdict:
     """Conclude from the answers of some models, of which the first is the champion. more: fields of every report."""
     numbers = more.pop("numbers", False)
     results, losses = list[ReplayResult](), list[list[Loss]]()
@@ -47,7 +49,7 @@ def compare(models: dict[str, Answers], **more: Any) -> Verdict:
             pair.add(losses[0], losses[-1])
             comparison = pair.as_dict(len(models) - 1)
         results.append(ReplayResult(CandidateSpec("knn", name=name), report, None, comparison))
-    return conclude(results)
+    return conclude(results, words=Words(language))
 
 
 def answer(count: int, share: float, seed: int = 0) -> list[tuple[str, str | None]]:
@@ -160,3 +162,27 @@ def test_nothing_replayed_is_said(create: Callable[[], list[ReplayResult]]) -> N
 def test_a_log_without_judgements_is_said() -> None:
     verdict = compare({"ridge": []})
     assert verdict.level == "unclear" and "the log holds no feedback that says what is right" in verdict.sentence
+
+
+def test_the_verdict_in_german_claims_the_same() -> None:
+    verdict = compare({"slda": answer(3_000, 0.8, 1), "ridge": answer(3_000, 0.93, 2)}, "de")
+    assert verdict.level == "good" and verdict.next.startswith("Verwenden Sie ridge statt slda.")
+    assert (
+        verdict.sentence.startswith("ridge liegt bei 9") and " von 3.000 Antworten richtig (95-%-" in verdict.sentence
+    )
+    assert " Punkte besser als slda (" in verdict.sentence and "den der Zufall nicht erklärt; " in verdict.sentence
+    assert "gegenüber einem Rater, der immer die häufigste Klasse nennt." in verdict.sentence
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_every_warning_and_advice_exists_in_german(numbers: bool) -> None:
+    rng = random.Random(0)
+    if numbers:
+        verdict = compare({"ridge": [(str(n % 7), str(rng.gauss(90, 9))) for n in range(500)]}, "de", numbers=True)
+        assert "liegt weit hinter" in verdict.headline and "zum Vergleich ein" in verdict.sentence
+    else:
+        worse = [*answer(900, 0.94), *answer(100, 0.03)]
+        verdict = compare({"ridge": worse}, "de", bad=250, remedies=["a", "b"])
+        assert verdict.warnings[0].startswith("Die Trefferquote von ridge fiel nach Ereignis 9")
+        assert "250 Zeilen waren unbrauchbar, 20,0 % des Logs" in verdict.warnings[1]
+        assert verdict.next.startswith("Was bei solchen Daten geholfen hat: a oder b. Sehen Sie nach")

@@ -106,7 +106,7 @@ def test_an_exported_log_replays_to_the_answers_that_were_served(service: Servic
     assert "gave 12 of 12 answers as they were served" in page.text and "<h1>own.jsonl.zst</h1>" in page.text
     assert page.headers["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
     files = sorted(path.name for path in (service.state / "replays" / shown["id"]).iterdir())
-    assert files == ["asked.json", "ended.json", "report.html"]  # the log itself is deleted
+    assert files == ["asked.json", "ended.json", "report.de.html", "report.html"]  # the log itself is deleted
 
 
 def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(service: Service) -> None:
@@ -120,6 +120,14 @@ def test_a_table_is_replayed_on_the_suitable_kinds_or_on_the_requested_ones(serv
     assert page.headers["Content-Disposition"] == 'inline; filename="replay-of-sides-csv.html"'
     finding = read_replay(service, waiting["id"])["finding"]
     assert "is right in" in finding["sentence"] and "of 120 answers" in finding["sentence"]
+    german = service.http.get(f"/v1/replays/{waiting['id']}/report", params={"language": "de"})
+    assert german.headers["Content-Language"] == "de" and "<title>Auswertung von sides.csv</title>" in german.text
+    (listed,) = [
+        each
+        for each in service.http.get("/v1/replays", headers={"Accept-Language": "de"}).json()["replays"]
+        if each["id"] == waiting["id"]
+    ]
+    assert listed["finding"]["language"] == "de" and "von 120 Antworten richtig" in listed["finding"]["sentence"]
 
     chosen = ["knn:neighbours=3", "logistic"]
     assert (
@@ -171,7 +179,12 @@ def test_the_name_of_an_uploaded_log_is_not_used_as_a_path(service: Service) -> 
     )
     assert shown["state"] == "done" and shown["name"] == "../../../evil.csv"
     folder = service.state / "replays" / shown["id"]
-    assert sorted(path.name for path in folder.iterdir()) == ["asked.json", "ended.json", "report.html"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "asked.json",
+        "ended.json",
+        "report.de.html",
+        "report.html",
+    ]
     new = {path for path in service.state.parent.rglob("*") if "replays" not in path.parts} - before
     assert not [path for path in new if "evil" in path.name]
 

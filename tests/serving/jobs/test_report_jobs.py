@@ -104,6 +104,49 @@ def test_the_state_lists_the_reports_with_what_they_found(labelled_service: Serv
     assert entry["finding"]["sentence"].startswith("Only 12 answers could be judged")
 
 
+def test_a_report_is_in_the_language_that_is_asked_for_or_that_the_browser_prefers(labelled_service: Service) -> None:
+    wait_for_report(labelled_service)
+    english = page(labelled_service)
+    assert (english.headers["Content-Language"], english.headers["Cache-Control"]) == ("en", "no-store")
+    german = page(labelled_service, language="de")
+    preferred = labelled_service.http.get("/v1/models/numbers/report", headers={"Accept-Language": "de-AT, en;q=0.5"})
+    assert german.text == preferred.text and "<title>Bericht über numbers, bis Ereignis 12</title>" in german.text
+    assert "12 Beispiele und 12 Ereignisse" in german.text and german.headers["Content-Language"] == "de"
+    assert "Accept-Language" in german.headers["Vary"] and german.headers["Content-Security-Policy"].startswith(
+        "sandbox"
+    )
+    chosen = {"params": {"language": "en"}, "headers": {"Accept-Language": "de"}}
+    assert labelled_service.http.get("/v1/models/numbers/report", **chosen).text == english.text
+    state = labelled_service.http.get("/v1/models/numbers/report/state", params={"language": "de"})
+    (entry,) = state.json()["reports"]
+    assert entry["finding"]["sentence"].startswith("Nur 12 Antworten konnten beurteilt werden")
+    assert entry["finding"]["language"] == "de" and "Accept-Language" in state.headers["Vary"]
+    unknown = labelled_service.http.get("/v1/models/numbers/report", params={"language": "fr"})
+    assert unknown.status_code == 400 and "language" in unknown.json()["error"]
+
+
+def test_the_page_that_waits_for_a_report_is_in_german_too(start: Start) -> None:
+    service = start(MODELS)
+    give_labels(service, "one")
+    waiting = page(service, language="de")
+    assert waiting.status_code == 202 and "Der Bericht über numbers wird erstellt" in waiting.text
+    assert '<html lang="de">' in waiting.text and "Diese Seite zeigt das Ergebnis" in waiting.text
+
+
+def test_a_report_of_an_older_release_is_shown_in_english(labelled_service: Service) -> None:
+    wait_for_report(labelled_service)
+    translation = labelled_service.state / "reports" / "numbers" / "12.de.html"
+    content = translation.read_bytes()
+    translation.unlink()
+    try:
+        shown = page(labelled_service, language="de")
+        assert shown.headers["Content-Language"] == "en" and '<html lang="en">' in shown.text
+        state = labelled_service.http.get("/v1/models/numbers/report/state", params={"language": "de"}).json()
+        assert state["reports"][0]["finding"]["language"] == "en"
+    finally:
+        translation.write_bytes(content)
+
+
 def test_only_the_newest_reports_are_kept_and_older_addresses_still_show_theirs(tmp_path: Path) -> None:
     settings = Settings(state=tmp_path)
     reports = ReportJobs(settings, Workspace(settings))
@@ -118,7 +161,9 @@ def test_only_the_newest_reports_are_kept_and_older_addresses_still_show_theirs(
     assert [each.until for each in state.reports] == [30, 11, 10, 9, 2] and state.until == 30
     found = [each.finding and each.finding.sentence for each in state.reports]
     assert found == [None, "<b> is right.", None, None, None]
+    (folder / "9.de.html").write_text("")
     reports.prune("numbers", 3)
+    assert not (folder / "9.de.html").exists()
     assert [each.until for each in reports.state("numbers", 40).reports] == [30, 11, 10]
 
 
@@ -182,7 +227,8 @@ def test_a_failed_report_is_explained_once_and_the_next_attempt_succeeds(start: 
     error = until(failed_response, what="the reason").json()["error"]
     assert "could not be written" in error and "-9" in error
     assert "1 examples and 1 events" in wait_for_report(service).text
-    assert [path.name for path in (service.state / "reports" / "numbers").iterdir()] == ["1.html"]
+    names = sorted(path.name for path in (service.state / "reports" / "numbers").iterdir())
+    assert names == ["1.de.html", "1.html"]
 
 
 def test_a_service_that_stops_leaves_no_report_process_behind(start: Start) -> None:
@@ -200,6 +246,10 @@ def test_the_command_line_writes_the_same_report(labelled_service: Service, tmp_
     process = run_online("log", "report", *flags, "--model", "numbers", "--output", str(tmp_path / "page.html"))
     assert process.returncode == 0, process.stderr
     assert "reports on every event up to 12" in process.stdout and "12 examples" in (tmp_path / "page.html").read_text()
+    german = run_online(
+        "log", "report", *flags, "--model", "numbers", "--output", str(tmp_path / "page.html"), "--language", "de"
+    )
+    assert german.returncode == 0 and "12 Beispiele" in (tmp_path / "page.html").read_text()
     nothing = run_online("log", "report", *flags, "--model", "silent", "--output", str(tmp_path / "none.html"))
     assert nothing.returncode == 2 and "has no events yet" in nothing.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

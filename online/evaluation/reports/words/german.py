@@ -1,0 +1,298 @@
+"""The sentences of a report in German."""
+
+GERMAN = {
+    # the document
+    "title": "Auswertung von {source}",
+    "title.model": "Bericht über {model}, bis Ereignis {until:,}",
+    "explain": "Was bedeutet {word}?",
+    "verdict": "Urteil",
+    "level.good": "Gut",
+    "level.attention": "Braucht Aufmerksamkeit",
+    "level.unclear": "Noch nicht zu beurteilen",
+    "next": "Was jetzt zu tun ist:",
+    "contents": "Inhalt",
+    "glossary": "Begriffe",
+    "numbers": "Die Zahlen",
+    "numbers_of": "Die Zahlen zu: {title}",
+    "learned_state": "Gelernter Zustand",
+    "subtitle.none": "kein Modell konnte nachgespielt werden",
+    "subtitle": "{examples:,} Beispiele und {events:,} Ereignisse, nachgespielt in der Reihenfolge, in der sie geschahen",
+    "subtitle.interrupted": "abgebrochen: Ergebnisse bis dahin",
+    "unusable": "{count:,} Zeilen waren unbrauchbar",
+    "expired": (
+        "Inhalte gibt es ab Ereignis {contents_from:,}: die davor sind abgelaufen (event_retention_days), daher lernt sie "
+        "hier kein Modell"
+    ),
+    "left_out.one": "ohne die Spalte {names}",
+    "left_out.many": "ohne die Spalten {names}",
+    "and_more": "{names} und {count:,} weitere",
+    "skipped": "kein logistisches Modell lernte zum Vergleich daneben: {reason}",
+    "skipped.texts": "es liest keine Texte",
+    "skipped.too_large": "die Zeilen haben zu viele Spalten, oder es gibt zu viele Klassen",
+    # the page while a report is made
+    "making.report": "Der Bericht über {model}",
+    "making.replay": "Die Auswertung von {name}",
+    "making": "{title} wird erstellt",
+    "making.progress": "Fortschritt",
+    "making.soon": "Diese Seite zeigt das Ergebnis, sobald es fertig ist.",
+    "making.older": "Der Bericht bis Ereignis {until:,}",
+    "making.percent": "{percent}\u00a0%, {step}",
+    "making.ahead.one": ", {count} andere Auswertung davor",
+    "making.ahead.many": ", {count} andere Auswertungen davor",
+    "making.events": ": {done:,} von {total:,} Ereignissen",
+    "making.minutes_left": ", noch etwa {minutes} min {seconds:02} s",
+    "making.seconds_left": ", noch etwa {seconds} s",
+    "step.waiting for its turn": "wartet",
+    "step.starting": "startet",
+    "step.reading the log": "das Log wird gelesen",
+    "step.writing the log": "die Ereignisse werden gesammelt",
+    "step.replaying it": "wird nachgespielt",
+    "step.writing the page": "der Bericht wird gezeichnet",
+    # guessers: by themselves; in the dative; in a warning, in the dative
+    "guesser.majority": "ein Rater, der immer die häufigste Klasse nennt",
+    "guesser.no_change": "ein Rater, der die letzte Klasse wiederholt",
+    "guesser.no_change_number": "ein Rater, der die letzte Zahl wiederholt",
+    "guesser.mean": "ein Rater, der immer den bisherigen Mittelwert nennt",
+    "guesser.logistic": "ein einfaches logistisches Modell",
+    "than_guesser.majority": "einem Rater, der immer die häufigste Klasse nennt",
+    "than_guesser.no_change": "einem Rater, der die letzte Klasse wiederholt",
+    "than_guesser.no_change_number": "einem Rater, der die letzte Zahl wiederholt",
+    "than_guesser.mean": "einem Rater, der immer den bisherigen Mittelwert nennt",
+    "than_guesser.logistic": "einem einfachen logistischen Modell",
+    "baseline.majority": "einem Rater, der immer die häufigste Klasse nennt",
+    "baseline.no_change": "einem Rater, der die letzte Klasse wiederholt",
+    "baseline.no_change_number": "einem Rater, der die letzte Zahl wiederholt",
+    "baseline.mean": "einem Rater, der immer den bisherigen Mittelwert nennt",
+    "baseline.logistic": "einem logistischen Modell mit Standardoptionen, das daneben lernte",
+    # the verdict
+    "failed": "{name} konnte nicht nachgespielt werden: {failure}.",
+    "nothing_judged": (
+        "Keine Antwort konnte beurteilt werden: Das Log enthält keine Rückmeldung, die sagt, was richtig ist."
+    ),
+    "nothing_replayed": "Kein Modell konnte nachgespielt werden.",
+    "nothing.next": "Prüfen Sie, ob das Log Labels, Korrekturen oder Bewertungen enthält.",
+    "best_of": "{name}, das beste von {count} Modellen,",
+    "answers.one": "{count:,} Antwort",
+    "answers.many": "{count:,} Antworten",
+    "is_off": "{name} liegt im Mittel um {error:.4g} daneben, bei {answers}",
+    "is_right": ("{name} liegt bei {share:.1f} % von {answers} richtig (95-%-Intervall: {low:.1f} bis {high:.1f} %)"),
+    "better": "{points:.1f} Punkte besser als {name} ({share:.1f} %), ein Unterschied, den der Zufall nicht erklärt",
+    "perhaps_better": (
+        "{points:.1f} Punkte besser als {name} ({share:.1f} %), ein Unterschied, den der Zufall erklären könnte"
+    ),
+    "as_good": "so gut wie {name} ({share:.1f} %)",
+    "farther": (
+        "zum Vergleich {name}: um {error:.4g} daneben und häufiger weiter von der Wahrheit entfernt, als der Zufall erklärt"
+    ),
+    "nearer": (
+        "zum Vergleich {name}: um {error:.4g} daneben, aber häufiger näher an der Wahrheit, als der Zufall erklärt"
+    ),
+    "as_near": "zum Vergleich {name}: um {error:.4g} daneben, ein Unterschied, den der Zufall erklären könnte",
+    "ahead": "der Vorsprung beträgt {points:.1f} Punkte gegenüber {guesser}",
+    "behind": "der Rückstand beträgt {points:.1f} Punkte gegenüber {guesser}",
+    "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} %)",
+    # warnings
+    "warn.interrupted": "Das Nachspielen wurde abgebrochen: Dies sind die Ergebnisse bis dahin.",
+    "warn.few": (
+        "Nur {count:,} Antworten konnten beurteilt werden. Darauf ist kein Verlass: Es sollten mindestens {enough} sein."
+    ),
+    "warn.fell": "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} %.",
+    "warn.fell_now": (
+        "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} % und liegt jetzt bei "
+        "{now:.1f} %."
+    ),
+    "warn.unusable": (
+        "{count:,} Zeilen waren unbrauchbar, {share:.1f} % des Logs: Ihr Inhalt ist in diesen Zahlen nicht enthalten."
+    ),
+    "warn.far_error": (
+        "{model} liegt weit hinter {baseline}: mittlerer absoluter Fehler {error:.4g} gegen {other:.4g}."
+    ),
+    "warn.behind": (
+        "{model} liegt {points:.1f} Punkte hinter {baseline}: {share:.1f} gegen {other:.1f} % von {pairs:,} Beispielen "
+        "({low:.1f} bis {high:.1f} Punkte, 95-%-Intervall)."
+    ),
+    "remedy.one": "Was bei solchen Daten geholfen hat: {last}.",
+    "remedy.many": "Was bei solchen Daten geholfen hat: {others} oder {last}.",
+    # what to do next
+    "next.nothing": (
+        "Nichts ist zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder in den Bericht."
+    ),
+    "next.collect": "Sammeln Sie etwa {count:,} weitere beurteilte Antworten, bevor Sie etwas entscheiden.",
+    "next.look": (
+        "Sehen Sie nach, was sich um Ereignis {event:,} verändert hat: neue Fragen, andere Labels oder falsches Feedback."
+    ),
+    "next.alarms": "Die Drift-Alarme unten sagen, was sich verändert hat.",
+    "next.use": "Verwenden Sie {name} statt {other}.",
+    "next.keep": "Bleiben Sie bei {name}.",
+    "next.keep_for_now": "Bleiben Sie bei {name}: Kein anderes Modell ist mehr als zufällig besser.",
+    "next.keep_until": (
+        "Bleiben Sie bei {name}: Noch ist kein anderes Modell mehr als zufällig besser; ein Unterschied dieser Größe braucht "
+        "zum Beweis etwa {examples:,} Beispiele."
+    ),
+    "next.one_class": (
+        "{share:.1f} % der Antworten gehören zu einer Klasse, daher sagt die Trefferquote wenig: Achten Sie auf die "
+        "Erkennungsrate jeder Klasse (ausgewogene Trefferquote {balanced:.1f} %)."
+    ),
+    "next.mistake": ("Der häufigste Fehler: {mistake}. Mehr Beispiele für beide helfen, oder ein Name für beide."),
+    "next.no_answer": "Der häufigste Fehler: {mistake}. Mehr Beispiele dafür helfen.",
+    "next.overconfident": (
+        "Verlassen Sie sich nicht auf die Wahrscheinlichkeiten: Sie weichen weit davon ab, wie oft die Antwort richtig ist "
+        "(siehe Kalibrierung)."
+    ),
+    "confused.one": "„{right}“ wurde {count:,}-mal mit „{answered}“ beantwortet, {share:.0f} % davon",
+    "confused.many": "„{right}“ wurde {count:,}-mal mit „{answered}“ beantwortet, {share:.0f} % davon",
+    "unanswered.one": "„{right}“ bekam {count:,}-mal keine Antwort, {share:.0f} % davon",
+    "unanswered.many": "„{right}“ bekam {count:,}-mal keine Antwort, {share:.0f} % davon",
+    # the figures at the top
+    "key.error": "Mittlerer Fehler",
+    "key.r2": "R²",
+    "key.r2_note": "1 ist perfekt",
+    "key.accuracy": "Trefferquote",
+    "key.accuracy_note": "{name}, {low:.1%} bis {high:.1%}",
+    "key.windowed": "Letzte {count:,}",
+    "key.windowed_note": "wie gut das Modell jetzt ist",
+    "key.guesser": "Bester einfacher Rater",
+    "key.judged": "Beurteilte Antworten",
+    "key.judged_note": "{events:,} Ereignisse",
+    # tables
+    "table.overall": "Insgesamt",
+    "table.probabilities": "Wahrscheinlichkeiten",
+    "table.tasks": "Aufgaben",
+    "table.tasks_note": "Trefferquote auf dem zurückgehaltenen Fünftel jeder Aufgabe.",
+    "table.classes": "Klassen ({name})",
+    "table.alarms": "Drift-Alarme",
+    "table.most_frequent": "Die {count} häufigsten von {total:,}.",
+    "table.first": "Die ersten {count} von {total:,}.",
+    "table.alarms_note": (
+        "Die Änderung ist die des mittleren Verlusts, bei Eingaben die des Mittelwerts in einer Richtung."
+    ),
+    "column.predictor": "Modell oder Rater",
+    "column.accuracy": "Trefferquote",
+    "column.windowed_accuracy": "letzte 1.000",
+    "column.fading_accuracy": "verblassend",
+    "column.kappa": "Kappa",
+    "column.kappa_temporal": "zeitlich",
+    "column.log_loss": "Log-Verlust",
+    "column.brier": "Brier-Wert",
+    "column.ece": "Kalibrierungsfehler",
+    "column.average_accuracy": "Mittel",
+    "column.forgetting": "Vergessen",
+    "column.backward_transfer": "rückwärts",
+    "column.forward_transfer": "vorwärts",
+    "column.average_anytime_accuracy": "jederzeit",
+    "column.least_accuracy": "kleinste",
+    "column.mae": "MAE",
+    "column.rmse": "RMSE",
+    "column.r2": "R2",
+    "column.covered": "im Intervall",
+    "column.class": "Klasse",
+    "column.examples": "Beispiele",
+    "column.recall": "Erkennungsrate",
+    "column.precision": "Genauigkeit",
+    "column.model": "Modell",
+    "column.at_event": "bei Ereignis",
+    "column.since": "seit",
+    "column.what": "was sich verändert hat",
+    "column.where": "wo",
+    "column.change": "Änderung",
+    "row.served": "wie gegeben",
+    "row.frozen": "eingefroren",
+    "row.no_change": "wie zuletzt",
+    "row.majority": "das Häufigste",
+    "row.logistic": "logistisch",
+    "row.mean": "Mittelwert",
+    "row.on": "{name} (bei {count:,})",
+    "alarm.loss": "alle Antworten",
+    "alarm.class": "Antworten einer Klasse",
+    "alarm.features": "Eingaben",
+    "alarm.direction": "Richtung {number}",
+    # notes of the tables
+    "compared.nothing": "{name}: nichts mit {champion} zu vergleichen",
+    "compared.better": "besser",
+    "compared.worse": "schlechter",
+    "compared.undecided": "nicht entschieden",
+    "compared": (
+        "{name} gegen {champion}: {verdict}, {points:+.2f} Punkte "
+        "(95-%-Intervall: {low:+.2f} bis {high:+.2f}, jederzeit gültig)"
+    ),
+    "compared.decided": (
+        "{name} gegen {champion}: {verdict}, {points:+.2f} Punkte "
+        "(95-%-Intervall: {low:+.2f} bis {high:+.2f}, jederzeit gültig, entschieden nach {count:,})"
+    ),
+    "same_answers": "{name} gab {same:,} von {asked:,} Antworten so, wie sie damals gegeben wurden.",
+    "users": "{count:,} Personen gaben Feedback; von der aktivsten kam {share:.0%} davon.",
+    # matrices
+    "confusion": "Verwechslungsmatrix ({name})",
+    "confusion.across": "Antwort",
+    "confusion.down": "richtige Klasse",
+    "confusion.others": "andere Klassen",
+    "confusion.no_answer": "keine Antwort",
+    "confusion.points": "Am häufigsten verwechselt",
+    "confusion.all": "Alle Klassen.",
+    "confusion.some": "Die {count} häufigsten von {total:,} Klassen.",
+    "confusion.caption": (
+        "Eine Zelle zählt, wie oft eine Klasse (Zeile) eine Antwort (Spalte) bekam; je kräftiger, desto größer der Anteil an "
+        "der Zeile."
+    ),
+    "cell.no_answer": "„{name}“ bekam keine Antwort: {count:,} von {total:,} ({share:.1f} %)",
+    "cell.other": "„{name}“ mit einer anderen Klasse beantwortet: {count:,} von {total:,} ({share:.1f} %)",
+    "cell.answered": "„{name}“ mit „{answer}“ beantwortet: {count:,} von {total:,} ({share:.1f} %)",
+    "forgetting": "Vergessen ({name})",
+    "forgetting.across": "geprüft an",
+    "forgetting.down": "nach dem Lernen von",
+    "forgetting.cell": "an {task} nach {name}: {share:.1%}",
+    "forgetting.caption": (
+        "Trefferquote in Prozent, auf den zurückgehaltenen Zeilen jeder Aufgabe. Eine Spalte, die nach unten blasser wird, "
+        "zeigt eine Aufgabe, die vergessen wird."
+    ),
+    # plots
+    "plot.learning": "Lernkurve",
+    "plot.learning_caption": "Jeder Punkt ist das Mittel eines Abschnitts von {width:,} Beispielen.",
+    "plot.bands": "Die Bänder sind 95-%-Intervalle (Wilson).",
+    "plot.ticks": "Striche am unteren Rand sind Drift-Alarme.",
+    "plot.examples": "Beispiele",
+    "plot.error": "mittlerer absoluter Fehler",
+    "plot.accuracy": "Trefferquote",
+    "plot.model": "Modell",
+    "plot.versions": "Versionen",
+    "plot.versions_caption": (
+        "Trefferquote der gegebenen Antworten, nach Version; benachbarte Versionen sind zusammengefasst, wenn es viele sind."
+    ),
+    "plot.version": "Version",
+    "plot.from_version": "ab Version",
+    "plot.rated": "bewertet",
+    "plot.calibration": "Kalibrierung",
+    "plot.calibration_caption": (
+        "Auf der Diagonale entspricht die Wahrscheinlichkeit der Trefferquote; darunter ist das Modell zu sicher."
+    ),
+    "plot.perfect": "perfekt",
+    "plot.chance": "vorhergesagte Wahrscheinlichkeit der Antwort",
+    "plot.probability": "Wahrscheinlichkeit",
+    "plot.feedback": "Feedback",
+    "plot.feedback_caption": "Feedback pro Stunde.",
+    "plot.feedback_per_hour": "Feedback pro Stunde",
+    "plot.time": "Zeit",
+    "plot.per_hour": "pro Stunde",
+    "plot.freshness": "Frische",
+    "plot.freshness_caption": ("Zeit von der Bestätigung des Feedbacks bis zur ersten Version, die es gelernt hat."),
+    "plot.ms": "ms",
+    "plot.mean_ms": "ms, Mittel",
+    "plot.predicted": "Vorhergesagt und wahr ({name})",
+    "plot.predicted_caption": (
+        "Jeder Punkt ist eine Antwort ({kept}); auf der gepunkteten Linie gleicht die Vorhersage der Wahrheit."
+    ),
+    "plot.kept_some": "eine von je {every:,} Antworten, insgesamt {count:,}",
+    "plot.kept_all": "alle {count:,} Antworten",
+    "plot.true": "wahre Zahl",
+    "plot.predicted_number": "vorhergesagte Zahl",
+    "plot.mean_true": "Mittel der wahren",
+    "plot.mean_predicted": "Mittel der vorhergesagten",
+    "plot.range": "{low:.4g} bis {high:.4g}",
+    "plot.errors": "Fehler ({name})",
+    "plot.errors_caption": (
+        "Fehler, {kept}. Gepunktet: 0. Gestrichelt: der Median, {median:.3g}. Die äußeren Balken enthalten auch je 1 % noch "
+        "größerer Fehler auf jeder Seite; der größte ist {largest:.4g}."
+    ),
+    "plot.error_column": "vorhergesagt minus wahr",
+    "plot.answers": "Antworten",
+}

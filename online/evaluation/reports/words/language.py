@@ -1,0 +1,75 @@
+"""Words a report in a language: sentences from its table, and numbers and dates as its readers write them.
+
+Words("de")("judged", count=1234) -- the sentence with that key, with the values in it --> "1.234 Antworten"
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from string import Formatter
+from typing import Any
+
+from online.evaluation.reports.words.english import ENGLISH
+from online.evaluation.reports.words.english_glossary import ENGLISH_GLOSSARY
+from online.evaluation.reports.words.german import GERMAN
+from online.evaluation.reports.words.german_glossary import GERMAN_GLOSSARY
+from online.schemas.reports import Language
+
+Table = Mapping[str, str]
+GlossaryTable = Mapping[str, tuple[str, str]]  # term: (word, explanation)
+
+TABLES: Mapping[Language, Table] = {"en": ENGLISH, "de": GERMAN}
+GLOSSARIES: Mapping[Language, GlossaryTable] = {"en": ENGLISH_GLOSSARY, "de": GERMAN_GLOSSARY}
+MOMENTS: Mapping[Language, str] = {"en": "%Y-%m-%d %H:%M:%S", "de": "%d.%m.%Y %H:%M:%S"}
+SWAPPED = str.maketrans(",.", ".,")
+
+
+class NumberFormatter(Formatter):
+    """Formats as `str.format` does, with the numbers of a language. language: `de` writes 1.234,5 and 12 %."""
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        text: str = super().format_field(value, format_spec)
+        if self.language == "en" or isinstance(value, str):
+            return text
+        return text.translate(SWAPPED).replace("%", "\u00a0%")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a language."""
+
+    language: Language
+    formatter: NumberFormatter = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "formatter", NumberFormatter(self.language))
+
+    @property
+    def glossary(self) -> GlossaryTable:
+        return GLOSSARIES[self.language]
+
+    def __call__(self, key: str, /, **values: object) -> str:
+        """Return the sentence with this key. values: what its placeholders stand for."""
+        return self.formatter.vformat(TABLES[self.language][key], (), values)
+
+    def plural(self, key: str, count: int, /, **values: object) -> str:
+        """Return the sentence `<key>.one` or `<key>.many`, in which the count is called `count`."""
+        return self(f"{key}.{'one' if count == 1 else 'many'}", count=count, **values)
+
+    def number(self, value: float, spec: str) -> str:
+        """Return a number in a format of `format`."""
+        return self.formatter.format_field(value, spec)
+
+    def figure(self, value: float | None, spec: str) -> str:
+        """Return a number, or a dash for one that is not known."""
+        return "-" if value is None else self.number(value, spec)
+
+    def moment(self, at: datetime) -> str:
+        return at.strftime(MOMENTS[self.language])
+
+
+IN_ENGLISH = Words("en")
+ALL_WORDS = tuple(map(Words, TABLES))
