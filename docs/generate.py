@@ -34,7 +34,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def settings_page() -> str:
-    from online.settings import ModelSettings, Settings
+    from online.settings import ModelSettings, PageTexts, Settings
 
     return (
         "# Settings\n\n"
@@ -45,6 +45,8 @@ def settings_page() -> str:
         + field_table(Settings)
         + "\n## A model's table\n\nThe keys of one `[[models]]` table:\n\n"
         + field_table(ModelSettings)
+        + "\n## A translation's table\n\nThe keys of a `[page_translations.de]` table. What it lacks is as the setting that it stands for says.\n\n"
+        + field_table(PageTexts)
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from online.schemas.reports import Language
+from online.schemas.fields import Language
 
 ConfigOption = Annotated[
     Path | None,

@@ -12,7 +12,7 @@ from online.cli.options import CostsOption, JsonOption, MaxBadRatioOption, Repor
 from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
-from online.schemas.reports import Language
+from online.schemas.fields import Language
 from online.settings import Device, Drift
 
 if TYPE_CHECKING:

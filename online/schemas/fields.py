@@ -1,9 +1,11 @@
 """The field types and the base classes that the other schemas share."""
 
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+
+Language = Literal["en", "de"]  # of the pages and of reports
 
 
 def _check_path_segment(id: str) -> str:

@@ -4,9 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from online.schemas.fields import Wire
-
-Language = Literal["en", "de"]
+from online.schemas.fields import Language, Wire
 
 
 class Progress(Wire):

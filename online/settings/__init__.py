@@ -7,7 +7,7 @@ load(config, port=9000)  ->  Settings, frozen; passed down, never imported as a 
 
 from online.settings.fields import Device, LogFormat, LogLevel, Settings, reveal
 from online.settings.messages import describe, mask_password, suggest
-from online.settings.models import SHIPPED, Drift, GoldenQuestionSettings, GuardMode, ModelSettings
+from online.settings.models import SHIPPED, Drift, GoldenQuestionSettings, GuardMode, ModelSettings, PageTexts
 from online.settings.sources import LoadedSettings, Origin, load, load_with_origins
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "LogLevel",
     "ModelSettings",
     "Origin",
+    "PageTexts",
     "Settings",
     "describe",
     "load",

@@ -11,14 +11,14 @@ from pydantic import (
     PlainSerializer,
     SecretStr,
     SerializationInfo,
-    StringConstraints,
     field_validator,
     model_validator,
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from online.schemas.access.callers import PublicTeaching, Scope
-from online.settings.models import SHIPPED, ModelSettings
+from online.schemas.fields import Language
+from online.settings.models import ONE_LINE, SHIPPED, ModelSettings, PageTexts, Suggestion
 
 Device = Literal["auto", "cpu", "cuda"]
 LogFormat = Literal["text", "json"]
@@ -36,8 +36,6 @@ def serialize_secret(secret: SecretStr, info: SerializationInfo) -> str:
 WebOrigin = Annotated[
     str, Field(pattern=r"^https?://[A-Za-z0-9.-]+(:\d{1,5})?$|^https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?$")
 ]
-ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
-Suggestion = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120, pattern=ONE_LINE)]
 Secret = Annotated[SecretStr, PlainSerializer(serialize_secret, when_used="json-unless-none")]
 
 
@@ -112,6 +110,14 @@ class Settings(BaseSettings):
         None,
         max_length=6,
         description="Questions that the empty chat page suggests. Default: three with the starter repertoire, else none.",
+    )
+    page_language: Language | None = Field(
+        None,
+        description="Language of those three texts: en or de. Pages in another language mark them, for screen readers. "
+        "Default: not known; of the starter's, en.",
+    )
+    page_translations: dict[Language, PageTexts] = Field(
+        default_factory=dict, description="Those three texts in other languages: a table for each, such as de."
     )
     tls_certificate: Path | None = Field(
         None, description="PEM file of the certificate for HTTPS and gRPC. Default: no TLS; a proxy may add it."

@@ -3,18 +3,24 @@
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from online.schemas.fields import Language
 from online.settings.fields import Settings
-from online.settings.models import GoldenQuestionSettings, ModelSettings
+from online.settings.models import GoldenQuestionSettings, ModelSettings, PageTexts
 
 CLOSE = 0.7  # ratio of difflib above which one name is taken for a misspelling of another
 LONGEST_VALUE_CHARS = 60
-TABLES: dict[str, type[BaseModel]] = {"models": ModelSettings, "golden_questions": GoldenQuestionSettings}
+TABLES: dict[str, type[BaseModel]] = {
+    "models": ModelSettings,
+    "golden_questions": GoldenQuestionSettings,
+    "page_translations": PageTexts,
+}
+TABLE_KEYS = get_args(Language)  # name one of several tables, as a number does
 PRIVATE = ("store", "stream")  # URLs that may hold a password
 BOUNDS = (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than"))
 
@@ -86,13 +92,18 @@ def find_table(location: Iterable[str]) -> type[BaseModel] | None:
     """The table that a location leads into: ("models", "0") leads into ModelSettings."""
     table: type[BaseModel] | None = Settings
     for part in location:
-        if not part.isdigit():
+        if not is_key(part):
             table = TABLES.get(part)
     return table
 
 
+def is_key(part: str) -> bool:
+    """Whether a part of a location names one of several tables or values."""
+    return part.isdigit() or part in TABLE_KEYS
+
+
 def find_field(location: list[str]) -> FieldInfo | None:
-    names = [part for part in location if not part.isdigit()]
+    names = [part for part in location if not is_key(part)]
     for depth, name in reversed(list(enumerate(names))):
         table = find_table(names[:depth])
         if table is not None and name in table.model_fields:

@@ -3,7 +3,15 @@
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 Drift = Literal["off", "watch", "act"]
 GuardMode = Literal["off", "callers", "all"]
@@ -17,6 +25,22 @@ def read_guard(given: Any) -> Any:
 
 class FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+ONE_LINE = r"^[^\x00-\x1f\x7f]*$"
+Suggestion = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=120, pattern=ONE_LINE)]
+
+
+class PageTexts(FrozenModel):
+    """A `[page_translations.LANGUAGE]` table of online.toml: the texts of the empty chat page in a language."""
+
+    greeting: str | None = Field(
+        None, min_length=1, max_length=200, pattern=ONE_LINE, description="In place of `page_greeting`."
+    )
+    intro: str | None = Field(None, max_length=300, pattern=ONE_LINE, description="In place of `page_intro`.")
+    suggestions: tuple[Suggestion, ...] | None = Field(
+        None, max_length=6, description="In place of `page_suggestions`."
+    )
 
 
 class GoldenQuestionSettings(FrozenModel):

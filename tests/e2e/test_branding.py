@@ -27,8 +27,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "page_intro": "Ask about tickets & opening hours.",
         "page_color": "#ffcc00",
         "page_suggestions": ["When do you open?"],
+        "page_language": "en",
     }
-    running = Service(folder / "state", config(folder, CHAT, **settings))
+    translated = '\n[page_translations.de]\ngreeting = "Willkommen im Museum!"\n'
+    running = Service(folder / "state", config(folder, CHAT + translated, **settings))
     running.wait_learned("chat", 1)
     yield running
     running.stop()
@@ -53,6 +55,16 @@ def test_the_chat_page_has_the_name_the_logo_and_the_color_of_its_service(visits
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         check_accessible(page)  # the contrast of the color, too
         shoot(page, f"branding-{scheme}")
+
+
+def test_a_german_visitor_reads_the_translations_and_what_has_none_is_marked(visits: Visits, service: Service) -> None:
+    page = visits.open(service.url, locale="de-DE")
+    greeting = page.get_by_role("heading", name="Willkommen im Museum!")
+    expect(greeting).to_be_visible()
+    assert greeting.get_attribute("lang") is None
+    expect(page.get_by_text("Ask about tickets & opening hours.")).to_have_attribute("lang", "en")
+    expect(page.get_by_role("button", name="When do you open?")).to_have_attribute("lang", "en")
+    check_accessible(page)
 
 
 def test_a_logo_opened_by_itself_runs_no_script(visits: Visits, service: Service) -> None:

@@ -4,6 +4,7 @@ import {
   DEFAULTS,
   pageSettings,
   readPageSettings,
+  textsIn,
 } from '../../src/lib/ui/page_settings';
 
 const BLOCK = {
@@ -13,6 +14,8 @@ const BLOCK = {
   intro: '',
   color: '#ffcc00',
   suggestions: ['When are you open?'],
+  language: 'en',
+  translations: {},
   accent_light: '#786000',
   accent_dark: '#ffcc00',
   on_accent_light: '#ffffff',
@@ -44,4 +47,21 @@ test('a configured color sets the accent of both modes', () => {
     '--on-accent-light': '#ffffff',
     '--on-accent-dark': '#0b1f18',
   });
+});
+
+test('a text is in the language of the pages where it is translated, and says its language where it is not', () => {
+  const settings = {
+    ...DEFAULTS,
+    ...BLOCK,
+    intro: 'Ask about tickets.',
+    translations: { de: { greeting: 'Moin!', intro: '' } },
+  };
+  expect(textsIn(settings, 'en').greeting).toEqual({ text: 'Ahoy!', lang: undefined });
+  expect(textsIn(settings, 'de')).toEqual({
+    greeting: { text: 'Moin!', lang: undefined },
+    intro: { text: '', lang: undefined },
+    suggestions: { text: ['When are you open?'], lang: 'en' },
+  });
+  const unknown = { ...settings, language: null };
+  expect(textsIn(unknown, 'de').suggestions.lang).toBeUndefined();
 });

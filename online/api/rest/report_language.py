@@ -6,7 +6,7 @@ from fastapi import Depends, Query, Request
 
 from online.api.web.negotiation import pick_language
 from online.evaluation.reports.words.language import TABLES
-from online.schemas.reports import Language
+from online.schemas.fields import Language
 
 VARY = {"Vary": "Accept-Language"}
 

@@ -17,7 +17,8 @@ from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.api.rest.report_language import VARY, LanguageDep, describe_language
 from online.errors import NotFound
 from online.evaluation.reports.words.language import Words
-from online.schemas.reports import CancelledReport, Language, Progress, ReportState
+from online.schemas.fields import Language
+from online.schemas.reports import CancelledReport, Progress, ReportState
 from online.serving.jobs.findings import find_translation
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime

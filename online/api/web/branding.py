@@ -6,7 +6,8 @@ settings --load_branding--> Branding --> <script type="application/json" id="pag
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import orjson
 from online.api.web.colors import DARK, LIGHT, derive_accent
 from online.errors import SetupError
 from online.models import spec_of
-from online.settings import Settings
+from online.schemas.fields import Language
+from online.settings import PageTexts, Settings
 
 LOGO_PATH = "page-logo"
 MAX_LOGO_BYTES = 200_000
@@ -30,6 +32,16 @@ STARTER_GREETING = "Hello! How can I help?"
 STARTER_INTRO = "This is an example library. Rate a reply or correct it, and the answers change within moments."
 REVIEWED_INTRO = (
     "This is an example library. Ratings change the answers within moments; new replies are checked by a person first."
+)
+STARTER_LANGUAGE: Language = "en"
+STARTER_GERMAN = PageTexts(  # its questions stay in English, which is the language that it understands
+    greeting="Hallo! Wie kann ich helfen?",
+    intro="Dies ist eine Beispielbibliothek, die Englisch spricht. Bewerten oder verbessern Sie eine Antwort, und die Antworten "
+    "ändern sich sofort.",
+)
+REVIEWED_GERMAN_INTRO = (
+    "Dies ist eine Beispielbibliothek, die Englisch spricht. Bewertungen ändern die Antworten sofort; neue Antworten prüft "
+    "zuerst ein Mensch."
 )
 STARTER_SUGGESTIONS = ("When are you open?", "Can I print from my phone?", "Can I borrow a ukulele?")
 
@@ -48,6 +60,7 @@ class Branding:
     """What the pages say about the service.
 
     greeting: empty for that of the pages, which is in the visitor's language. color: None for the shipped colors.
+    language: of the greeting, the intro and the suggestions; None: not known. translations: of these.
     """
 
     name: str
@@ -56,12 +69,15 @@ class Branding:
     color: str | None
     suggestions: tuple[str, ...]
     logo: Logo | None
+    language: Language | None = None
+    translations: Mapping[Language, PageTexts] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """The settings of the pages as they read them. Without a configured color, all colors are null."""
         own = {"name": self.name, "logo": LOGO_PATH if self.logo else None, "greeting": self.greeting}
         texts = {**own, "intro": self.intro, "color": self.color, "suggestions": self.suggestions}
-        return texts | self._describe_colors()
+        translations = {name: each.model_dump(exclude_none=True) for name, each in self.translations.items()}
+        return texts | {"language": self.language, "translations": translations} | self._describe_colors()
 
     def _describe_colors(self) -> dict[str, str | None]:
         modes = {"light": LIGHT, "dark": DARK}
@@ -88,7 +104,24 @@ def load_branding(settings: Settings) -> Branding:
         color=settings.page_color and settings.page_color.lower(),
         suggestions=suggestions if settings.page_suggestions is None else settings.page_suggestions,
         logo=load_logo(settings.page_logo) if settings.page_logo else None,
+        language=settings.page_language or (STARTER_LANGUAGE if is_starter and not has_own_texts(settings) else None),
+        translations=settings.page_translations | (translate_starter(settings) if is_starter else {}),
     )
+
+
+def has_own_texts(settings: Settings) -> bool:
+    texts = (settings.page_greeting, settings.page_intro, settings.page_suggestions)
+    return any(each is not None for each in texts)
+
+
+def translate_starter(settings: Settings) -> dict[Language, PageTexts]:
+    """What the starter says in German, without what is configured: a configured text is not the starter's any more."""
+    given = settings.page_translations.get("de", PageTexts())
+    shipped = STARTER_GERMAN.model_dump(exclude_none=True)
+    if settings.public_teaching == "review":
+        shipped["intro"] = REVIEWED_GERMAN_INTRO
+    kept = {name: text for name, text in shipped.items() if getattr(settings, f"page_{name}") is None}
+    return {"de": PageTexts.model_validate(kept | given.model_dump(exclude_none=True))}
 
 
 def serves_starter(settings: Settings) -> bool:

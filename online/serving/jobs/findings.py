@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from online.schemas.reports import Finding, Language
+from online.schemas.fields import Language
+from online.schemas.reports import Finding
 from online.workspace import name_translation
 
 HEAD_BYTES = 8_192  # of a page, which hold it

@@ -22,7 +22,8 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from online.errors import BadInput, NotFound, Overloaded, TooLarge, Unavailable
-from online.schemas.reports import Language, ReplayRequest, ReplayStatus
+from online.schemas.fields import Language
+from online.schemas.reports import ReplayRequest, ReplayStatus
 from online.serving.jobs.findings import find_translation, read_finding
 from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child

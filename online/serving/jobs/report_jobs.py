@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from online.errors import NotFound, Unavailable
-from online.schemas.reports import Language, ReportEntry, ReportState
+from online.schemas.fields import Language
+from online.schemas.reports import ReportEntry, ReportState
 from online.serving.jobs.findings import find_translation, read_finding
 from online.serving.jobs.job_progress import JobProgress
 from online.serving.processes.child import run_child

@@ -40,6 +40,29 @@ def test_what_is_configured_replaces_the_defaults_also_by_nothing() -> None:
     assert branding_of(page_suggestions=[]).suggestions == ()
 
 
+def test_the_texts_of_the_chat_page_are_configured_for_each_language(tmp_path: Path) -> None:
+    (tmp_path / "online.toml").write_text(
+        'page_greeting = "Welcome!"\npage_language = "en"\n[page_translations.de]\ngreeting = "Willkommen!"\n'
+        'suggestions = ["Was kostet der Eintritt?"]\n[[models]]\nname = "vec"\nkind = "classifier"\n'
+        'options = { input = "vector", size = 2 }'
+    )
+    described = load_branding(load(tmp_path / "online.toml")).describe()
+    assert described["greeting"] == "Welcome!" and described["language"] == "en"
+    german = {"greeting": "Willkommen!", "suggestions": ("Was kostet der Eintritt?",)}
+    assert described["translations"] == {"de": german}
+
+
+def test_the_starter_greets_in_german_and_says_that_it_speaks_english() -> None:
+    starter = branding_of().describe()
+    assert starter["language"] == "en" and starter["translations"]["de"].keys() == {"greeting", "intro"}
+    assert "die Englisch spricht" in starter["translations"]["de"]["intro"]
+    reviewed = branding_of(public_teaching="review").describe()["translations"]["de"]
+    assert "prüft zuerst ein Mensch" in reviewed["intro"]
+    named = branding_of(page_greeting="Ahoy!", page_translations={"de": {"suggestions": []}}).describe()
+    assert named["translations"]["de"].keys() == {"intro", "suggestions"}  # the greeting is not the starter's
+    assert named["language"] is None
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
@@ -51,6 +74,13 @@ def test_what_is_configured_replaces_the_defaults_also_by_nothing() -> None:
         ('page_color = "green"', "page_color: 'green' .*such as #1b6f5a"),
         ('page_color = "#1b6"', "page_color: '#1b6' "),
         (f'page_suggestions = ["{121 * "x"}"]', "page_suggestions.0: .* at most 120 characters"),
+        ("[page_translations.fr]", "page_translations.fr"),
+        ('page_language = "fr"', "page_language: 'fr' "),
+        ('[page_translations.de]\nintroduction = "x"', "page_translations.de: unknown setting 'introduction'.*"),
+        (
+            f'[page_translations.de]\ngreeting = "{201 * "x"}"',
+            "page_translations.de.greeting: .* at most 200 characters",
+        ),
         ('page_suggestions = ["a", "b", "c", "d", "e", "f", "g"]', "page_suggestions: .* at most 6 items"),
     ],
 )
@@ -119,7 +149,7 @@ def test_the_block_of_the_page_cannot_be_ended_by_a_text() -> None:
     content = json.loads(block.partition(">")[2].removesuffix("</script>"))
     assert content["name"] == name and content["color"] == "#ffcc00" and content["accent_light"] == "#786000"
     assert set(content) == {
-        *("name", "logo", "greeting", "intro", "suggestions", "color"),
+        *("name", "logo", "greeting", "intro", "suggestions", "language", "translations", "color"),
         *("accent_light", "accent_dark", "on_accent_light", "on_accent_dark"),
     }
 

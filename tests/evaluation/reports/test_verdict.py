@@ -16,7 +16,7 @@ from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.scoring.score import JudgedOutcomes, Loss, PendingOutcome, Score
 from online.models import Answer
 from online.schemas.events import Event
-from online.schemas.reports import Language
+from online.schemas.fields import Language
 
 Answers = Sequence[tuple[str, str | None]]  # the right answer, and the one given
 

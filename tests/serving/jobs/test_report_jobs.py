@@ -115,8 +115,9 @@ def test_a_report_is_in_the_language_that_is_asked_for_or_that_the_browser_prefe
     assert "Accept-Language" in german.headers["Vary"] and german.headers["Content-Security-Policy"].startswith(
         "sandbox"
     )
-    chosen = {"params": {"language": "en"}, "headers": {"Accept-Language": "de"}}
-    assert labelled_service.http.get("/v1/models/numbers/report", **chosen).text == english.text
+    german_browser = {"Accept-Language": "de"}
+    chosen = labelled_service.http.get("/v1/models/numbers/report?language=en", headers=german_browser)
+    assert chosen.text == english.text
     state = labelled_service.http.get("/v1/models/numbers/report/state", params={"language": "de"})
     (entry,) = state.json()["reports"]
     assert entry["finding"]["sentence"].startswith("Nur 12 Antworten konnten beurteilt werden")

@@ -7,6 +7,8 @@
 
 import { BASE_PATH } from '../base';
 
+export type PageTexts = Pick<PageSettings, 'greeting' | 'intro' | 'suggestions'>;
+
 /** Without a configured color, the colors are null and those of app.css hold. */
 export interface PageSettings {
   name: string;
@@ -16,6 +18,10 @@ export interface PageSettings {
   greeting: string;
   intro: string;
   suggestions: readonly string[];
+  /** Of the greeting, the intro and the suggestions; null where it is not known. */
+  language: string | null;
+  /** The same texts by language. */
+  translations: Readonly<Record<string, Partial<PageTexts>>>;
   color: string | null;
   accent_light: string | null;
   accent_dark: string | null;
@@ -31,6 +37,8 @@ export const DEFAULTS: PageSettings = {
   greeting: '',
   intro: '',
   suggestions: [],
+  language: null,
+  translations: {},
   color: null,
   accent_light: null,
   accent_dark: null,
@@ -43,6 +51,19 @@ export function readPageSettings(block: string | null, base: string): PageSettin
   if (block === null) return DEFAULTS;
   const given = { ...DEFAULTS, ...(JSON.parse(block) as Partial<PageSettings>) };
   return { ...given, logo: given.logo && base + given.logo };
+}
+
+/** The texts of the empty chat page in a language, and for each the language that it has if that is another one. */
+export function textsIn(settings: PageSettings, language: string) {
+  const translation = settings.translations[language] ?? {};
+  const foreign = settings.language === language ? undefined : (settings.language ?? undefined);
+  const find = <Name extends keyof PageTexts>(name: Name) => {
+    const translated = translation[name];
+    return translated === undefined
+      ? { text: settings[name], lang: foreign }
+      : { text: translated, lang: undefined };
+  };
+  return { greeting: find('greeting'), intro: find('intro'), suggestions: find('suggestions') };
 }
 
 /** The part of `CSSStyleDeclaration` that is used. */

@@ -13,7 +13,7 @@ from online.evaluation.reports.words.english import ENGLISH
 from online.evaluation.reports.words.english_glossary import ENGLISH_GLOSSARY
 from online.evaluation.reports.words.german import GERMAN
 from online.evaluation.reports.words.german_glossary import GERMAN_GLOSSARY
-from online.schemas.reports import Language
+from online.schemas.fields import Language
 
 Table = Mapping[str, str]
 GlossaryTable = Mapping[str, tuple[str, str]]  # term: (word, explanation)
