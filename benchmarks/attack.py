@@ -38,7 +38,7 @@ from online.settings import ModelSettings, Settings
 from online.store import now
 from online.store.callers.standing import load_newest_standings
 from online.store.predictions import add_predictions
-from online.store.replies import add_reply
+from online.store.repertoire.replies import add_reply
 
 MODEL = "m"
 STRATEGIES = ("flips", "coordinated", "sleepers")

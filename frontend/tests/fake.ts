@@ -39,6 +39,8 @@ export const NO_CURVE: Curve = {
   measure: 'right',
   counted_until: 0,
   head: 0,
+  judged: 0,
+  judged_right: 0,
   rated: 0,
   right: 0,
   feedback: 0,

@@ -35,6 +35,12 @@ def _number_as_text(label: Any) -> Any:
 
 Label = Annotated[Text, BeforeValidator(_number_as_text, json_schema_input_type=Text | float)]
 
+# every count of ratings is this one
+RATED = (
+    "Ratings that stand: one for each person and answer, without what was replaced or taken back. "
+    "A thumb with its reason and comment is one."
+)
+
 
 class Wire(BaseModel):
     """The base class of every schema. As a request it ignores unknown fields, as the protocols of other servers do."""

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from online.schemas.events import EventKind
-from online.schemas.fields import Wire
+from online.schemas.fields import RATED, Wire
 
 
 class DriftAlarm(Wire):
@@ -41,11 +41,11 @@ class DriftAnswer(Wire):
 
 
 class RatedStretch(Wire):
-    """Consecutive rated answers."""
+    """Consecutive judgements of answers. A rating that was replaced or taken back later stays counted."""
 
     count: int
     mean: float = Field(description="Their accuracy in [0, 1]; for numbers, their mean absolute error.")
-    offset: int = Field(description="Of the last feedback among them; 0 of all ratings.")
+    offset: int = Field(description="Of the last feedback among them; 0 of all judgements.")
 
 
 class HealthReason(Wire):
@@ -57,21 +57,34 @@ class HealthReason(Wire):
     figures: dict[str, float | int | str | None] = Field(description="What the sentence says, by name.")
 
 
+class StandingRatings(Wire):
+    """What people say now about all answers there were, as in the usage and the repertoire."""
+
+    rated: int = Field(description=RATED)
+    good: int
+    bad: int
+
+
 class HealthAnswer(Wire):
-    """The verdict on a model: one status, the reasons for it, worst first, and the figures that it rests on."""
+    """The verdict on a model: one status, the reasons for it, worst first, and the figures that it rests on.
+
+    The figures are prequential: each feedback judges the answer that was given before it, once, when it comes, and stays counted.
+    What of that still stands is in `ratings`.
+    """
 
     status: Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
     sentence: str
     reasons: list[HealthReason]
     measure: Literal["right", "error"]
     recent: RatedStretch | None = Field(
-        description="The last 100 ratings; after a roll back, those of versions that had learned no more. Null: none."
+        description="The last 100 judgements; after a roll back, those of versions that had learned no more. Null: none."
     )
     lifetime: RatedStretch | None
+    ratings: StandingRatings
     guessers: dict[str, float] = Field(
         description="The same of naive guessers on the last 100 questions, as in the curve."
     )
-    trend: list[RatedStretch] = Field(description="The newest thousand ratings in groups of 50, oldest first.")
+    trend: list[RatedStretch] = Field(description="The newest thousand judgements in groups of 50, oldest first.")
     version: str
     newest_version: str = Field(description="It is not live after a roll back.")
     learned_until: int
@@ -114,7 +127,8 @@ class CurveAnswer(Wire):
     """How often the served answers were right, compared with baselines that see the same feedback.
 
     The baselines are `no_change` (the last class again) and `majority` (the most frequent class; of numbers `mean`). An outcome
-    is counted when it arrives, even if it is retracted later, so that a replay of the log counts the same.
+    is judged when it arrives, and stays counted if it is retracted later, so that a replay of the log counts the same: one
+    thumb, a lesson in its place, and the thumb again are three. What of that still stands is in `rated` and `right`.
     """
 
     measure: Literal["right", "error"]
@@ -122,8 +136,10 @@ class CurveAnswer(Wire):
         description="Everything up to this offset is counted; it is below `head` while a long log is being counted."
     )
     head: int
-    rated: int = Field(description="The number of feedbacks about predictions that had an answer.")
-    right: int
+    judged: int = Field(description="How often feedback judged an answer, when it came.")
+    judged_right: int = Field(description="Of those, how often the answer was right.")
+    rated: int = Field(description=RATED)
+    right: int = Field(description="Of those, the ones that say that the answer was right.")
     feedback: int = Field(description="The number of all feedbacks.")
     feedback_per_minute: float = Field(description="In the last minute.")
     tallies: dict[str, Tally]

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from online.schemas.fields import Id, NativeRequest, Text, Wire
+from online.schemas.fields import RATED, Id, NativeRequest, Text, Wire
 from online.schemas.predict import ReplyRef
 
 
@@ -46,18 +46,20 @@ class ReplyState(ReplyRef):
     offset: int
 
 
-class ReplySummary(ReplyState):
+class RatedReply(ReplyState):
+    rated: int = Field(description=RATED)
+    right: int = Field(description="Of those, the ones that say that the answer was right.")
+    created_at: str | None = Field(description="When it was added. Null for replies of releases that did not note it.")
+
+
+class ReplySummary(RatedReply):
     examples: int = Field(description="The number of its example questions.")
-    rated: int = Field(
-        description="How many ratings in force judge it where it was given: one for each answer and person, without what was "
-        "replaced or taken back."
-    )
-    right: int
 
 
 class ReplyExample(Wire):
     text: str
     offset: int
+    created_at: str | None = Field(description="Null for questions of releases that did not note it.")
 
 
 class ReplyFeedback(Wire):
@@ -66,12 +68,22 @@ class ReplyFeedback(Wire):
     question: str
     feedback_id: str
     offset: int
+    created_at: str
     right: bool
 
 
-class ReplyDetails(ReplyState):
+class ReplyDetails(RatedReply):
     examples: list[ReplyExample]
     taught: list[ReplyFeedback] = Field(description="The newest feedback about it, newest first.")
+
+
+class ReplyCounts(Wire):
+    """How many replies there are of each kind, whatever was searched for."""
+
+    all: int
+    given: int
+    retired: int
+    never_right: int = Field(description="Those that were rated, and never right.")
 
 
 class ImportedLine(Wire):
@@ -113,3 +125,8 @@ class UnansweredAnswer(Wire):
 
 class RepliesAnswer(Wire):
     replies: list[ReplySummary]
+    next: str | None = Field(
+        description="The value of `after` for the replies that follow; null if these are the last."
+    )
+    found: int = Field(description="How many replies fit `q` and `show`, on all pages.")
+    counts: ReplyCounts

@@ -33,6 +33,7 @@ from online.errors import LogReplaced
 from online.schemas.events import Entry, Event, Target, chain_digest
 from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where, insert_rows, now
+from online.store.repertoire.examples import add_examples, delete_examples
 
 EventSource = Literal["feedback", "repertoire", "operator"]
 
@@ -113,6 +114,8 @@ class EventBatch:
         self.connection, self.model, self.source = connection, model, source
         self._end: tuple[int, str] | None = None  # offset and digest of the last event, also of those not written yet
         self._rows = list[dict[str, Any]]()
+        self._examples = list[tuple[int, str, str]]()  # offset, reply, text
+        self._retracted = list[int]()
 
     def append(self, events: Sequence[Event], feedback_id: str | None) -> list[int]:
         """Return the offset of each. No event is in the log yet. feedback_id: of the feedback that they belong to."""
@@ -121,6 +124,7 @@ class EventBatch:
         for event, offset in zip(events, offsets, strict=True):
             digest = chain_digest(digest, offset, event)
             self._rows.append(self._row(event, offset, digest, feedback_id))
+            self._note(event, offset)
         self._end = offsets.stop - 1, digest
         return [*offsets]
 
@@ -128,7 +132,18 @@ class EventBatch:
         """Write what was appended. Afterwards others may append to the log in this transaction."""
         if self._rows:
             insert_rows(self.connection, EVENTS, self._rows)
-        self._rows, self._end = [], None
+        if self._examples:
+            add_examples(self.connection, self.model, self._examples)
+        if self._retracted:
+            delete_examples(self.connection, self.model, self._retracted)
+        self._rows, self._examples, self._retracted, self._end = [], [], [], None
+
+    def _note(self, event: Event, offset: int) -> None:
+        """Note what changes the example questions of replies."""
+        if self.source == "repertoire" and event.kind == "label":
+            self._examples.append((offset, event.label, event.text))
+        if event.target is not None:
+            self._retracted.append(event.target.offset)
 
     def _row(self, event: Event, offset: int, digest: str, feedback_id: str | None) -> dict[str, Any]:
         return {

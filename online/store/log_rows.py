@@ -78,16 +78,6 @@ def load_outcomes(connection: Connection, model: str, after: int, until: int) ->
     return [dict(row) for row in connection.execute(query.where(*span).order_by(EVENTS.c.offset)).mappings()]
 
 
-def load_retracted_outcomes(connection: Connection, model: str, after: int, until: int) -> list[dict[str, Any]]:
-    """Return the retractions of feedback on answers with offsets in (after, until]: body, and the answer (choice)."""
-    same = (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.offset == EVENTS.c.target_offset)
-    joined = EVENTS.join(FEEDBACK, same).join(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
-    span = (EVENTS.c.model == model, EVENTS.c.offset > after, EVENTS.c.offset <= until)
-    taken_back = (EVENTS.c.kind == "retraction", PREDICTIONS.c.choice.is_not(None))
-    query = select(EVENTS.c.body, PREDICTIONS.c.choice).select_from(joined).where(*span, *taken_back)
-    return [dict(row) for row in connection.execute(query.order_by(EVENTS.c.offset)).mappings()]
-
-
 def load_newest_outcomes(connection: Connection, model: str, offset: int, count: int) -> list[dict[str, Any]]:
     """Return the newest events of feedback up to an offset, newest first: offset, body, prediction_id."""
     query = select(EVENTS.c.offset, EVENTS.c.body, FEEDBACK.c.prediction_id).select_from(feedback_events())

@@ -53,7 +53,7 @@ def fact(page: Page, name: str) -> Any:
 def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Start, width: int, scheme: str) -> None:
     service = start(RIVER)
     page = visits.open(f"{service.url}/learning", width=width, scheme=scheme)
-    expect(page.get_by_text("No answer has been rated yet.")).to_be_visible()
+    expect(page.get_by_text("No answer has been judged yet.")).to_be_visible()
     client = service.client("rv")
     refused = client.feedback([{"input": {"size": 1e200}, "label": "large"}])[0]
     service.wait_learned("rv", max(refused["offset"], send_drifting_feedback(client, TURNS)))
@@ -70,7 +70,7 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
     page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="Accuracy, as a table")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["ratings", "model", "guess: same as last time", "guess: the most usual", "alarm"]
+        ["judgements", "model", "guess: same as last time", "guess: the most usual", "alarm"]
     )
     expect(table.get_by_role("row")).to_have_count(1 + len(curve["points"]))
     expect(table).to_contain_text("alarm: errors became more frequent")

@@ -1,10 +1,11 @@
 """The repertoire page in a real Chromium: search, edit, add, retire, import and export replies; teach missing ones."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.conftest import Start
 from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, choose, shoot
@@ -260,18 +261,72 @@ def test_replies_that_were_never_right_are_listed_and_the_chat_links_to_its_repl
     check_accessible(page)
 
 
-def test_a_long_list_of_replies_is_shown_in_parts(visits: Visits, start: Start, tmp_path: Path) -> None:
+def test_a_long_list_is_loaded_in_pages_and_searched_by_the_service(
+    visits: Visits, start: Start, tmp_path: Path
+) -> None:
     many = tmp_path / "many.jsonl"
-    replies = [{"id": f"r{n}", "text": f"Reply {n} is about the shelf {n}."} for n in range(400)]
+    replies = [
+        {"id": f"r{n}", "text": f"Reply {n} is about the shelf {n}.", "examples": [f"Where is box {n}?"]}
+        for n in range(400)
+    ]
     many.write_text("\n".join(map(json.dumps, replies)))
-    page = open_page(visits, start(CHAT, repertoire=str(many)))
+    service = start(CHAT, repertoire=str(many))
+    page = open_page(visits, service)
+    asked = list[str]()
+    page.on("request", lambda request: asked.append(request.url) if "/replies?" in request.url else None)
     region = page.get_by_role("region", name="Replies", exact=True)
     expect(region.get_by_role("status")).to_have_text("400 replies")
     expect(rows(page)).to_have_count(50)
     button(page, "Show more (350 left)").scroll_into_view_if_needed()
-    expect(rows(page).nth(50)).to_be_attached()
+    expect(rows(page).nth(99)).to_be_attached()
+    assert any("after=" in url for url in asked) and all("limit=" in url for url in asked)
+
     page.get_by_label("Search replies").fill("shelf 387")
     expect(region.get_by_role("status")).to_have_text("1 reply")
     expect(rows(page).locator("mark")).to_have_text(["387", "shelf", "387"])
     shoot(page, "repertoire-many")
     check_fits(page)
+    page.get_by_label("Search replies").fill("box 39")  # only example questions have these words
+    expect(region.get_by_role("status")).to_have_text("14 replies")
+    expect(rows(page).first).to_contain_text("found in an example question")
+    page.get_by_label("Search replies").fill("shelf")
+    expect(region.get_by_role("status")).to_have_text("400 replies")
+    page.get_by_label("Sort").select_option("Added last")
+    expect(rows(page).first).to_contain_text("Reply 399")
+    expect(rows(page)).to_have_count(50)
+
+
+def test_what_is_typed_later_wins_although_the_first_answer_comes_last(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT))
+    expect(rows(page)).to_have_count(5)
+    held = list[Route]()
+    page.route("**/replies?*q=loan*", lambda route: held.append(route))
+    with page.expect_request("**/replies?*q=loan*"):
+        page.get_by_label("Search replies").fill("loan")
+    with page.expect_event("requestfailed", lambda request: "q=loan" in request.url):  # it is aborted
+        page.get_by_label("Search replies").fill("printer")
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("The printer is by the stairs.")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert len(held) == 1
+
+
+def test_replies_questions_and_feedback_say_when_they_came(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    service.wait_learned("chat", 1)
+    client = service.client("chat")
+    prediction = client.predict(["When do you open?"])
+    client.feedback([{"prediction_id": prediction["prediction_ids"][0], "reward": 1}])
+    details = service.http.get("/v1/models/chat/replies/hours").json()
+    page = open_page(visits, service)
+    hours = rows(page).filter(has_text="We open at nine.")
+    expect(hours).to_contain_text(re.compile("added (just now|\\d+ minutes? ago)"))
+    expect(hours.locator("time")).to_have_attribute("datetime", details["created_at"])
+    expect(hours.locator("time")).to_have_attribute("title", re.compile("day, .* 20\\d\\d at .*:"))  # a day, a time
+    hours.get_by_role("link").click()
+    article = page.get_by_role("article")
+    instants = [details["created_at"], *(each["created_at"] for each in [*details["examples"], *details["taught"]])]
+    expect(article.locator("time")).to_have_count(len(instants))
+    found = article.locator("time").evaluate_all("times => times.map((each) => each.getAttribute('datetime'))")
+    assert found == instants and len(details["taught"]) == 1
+    check_accessible(page)

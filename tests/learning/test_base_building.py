@@ -27,7 +27,7 @@ from online.store.events import append_events
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
 from online.store.quarantine import QuarantineRow, begin
-from online.store.replies import add_reply, find_reply
+from online.store.repertoire.replies import add_reply, find_reply
 from tests.learning.expiry_scene import NOW, OLD, YOUNG, ExpiryScene
 from tests.learning.scene import VECTOR, text_features
 

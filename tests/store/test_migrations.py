@@ -31,7 +31,10 @@ from online.store.log_rows import load_counts
 from online.store.migrations import HEAD, REVISIONS
 from online.store.predictions import load_predictions
 from online.store.refusals import load_refusals
-from online.store.replies import load_examples
+from online.store.repertoire.examples import load_examples
+from online.store.repertoire.replies import make_sort_key
+from online.store.usage.answer_ratings import load_answer_ratings
+from online.store.usage.counts import UsageCounts, load_totals
 
 AT = "2026-01-01T00:00:00+00:00"
 CORRECTION = Event("f3", "correction", b"q", "r1-f3")
@@ -282,6 +285,41 @@ def test_a_downgrade_gives_rows_of_numbers_the_features_that_earlier_releases_re
     numbers = np.array([2.5, -10.0, 3.0]).tobytes()
     assert {id: bytes(value) for id, value in rows} == {**features, "a": numbers}
     assert {id: row.features for id, row in found.items()} == {"a": numbers, "b": b"text", "d": b"has some"}
+
+
+def test_ratings_become_those_of_answers_and_replies_get_a_key_to_sort_by(engine: Engine) -> None:
+    ratings = {"p1": ("hours", 2, 2, 0), "p2": ("hours", 1, 0, 1), "p3": (None, 1, 0, 1), "p4": ("wifi", 1, 1, 0)}
+    with engine.begin() as connection:
+        upgrade(connection, "0016")
+        for id, (choice, rated, good, bad) in ratings.items():
+            row = {"id": id, "model": "m", "version": 1, "learned_until": 0, "input": "[1]", "features": b""}
+            answer = {"choice": choice, "propensity": 1.0, "candidates": "[]", "created_at": AT}
+            insert(connection, "prediction", {**row, **answer})
+            sums = {"rated": rated, "good": good, "bad": bad, "corrected": int(choice is None), "helped": 0}
+            insert(connection, "rating", {"prediction_id": id, "model": "m", "quarter": 7, **sums})
+        for writer, (good, bad) in enumerate([(3, 1), (0, 1)]):
+            sums = {
+                "asked": 2,
+                "answered": 2,
+                "rated": good + bad,
+                "good": good,
+                "bad": bad,
+                "corrected": 1,
+                "helped": 0,
+            }
+            insert(connection, "usage_count", {"model": "m", "quarter": 7, "writer": writer, **sums})
+        text_of_reply = "  Öffnungszeiten:\n9 Uhr"
+        reply = {"model": "m", "id": "hours", "text": text_of_reply, "folded": "öffnungszeiten: 9 uhr", "offset": 1}
+        insert(connection, "reply", {**reply, "active": True})
+        upgrade(connection, HEAD)
+        assert load_totals(connection, "m") == UsageCounts(4, 4, rated=4, good=3, bad=1, corrected=2)
+        answers = {name: load_answer_ratings(connection, "m", name) for name in ("hours", "wifi", "print")}
+        assert answers == {"hours": (2, 1), "wifi": (1, 0), "print": (0, 0)}
+        assert connection.scalar(text("SELECT sort_key FROM reply")) == make_sort_key(text_of_reply)
+        assert connection.execute(text("SELECT choice, rated FROM rating WHERE prediction_id = 'p3'")).one() == (
+            None,
+            0,
+        )
 
 
 def test_a_log_of_several_pages_and_models_is_migrated(url: str, engine: Engine) -> None:

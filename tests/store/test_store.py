@@ -17,10 +17,11 @@ from online.errors import BadInput, SetupError, Unavailable
 from online.store import Store, now
 from online.store.database.engine import create_engine_for
 from online.store.database.store import MAX_GROUP, MAX_PASSED, WAL_ROOM_BYTES
+from online.store.database.values import fold_text
 from online.store.feedback import FeedbackRow, add_feedback, load_feedback, mark_learned
 from online.store.predictions import add_predictions, load_predictions
 from online.store.refusals import load_refusals, mark_refused
-from online.store.replies import add_reply, find_reply_by_text, fold_text, normalize_text
+from online.store.repertoire.replies import add_reply, find_reply_by_text, normalize_text
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

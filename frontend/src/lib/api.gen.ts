@@ -246,7 +246,10 @@ export interface paths {
         };
         /**
          * List Replies
-         * @description Every reply, including retired ones, in the order in which they were added, with how often it was right.
+         * @description The replies, including retired ones, with the ratings that stand and when they were added. `next` leads to further ones.
+         *
+         *     They are in the order in which they were added, or sorted: `newest` first, `most_rated` first, those with the smallest share
+         *     of right ratings first (`least_right`), or `by_text`.
          */
         get: operations["list_replies_v1_models__model__replies_get"];
         put?: never;
@@ -1114,7 +1117,7 @@ export interface paths {
          * Get Health
          * @description The verdict on a model, with its reasons, worst first: whether it needs attention, does not learn, or is good.
          *
-         *     The newest ratings are compared with every stretch of ratings before, and with naive guessers, by tests that chance does
+         *     The newest judgements are compared with every stretch before, and with naive guessers, by tests that chance does
          *     not pass. The reasons have codes and figures; new codes may be added.
          */
         get: operations["get_health_v1_models__model__health_get"];
@@ -1959,7 +1962,8 @@ export interface components {
          * @description How often the served answers were right, compared with baselines that see the same feedback.
          *
          *     The baselines are `no_change` (the last class again) and `majority` (the most frequent class; of numbers `mean`). An outcome
-         *     is counted when it arrives, even if it is retracted later, so that a replay of the log counts the same.
+         *     is judged when it arrives, and stays counted if it is retracted later, so that a replay of the log counts the same: one
+         *     thumb, a lesson in its place, and the thumb again are three. What of that still stands is in `rated` and `right`.
          */
         CurveAnswer: {
             /**
@@ -1975,11 +1979,24 @@ export interface components {
             /** Head */
             head: number;
             /**
+             * Judged
+             * @description How often feedback judged an answer, when it came.
+             */
+            judged: number;
+            /**
+             * Judged Right
+             * @description Of those, how often the answer was right.
+             */
+            judged_right: number;
+            /**
              * Rated
-             * @description The number of feedbacks about predictions that had an answer.
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
              */
             rated: number;
-            /** Right */
+            /**
+             * Right
+             * @description Of those, the ones that say that the answer was right.
+             */
             right: number;
             /**
              * Feedback
@@ -2402,6 +2419,9 @@ export interface components {
         /**
          * HealthAnswer
          * @description The verdict on a model: one status, the reasons for it, worst first, and the figures that it rests on.
+         *
+         *     The figures are prequential: each feedback judges the answer that was given before it, once, when it comes, and stays counted.
+         *     What of that still stands is in `ratings`.
          */
         HealthAnswer: {
             /**
@@ -2418,9 +2438,10 @@ export interface components {
              * @enum {string}
              */
             measure: "right" | "error";
-            /** @description The last 100 ratings; after a roll back, those of versions that had learned no more. Null: none. */
+            /** @description The last 100 judgements; after a roll back, those of versions that had learned no more. Null: none. */
             recent: components["schemas"]["RatedStretch"] | null;
             lifetime: components["schemas"]["RatedStretch"] | null;
+            ratings: components["schemas"]["StandingRatings"];
             /**
              * Guessers
              * @description The same of naive guessers on the last 100 questions, as in the curve.
@@ -2430,7 +2451,7 @@ export interface components {
             };
             /**
              * Trend
-             * @description The newest thousand ratings in groups of 50, oldest first.
+             * @description The newest thousand judgements in groups of 50, oldest first.
              */
             trend: components["schemas"]["RatedStretch"][];
             /** Version */
@@ -3131,7 +3152,7 @@ export interface components {
         };
         /**
          * RatedStretch
-         * @description Consecutive rated answers.
+         * @description Consecutive judgements of answers. A rating that was replaced or taken back later stays counted.
          */
         RatedStretch: {
             /** Count */
@@ -3143,7 +3164,7 @@ export interface components {
             mean: number;
             /**
              * Offset
-             * @description Of the last feedback among them; 0 of all ratings.
+             * @description Of the last feedback among them; 0 of all judgements.
              */
             offset: number;
         };
@@ -3271,6 +3292,34 @@ export interface components {
         RepliesAnswer: {
             /** Replies */
             replies: components["schemas"]["ReplySummary"][];
+            /**
+             * Next
+             * @description The value of `after` for the replies that follow; null if these are the last.
+             */
+            next: string | null;
+            /**
+             * Found
+             * @description How many replies fit `q` and `show`, on all pages.
+             */
+            found: number;
+            counts: components["schemas"]["ReplyCounts"];
+        };
+        /**
+         * ReplyCounts
+         * @description How many replies there are of each kind, whatever was searched for.
+         */
+        ReplyCounts: {
+            /** All */
+            all: number;
+            /** Given */
+            given: number;
+            /** Retired */
+            retired: number;
+            /**
+             * Never Right
+             * @description Those that were rated, and never right.
+             */
+            never_right: number;
         };
         /** ReplyDetails */
         ReplyDetails: {
@@ -3282,6 +3331,21 @@ export interface components {
             active: boolean;
             /** Offset */
             offset: number;
+            /**
+             * Rated
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
+             */
+            rated: number;
+            /**
+             * Right
+             * @description Of those, the ones that say that the answer was right.
+             */
+            right: number;
+            /**
+             * Created At
+             * @description When it was added. Null for replies of releases that did not note it.
+             */
+            created_at: string | null;
             /** Examples */
             examples: components["schemas"]["ReplyExample"][];
             /**
@@ -3296,6 +3360,11 @@ export interface components {
             text: string;
             /** Offset */
             offset: number;
+            /**
+             * Created At
+             * @description Null for questions of releases that did not note it.
+             */
+            created_at: string | null;
         };
         /**
          * ReplyFeedback
@@ -3308,6 +3377,8 @@ export interface components {
             feedback_id: string;
             /** Offset */
             offset: number;
+            /** Created At */
+            created_at: string;
             /** Right */
             right: boolean;
         };
@@ -3372,17 +3443,25 @@ export interface components {
             /** Offset */
             offset: number;
             /**
+             * Rated
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
+             */
+            rated: number;
+            /**
+             * Right
+             * @description Of those, the ones that say that the answer was right.
+             */
+            right: number;
+            /**
+             * Created At
+             * @description When it was added. Null for replies of releases that did not note it.
+             */
+            created_at: string | null;
+            /**
              * Examples
              * @description The number of its example questions.
              */
             examples: number;
-            /**
-             * Rated
-             * @description How many ratings in force judge it where it was given: one for each answer and person, without what was replaced or taken back.
-             */
-            rated: number;
-            /** Right */
-            right: number;
         };
         /** ReportEntry */
         ReportEntry: {
@@ -3568,6 +3647,21 @@ export interface components {
              * @constant
              */
             reason?: "gone";
+        };
+        /**
+         * StandingRatings
+         * @description What people say now about all answers there were, as in the usage and the repertoire.
+         */
+        StandingRatings: {
+            /**
+             * Rated
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
+             */
+            rated: number;
+            /** Good */
+            good: number;
+            /** Bad */
+            bad: number;
         };
         /** Tally */
         Tally: {
@@ -3839,7 +3933,7 @@ export interface components {
             answered: number;
             /**
              * Rated
-             * @description Ratings that stand: a thumb with its reason and comment is one.
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
              */
             rated: number;
             /**
@@ -3854,7 +3948,7 @@ export interface components {
             bad: number;
             /**
              * Corrected
-             * @description Questions for which somebody gave another answer.
+             * @description Questions for which somebody gave another answer, or the first one.
              */
             corrected: number;
             /**
@@ -3929,7 +4023,7 @@ export interface components {
             answered: number;
             /**
              * Rated
-             * @description Ratings that stand: a thumb with its reason and comment is one.
+             * @description Ratings that stand: one for each person and answer, without what was replaced or taken back. A thumb with its reason and comment is one.
              */
             rated: number;
             /**
@@ -3944,7 +4038,7 @@ export interface components {
             bad: number;
             /**
              * Corrected
-             * @description Questions for which somebody gave another answer.
+             * @description Questions for which somebody gave another answer, or the first one.
              */
             corrected: number;
             /**
@@ -5568,6 +5662,12 @@ export interface operations {
             query?: {
                 /** @description Only replies with these words in their text or in one example question. */
                 q?: string;
+                show?: "all" | "given" | "retired" | "never_right";
+                sort?: "listed" | "newest" | "most_rated" | "least_right" | "by_text";
+                /** @description The most replies that are listed. Without it, all are. */
+                limit?: number | null;
+                /** @description The `next` of the list before, for what follows it. */
+                after?: string | null;
             };
             header?: never;
             path: {

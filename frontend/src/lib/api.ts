@@ -45,6 +45,7 @@ import type {
   Replay,
   Replays,
   ReplyDetails,
+  RepliesAnswer,
   ReplySummary,
   SavedReply,
   SessionAnswer,
@@ -129,10 +130,19 @@ export interface OperatorApi {
 
 export type FileFormat = 'jsonl' | 'csv';
 
+/** Which replies are asked for. q: words of the text or of one example question. after: the `next` of the page before. */
+export interface ReplyQuery {
+  q?: string;
+  show?: 'all' | 'given' | 'retired' | 'never_right';
+  sort?: 'listed' | 'newest' | 'most_rated' | 'least_right' | 'by_text';
+  limit: number;
+  after?: string | null;
+}
+
 /** The requests of the repertoire page, for a ranker. Changes return their offset. */
 export interface RepertoireApi extends ModelApi<RankerPrediction, string> {
-  /** words: to search for in texts and example questions; "" for all. */
-  replies(words: string): Promise<ReplySummary[]>;
+  /** A page of the replies that fit. */
+  replies(query: ReplyQuery, signal?: AbortSignal): Promise<RepliesAnswer>;
   replyDetails(id: string): Promise<ReplyDetails>;
   addReply(reply: NewReply): Promise<SavedReply>;
   editReply(id: string, edit: EditReply): Promise<SavedReply>;
@@ -164,8 +174,8 @@ export interface InboxApi extends Pick<ModelApi<unknown, unknown>, 'events'> {
   decide(request: DecideRequest): Promise<Decided>;
   undo(decision: string): Promise<unknown>;
   assign(ids: string[], assignee: string | null): Promise<unknown>;
-  /** The first replies with these words. */
-  findReplies(words: string): Promise<ReplySummary[]>;
+  /** The first replies with these words that are given. */
+  findReplies(words: string, limit: number, signal: AbortSignal): Promise<ReplySummary[]>;
 }
 
 /** A span of time: dates or instants. Dates are those of the time zone. until: not included; null: now. */
@@ -528,15 +538,22 @@ export function createDrawApi(name: string): DrawApi {
   };
 }
 
+function findReplies(
+  model: string,
+  { limit, after, ...words }: ReplyQuery,
+  signal?: AbortSignal,
+): Promise<RepliesAnswer> {
+  const place = after == null ? {} : { after };
+  const query = new URLSearchParams({ ...words, limit: String(limit), ...place });
+  return call('GET', `${model}/replies?${query}`, undefined, { signal });
+}
+
 export function createRepertoireApi(name: string): RepertoireApi {
   const model = pathOf(name);
   const replyUrl = (id: string) => `${model}/replies/${encodeURIComponent(id)}`;
   return {
     ...createApi(async () => name),
-    replies: async (words) => {
-      const url = `${model}/replies?${new URLSearchParams({ q: words })}`;
-      return (await call<{ replies: ReplySummary[] }>('GET', url)).replies;
-    },
+    replies: (query, signal) => findReplies(model, query, signal),
     replyDetails: (id) => call('GET', replyUrl(id)),
     addReply: (reply) => call('POST', `${model}/replies`, reply),
     editReply: (id, edit) => call('PUT', replyUrl(id), edit),
@@ -566,10 +583,8 @@ export function createInboxApi(name: string): InboxApi {
     decide: (request) => call('POST', `${model}/inbox:decide`, request),
     undo: (decision) => call('POST', `${model}/inbox:undo`, { decision }),
     assign: (ids, assignee) => call('POST', `${model}/inbox:assign`, { ids, assignee }),
-    findReplies: async (words) => {
-      const url = `${model}/replies?${new URLSearchParams({ q: words })}`;
-      return (await call<{ replies: ReplySummary[] }>('GET', url)).replies;
-    },
+    findReplies: async (q, limit, signal) =>
+      (await findReplies(model, { q, show: 'given', limit }, signal)).replies,
   };
 }
 

@@ -6,11 +6,12 @@ import { FakeApi, FakeOperatorApi, NO_CURVE, settle } from '../fake';
 
 const HEALTHY: Health = {
   status: 'good',
-  sentence: 'Good: 94 % of the last 100 rated answers were right.',
+  sentence: 'Good: 94 % of the last 100 judged answers were right.',
   reasons: [],
   measure: 'right',
   recent: { count: 100, mean: 0.94, offset: 34 },
   lifetime: { count: 300, mean: 0.9, offset: 0 },
+  ratings: { rated: 280, good: 260, bad: 20 },
   guessers: { no_change: 0.5, majority: 0.6 },
   trend: [],
   version: '42',
@@ -171,7 +172,7 @@ test('a failed rollback gives the reason', async () => {
 test('the verdict is worded with its figures, and offers the version from before', async () => {
   const { api, learning } = await openLearning();
   expect(learning.verdict).toMatchObject({ tone: 'good', title: 'Good', rollBackTo: null });
-  expect(learning.verdict?.sentence).toBe('94\u00a0% of the last 100 rated answers were right.');
+  expect(learning.verdict?.sentence).toBe('94\u00a0% of the last 100 judged answers were right.');
   api.verdict = FELL;
   api.publish();
   await settle();

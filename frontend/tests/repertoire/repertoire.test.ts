@@ -1,13 +1,8 @@
 import { expect, test } from 'vitest';
-import { ApiError, type FileFormat, type RepertoireApi } from '../../src/lib/api';
+import { ApiError, type FileFormat, type RepertoireApi, type ReplyQuery } from '../../src/lib/api';
 import { effectOf } from '../../src/lib/repertoire/reply_import.svelte';
-import {
-  PAGE_SIZE,
-  containsWords,
-  Repertoire,
-  splitAtWords,
-  type ReplyOrder,
-} from '../../src/lib/repertoire/repertoire.svelte';
+import { Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
+import { containsWords } from '../../src/lib/repertoire/reply_list.svelte';
 import type {
   EditReply,
   ImportAnswer,
@@ -17,8 +12,10 @@ import type {
 } from '../../src/lib/schema';
 import { FakeApi, settle } from '../fake';
 
+const AT = '2026-11-21T09:00:00+00:00';
+
 const listed = (id: string, text: string, more: Partial<ReplySummary> = {}): ReplySummary => ({
-  ...{ id, text, active: true, offset: 1, examples: 0, rated: 0, right: 0 },
+  ...{ id, text, active: true, offset: 1, examples: 0, rated: 0, right: 0, created_at: AT },
   ...more,
 });
 
@@ -35,18 +32,26 @@ class FakeRepertoireApi extends FakeApi implements RepertoireApi {
   plan: ImportAnswer = { lines: [], bad: 0, offset: null };
   private last = 34;
 
-  async replies(words: string) {
-    this.calls.push(`replies "${words}"`);
+  async replies({ q = '', limit }: ReplyQuery) {
+    this.calls.push(`replies "${q}"`);
     if (this.broken !== null) throw new ApiError(this.broken, 507);
-    return this.all.filter(({ id, text }) =>
-      [text, ...(this.questions[id] ?? [])].some((text) => containsWords(text, words)),
-    );
+    const found = this.all.filter(({ text }) => containsWords(text, q));
+    return {
+      replies: found.slice(0, limit),
+      next: null,
+      found: found.length,
+      counts: { all: this.all.length, given: 0, retired: 0, never_right: 0 },
+    };
   }
 
   async replyDetails(id: string) {
     const reply = this.all.find((one) => one.id === id);
     if (!reply) throw new ApiError(`no reply ${id}`, 404);
-    const examples = (this.questions[id] ?? []).map((text, offset) => ({ text, offset }));
+    const examples = (this.questions[id] ?? []).map((text, offset) => ({
+      text,
+      offset,
+      created_at: AT,
+    }));
     return { ...reply, examples, taught: [] };
   }
 
@@ -129,68 +134,6 @@ async function openRepertoire(
   await settle();
   return { api, repertoire };
 }
-
-const shownIds = ({ shown }: Repertoire) => shown.map(({ id }) => id);
-
-test('a search matches texts at once, and example questions when the service has answered', async () => {
-  const { repertoire } = await openRepertoire();
-  const searched = repertoire.search('OPEN');
-  expect(shownIds(repertoire)).toEqual(['hours']);
-  await searched;
-  await repertoire.search('when open');
-  expect(shownIds(repertoire)).toEqual(['hours']);
-  await repertoire.search('stairs attic');
-  expect(shownIds(repertoire)).toEqual([]);
-});
-
-test('while the user types, only the last words are requested', async () => {
-  const { api, repertoire } = await openRepertoire();
-  await Promise.all([repertoire.search('p'), repertoire.search('pr'), repertoire.search('pri')]);
-  expect(api.calls.filter((call) => /^replies "p/.test(call))).toEqual(['replies "pri"']);
-});
-
-test('replies are sorted by their ratings, by their last change, and by their text', async () => {
-  const { repertoire } = await openRepertoire((api) => {
-    api.all = api.all.map((reply, place) => ({ ...reply, offset: place }));
-  });
-  const inOrder = (order: ReplyOrder) => {
-    repertoire.setOrder(order);
-    return shownIds(repertoire);
-  };
-  expect(inOrder('listed')).toEqual(['hours', 'print', 'wifi', 'skis']);
-  expect(inOrder('mostRated')).toEqual(['hours', 'wifi', 'print', 'skis']);
-  expect(inOrder('leastRight')).toEqual(['wifi', 'print', 'hours', 'skis']);
-  expect(inOrder('newest')).toEqual(['skis', 'wifi', 'print', 'hours']);
-  expect(inOrder('byText')).toEqual(['skis', 'wifi', 'print', 'hours']);
-});
-
-test.each([
-  ['We open at nine.', '', ['We open at nine.']],
-  ['We open at nine.', 'NINE we', ['', 'We', ' open at ', 'nine', '.']],
-  ['Is it (free)?', '(free)? .*', ['Is it ', '(free)?', '']],
-  ['The printers print.', 'print printer', ['The ', 'printer', 's ', 'print', '.']],
-])('the words of a search are found in “%s”: %s', (text, words, parts) => {
-  expect(splitAtWords(text, words)).toEqual(parts);
-});
-
-test('replies that were never right are counted and listed, the most rated first', async () => {
-  const { repertoire } = await openRepertoire();
-  expect(repertoire.counts).toEqual({ all: 4, given: 3, retired: 1, neverRight: 2 });
-  repertoire.setFilter('neverRight');
-  expect(shownIds(repertoire)).toEqual(['wifi', 'print']);
-  repertoire.setFilter('retired');
-  expect(shownIds(repertoire)).toEqual(['skis']);
-});
-
-test('many replies are shown page by page', async () => {
-  const many = Array.from({ length: 3 * PAGE_SIZE }, (_, n) => listed(`r${n}`, `Reply ${n}.`));
-  const { repertoire } = await openRepertoire((api) => (api.all = many));
-  expect([repertoire.matches.length, repertoire.shown.length]).toEqual([3 * PAGE_SIZE, PAGE_SIZE]);
-  repertoire.showMore();
-  expect(repertoire.shown.length).toBe(2 * PAGE_SIZE);
-  await repertoire.search('reply 14');
-  expect(repertoire.shown.length).toBe(12); // 14, 114, and 140 to 149
-});
 
 test('a new reply is followed until a version has learned it, without polling', async () => {
   const { api, repertoire } = await openRepertoire();
@@ -419,6 +362,16 @@ test('a caller that is no curator does not ask for unanswered questions', async 
   api.publish();
   await settle();
   expect(repertoire.unanswered.shown).toBe(null);
+});
+
+test('a draft finds replies with its words, and only the last one is searched for', async () => {
+  const { api, repertoire } = await openRepertoire((api) => (api.clusters = [cluster('a')]));
+  const [shown] = repertoire.unanswered.shown!;
+  await Promise.all([shown!.write('the'), shown!.write('the print')]);
+  expect(shown!.found.map(({ id }) => id)).toEqual(['print']);
+  expect(api.calls).not.toContain('replies "the"');
+  await shown!.write(' ');
+  expect([shown!.draft, shown!.found]).toEqual([' ', []]);
 });
 
 test('a dismissed cluster is gone until that is taken back', async () => {

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
@@ -25,6 +26,7 @@ from online.serving.monitoring.health import Health
 from online.serving.runtime import Runtime
 from online.store.drift_alarms import load_drift_alarms
 from online.store.refusals import load_newest_refusals
+from online.store.usage.counts import UsageCounts, load_totals
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -72,14 +74,21 @@ def describe_change(change: DriftChange, before: int | None) -> dict[str, object
 async def get_health(model: ModelDep, runtime: RuntimeDep) -> Response:
     """The verdict on a model, with its reasons, worst first: whether it needs attention, does not learn, or is good.
 
-    The newest ratings are compared with every stretch of ratings before, and with naive guessers, by tests that chance does
+    The newest judgements are compared with every stretch before, and with naive guessers, by tests that chance does
     not pass. The reasons have codes and figures; new codes may be added.
     """
-    health = await model.check_health(runtime.learner())
-    return json_response(describe_health(health), headers=live_headers(model))
+    health, ratings = await model.check_health(runtime.learner()), await load_ratings(model)
+    return json_response(describe_health(health, ratings), headers=live_headers(model))
 
 
-def describe_health(health: Health) -> dict[str, object]:
+async def load_ratings(model: ModelRuntime) -> UsageCounts:
+    """What people say now about all answers there were."""
+    await model.ratings.catch_up()
+    counts: UsageCounts = await model.read(partial(load_totals, model=model.spec.name))
+    return counts
+
+
+def describe_health(health: Health, counts: UsageCounts) -> dict[str, object]:
     verdict, facts, ratings = health.verdict, health.facts, health.ratings
     return {
         "status": verdict.status,
@@ -88,6 +97,7 @@ def describe_health(health: Health) -> dict[str, object]:
         "measure": "error" if facts.numbers else "right",
         "recent": None if ratings.recent is None else asdict(ratings.recent),
         "lifetime": None if ratings.lifetime is None else asdict(ratings.lifetime),
+        "ratings": {"rated": counts.rated, "good": counts.good, "bad": counts.bad},
         "guessers": dict(ratings.guessers),
         "trend": [asdict(stretch) for stretch in ratings.trend],
         "version": str(facts.live),
@@ -106,6 +116,8 @@ async def get_curve(
     """The prequential curve. While a long log is being counted, it ends at `counted_until`; the event `counted` follows."""
     head = await asyncio.to_thread(model.stream.head)
     curve = await model.curve.summarize(lambda counts: describe_curve(counts, points))
+    ratings = await load_ratings(model)
+    curve |= {"rated": ratings.rated, "right": ratings.good}
     return json_response({**curve, "head": max(head, curve["counted_until"])}, headers=live_headers(model))
 
 
@@ -113,8 +125,8 @@ def describe_curve(counts: Counts, points: int) -> dict[str, object]:
     return {
         "measure": "error" if counts.numbers else "right",
         "counted_until": counts.until,
-        "rated": counts.served.judged,
-        "right": counts.served.right,
+        "judged": counts.served.judged,
+        "judged_right": counts.served.right,
         "feedback": counts.feedback,
         "feedback_per_minute": per_minute(counts.times, datetime.now(UTC)),
         "tallies": {name: asdict(tally) for name, tally in counts.tallies.items()},

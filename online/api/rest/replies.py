@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import Connection
@@ -16,7 +15,6 @@ from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
 from online.errors import BadInput, NotFound, TextTooLong
 from online.models import spec_of
-from online.prequential import Hits
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event, is_positive
 from online.schemas.feedback import Receipt
@@ -45,8 +43,13 @@ from online.serving.repertoire.unanswered import (
 from online.serving.runtime import Runtime
 from online.store.inbox import load_dismissals
 from online.store.predictions import load_unanswered
-from online.store.replies import ReplyRow, find_reply, fold_text, load_examples, load_feedback_about, load_replies
+from online.store.repertoire import listing as store
+from online.store.repertoire.examples import load_examples
+from online.store.repertoire.listing import Key, ListedReply, ReplyQuery, Show, Sort
+from online.store.repertoire.replies import ReplyRow, find_reply, load_dated_examples, load_feedback_about, load_replies
+from online.store.usage.answer_ratings import load_answer_ratings
 
+MAX_LISTED = 1_000  # replies of one page
 MAX_FEEDBACK = 50  # of one reply, the newest
 MAX_PREDICTIONS = 20_000  # the newest, which are searched for unanswered ones
 FILE_BODY = {"requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -54,23 +57,76 @@ FILE_TYPES = {"jsonl": "application/jsonl", "csv": "text/csv"}
 SearchWords = Annotated[
     str, Query(max_length=200, description="Only replies with these words in their text or in one example question.")
 ]
+Limit = Annotated[
+    int | None, Query(ge=1, le=MAX_LISTED, description="The most replies that are listed. Without it, all are.")
+]
+After = Annotated[str | None, Query(max_length=800, description="The `next` of the list before, for what follows it.")]
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
 
 @router.get("/v1/models/{model}/replies", response_model=RepliesAnswer)
-async def list_replies(model: ModelDep, q: SearchWords = "") -> Response:
-    """Every reply, including retired ones, in the order in which they were added, with how often it was right."""
+async def list_replies(
+    model: ModelDep,
+    q: SearchWords = "",
+    show: Show = "all",
+    sort: Sort = "listed",
+    limit: Limit = None,
+    after: After = None,
+) -> Response:
+    """The replies, including retired ones, with the ratings that stand and when they were added. `next` leads to further ones.
+
+    They are in the order in which they were added, or sorted: `newest` first, `most_rated` first, those with the smallest share
+    of right ratings first (`least_right`), or `by_text`.
+    """
     check_ranker(model)
-    rows, questions = await load_repertoire(model)
-    hits = await model.curve.summarize(lambda counts: dict(counts.ratings))
-    words = fold_text(q).split()
-    replies = [
-        {**describe_reply(row), "examples": len(questions[row.id]), **describe_hits(hits.get(row.id) or Hits())}
-        for row in rows
-        if contains_words(words, [row.text, *questions[row.id]])
-    ]
-    return json_response({"replies": replies}, headers=live_headers(model))
+    name, query = model.spec.name, ReplyQuery(q, show, sort)
+    place = None if after is None else parse_place(after, sort)
+    await model.ratings.catch_up()
+    rows, counts = await model.read(
+        lambda connection: (
+            store.list_replies(connection, name, query, None if limit is None else limit + 1, place),
+            store.count_listed(connection, name, query),
+        )
+    )
+    following = name_place(rows[limit - 1], sort) if limit is not None and len(rows) > limit else None
+    content = {
+        "replies": [describe_listed(row) for row in rows[:limit]],
+        "next": following,
+        "found": counts.found,
+        "counts": {name: getattr(counts, name) for name in get_args(Show)},
+    }
+    return json_response(content, headers=live_headers(model))
+
+
+def name_place(row: ListedReply, sort: Sort) -> str:
+    """The value of `after` for what is listed behind this reply."""
+    return json.dumps([sort, *row.place], ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_place(after: str, sort: Sort) -> list[Key]:
+    """Raises BadInput."""
+    try:
+        named, *found = json.loads(after)
+        columns = store.SORTED[sort]
+        place: list[Key] = found
+        is_place = named == sort and [*map(type, place)] == [each.type for each in columns] and all(map(is_key, place))
+    except (ValueError, TypeError):
+        is_place = False
+    if not is_place:
+        raise BadInput(f"after: {after[:80]!r} is not the `next` of a list of replies with sort={sort}")
+    return place
+
+
+def is_key(value: Key) -> bool:
+    """Whether a database takes the value."""
+    if isinstance(value, str):
+        return "\0" not in value and value.isprintable()
+    return abs(value) < 2**63
+
+
+def describe_listed(row: ListedReply) -> dict[str, object]:
+    return {name: value for name, value in row._asdict().items() if name != "place"}
 
 
 async def load_repertoire(model: ModelRuntime) -> tuple[list[ReplyRow], dict[str, list[str]]]:
@@ -83,15 +139,6 @@ async def load_repertoire(model: ModelRuntime) -> tuple[list[ReplyRow], dict[str
     for id, _, text in examples:
         questions.setdefault(id, []).append(text)
     return rows, questions
-
-
-def contains_words(words: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether one of the texts contains all words."""
-    return not words or any(all(word in text for word in words) for text in map(fold_text, texts))
-
-
-def describe_hits(hits: Hits) -> dict[str, int]:
-    return {"rated": hits.judged, "right": hits.right}
 
 
 @router.post(
@@ -117,15 +164,23 @@ async def get_reply(model: ModelDep, caller: CallerDep, id: str) -> Response:
     """One reply, its example questions, and the newest feedback about it: a curator sees all, others their own."""
     check_ranker(model)
     name = model.spec.name
+    await model.ratings.catch_up()
 
     def load(connection: Connection) -> dict[str, object]:
         row = find_reply(connection, name, id)
         if row is None:
             raise NotFound(f"{name} has no reply {id!r}")
-        examples = [{"offset": offset, "text": text} for _, offset, text in load_examples(connection, name, id)]
+        examples, ratings = load_dated_examples(connection, name, id), load_answer_ratings(connection, name, id)
         rows = load_feedback_about(connection, name, id, MAX_FEEDBACK)
         feedback = [describe_feedback(row) for row in rows if caller.may("curate") or caller.may_act_for(row["user"])]
-        return {**describe_reply(row), "examples": examples, "taught": [each for each in feedback if each["question"]]}
+        return {
+            **describe_reply(row),
+            "rated": ratings.good + ratings.bad,
+            "right": ratings.good,
+            "created_at": store.load_times(connection, name, [row.offset]).get(row.offset),
+            "examples": examples,
+            "taught": [each for each in feedback if each["question"]],
+        }
 
     return json_response(await model.read(load), headers=live_headers(model))
 
@@ -135,7 +190,8 @@ def describe_feedback(row: dict[str, Any]) -> dict[str, object]:
     input = None if row["question"] is None else json.loads(row["question"])
     right = event.kind in ("label", "correction") or is_positive(event.reward)
     question = input.get("text") if isinstance(input, dict) else input
-    return {"question": question, "feedback_id": row["id"], "offset": row["offset"], "right": right}
+    given = {"feedback_id": row["id"], "offset": row["offset"], "created_at": row["created_at"]}
+    return {"question": question, **given, "right": right}
 
 
 @router.put(

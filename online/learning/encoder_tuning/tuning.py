@@ -27,7 +27,7 @@ from online.models.encoders import minilm
 from online.models.encoders.adapter import FrozenLayers, Lesson, Tuning, to_tensors, tune_layers
 from online.models.encoders.text import quantise
 from online.schemas.events import is_positive
-from online.store.replies import fold_text
+from online.store.database.values import fold_text
 
 FOLDS = 5
 SIGNIFICANCE = 0.05  # the largest probability of such a lead by chance that counts as proof

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from online.schemas.fields import Wire
+from online.schemas.fields import RATED, Wire
 
 
 class Usage(Wire):
@@ -12,10 +12,10 @@ class Usage(Wire):
 
     asked: int = Field(description="Predictions that were recorded.")
     answered: int = Field(description="Of those, the ones that got an answer.")
-    rated: int = Field(description="Ratings that stand: a thumb with its reason and comment is one.")
+    rated: int = Field(description=RATED)
     good: int = Field(description="Of those, the ones that say that the answer was right.")
     bad: int = Field(description="Of those, the ones that say that it was wrong. A number is neither.")
-    corrected: int = Field(description="Questions for which somebody gave another answer.")
+    corrected: int = Field(description="Questions for which somebody gave another answer, or the first one.")
     satisfaction: float | None = Field(description="good / (good + bad). Null without any.")
     satisfaction_low: float | None = Field(description="The 95 % interval of the satisfaction (Wilson).")
     satisfaction_high: float | None

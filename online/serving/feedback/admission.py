@@ -29,7 +29,7 @@ from online.store.callers.quotas import QuotaKind, use_quota
 from online.store.classes import is_taught_class
 from online.store.feedback import FeedbackRow
 from online.store.predictions import PredictionRow
-from online.store.replies import find_reply_by_text
+from online.store.repertoire.replies import find_reply_by_text
 
 MAX_HELD = 100  # items of one holder that wait for a curator, or for others to agree
 MAX_HELD_IN_ALL = 10_000

@@ -16,7 +16,13 @@ from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings
 from online.store.events import derive_event_id
 from online.store.predictions import PredictionRow
-from online.store.replies import count_replies, find_reply, find_reply_by_text, normalize_text, set_reply_active
+from online.store.repertoire.replies import (
+    count_replies,
+    find_reply,
+    find_reply_by_text,
+    normalize_text,
+    set_reply_active,
+)
 
 MAX_ID_IN_REPLY_ID = 40  # characters of a feedback's id that go into the id of its reply
 

@@ -36,7 +36,7 @@ from online.store.feedback import FeedbackRow, Opinion, add_feedback, assign_slo
 from online.store.inbox import add_open_items
 from online.store.journal_copy import JournalCopy, load_predictions_with
 from online.store.predictions import PredictionRow
-from online.store.replies import add_reply
+from online.store.repertoire.replies import add_reply
 
 
 class FeedbackRecorder:

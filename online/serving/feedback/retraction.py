@@ -31,7 +31,13 @@ from online.store.feedback import (
     mark_retracted,
 )
 from online.store.inbox import close_items
-from online.store.replies import delete_reply, find_reply, is_reply_used, list_taught_replies, set_reply_active
+from online.store.repertoire.replies import (
+    delete_reply,
+    find_reply,
+    is_reply_used,
+    list_taught_replies,
+    set_reply_active,
+)
 
 
 def record_retractions(connection: Connection, spec: ModelSettings, ids: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from online.serving.repertoire.repertoire import RecordedChange
 from online.store import now
 from online.store.events import append_events, build_retraction, derive_event_id, find_offsets, load_events
 from online.store.inbox import InboxDecisionRow, InboxOutcomeRow, Role, add_decision
-from online.store.replies import find_reply, load_reply_texts
+from online.store.repertoire.replies import find_reply, load_reply_texts
 
 MAX_SHOWN = 5  # replies and example questions of one addition
 

@@ -49,7 +49,7 @@ from online.store.inbox import (
     load_outcomes_of,
 )
 from online.store.predictions import PredictionRow, load_predictions
-from online.store.replies import ReplyRow, find_reply
+from online.store.repertoire.replies import ReplyRow, find_reply
 
 OTHER_REPLY = "A curator has written another reply."  # what the callers of held corrections are told
 BY_PERSONS = {"accepted": "approve", "rejected": "reject"}

@@ -15,9 +15,8 @@ from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.events import is_positive
 from online.serving.repertoire.unanswered import Question, cluster_questions
-from online.store.database.values import ERASED, NO_TEXT
+from online.store.database.values import ERASED, NO_TEXT, fold_text
 from online.store.inbox import OpenItem
-from online.store.replies import fold_text
 
 Content = Mapping[str, Any]
 MAX_QUESTIONS = 500  # different ones, the newest; the others are shown once these are decided

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from online.schemas.access.inbox import DecideRequest
 from online.schemas.feedback import FeedbackItem
 from online.serving.inbox.groups import question_of
+from online.store.database.values import fold_text
 from online.store.inbox import OpenItem
-from online.store.replies import ReplyRow, fold_text, normalize_text
+from online.store.repertoire.replies import ReplyRow, normalize_text
 
 
 @dataclass(slots=True)

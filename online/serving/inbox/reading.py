@@ -29,7 +29,7 @@ from online.store.inbox import (
     load_outcomes_of,
 )
 from online.store.predictions import PredictionRow, load_predictions
-from online.store.replies import find_reply_by_text, load_reply_texts
+from online.store.repertoire.replies import find_reply_by_text, load_reply_texts
 
 MAX_OPEN = 2_000  # of each of the two kinds, the newest
 OF_FEEDBACK: tuple[Role, ...] = ("held", "learned", "given", "replaced")  # roles of outcomes that name a feedback

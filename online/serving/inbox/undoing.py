@@ -34,7 +34,7 @@ from online.store.inbox import (
     load_outcomes_of,
     mark_undone,
 )
-from online.store.replies import add_reply, find_reply, find_reply_by_text, set_reply_active
+from online.store.repertoire.replies import add_reply, find_reply, find_reply_by_text, set_reply_active
 
 NewId = Callable[[], str]
 

@@ -26,7 +26,7 @@ from online.schemas.events import Event
 from online.serving.monitoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
 from online.store import Store
 from online.store.events import head_of
-from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, load_retracted_outcomes, save_counts
+from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, save_counts
 from online.telemetry import log_event
 
 log = logging.getLogger("online.curve")
@@ -92,8 +92,6 @@ class Counts:
         self.served, self.curve = Hits(), Curve()
         self.labels, self.amounts = Baselines(), NumberBaselines()
         self.histories: dict[str, History] = {}
-        self.choices: dict[str, Hits] = {}
-        self.ratings: dict[str, Hits] = {}  # by answer, as `choices`, without what was replaced or taken back
         self.recent = RecentOutcomes(numbers)
         self.feedback = 0
         self.times: deque[str] = deque(maxlen=REMEMBERED)
@@ -111,17 +109,6 @@ class Counts:
                 if names_right_answer(event):
                     self._observe(event.label, row["offset"])
         self.until = until
-
-    def take_back(self, rows: list[dict[str, Any]]) -> None:
-        """Uncount ratings. rows: of `load_retracted_outcomes`; their feedback was counted before."""
-        for row in rows:
-            hits, target = self.ratings.get(row["choice"]), Event.parse(row["body"], b"").target
-            if hits is None or target is None:
-                continue
-            hits.judged -= 1
-            hits.right -= names_right_answer(target.event) and target.event.label == row["choice"]
-            if hits.judged <= 0:
-                del self.ratings[row["choice"]]
 
     def _judge(self, event: Event, row: Mapping[str, Any], was_predicted: bool) -> None:
         """was_predicted: False for an example with its own input, which judges the baselines only."""
@@ -145,10 +132,7 @@ class Counts:
         self, event: Event, row: Mapping[str, Any], guesses: Mapping[str, Any], was_predicted: bool
     ) -> dict[str, float] | None:
         if was_predicted and row["choice"] is not None:
-            right = names_right_answer(event) and event.label == row["choice"]
-            self.served.add(right)
-            for hits in (self.choices, self.ratings):
-                hits.setdefault(row["choice"], Hits()).add(right)
+            self.served.add(names_right_answer(event) and event.label == row["choice"])
         return judge_answers(event, {**({"served": row["choice"]} if was_predicted else {}), **guesses})
 
     def _errors(
@@ -198,8 +182,6 @@ class Counts:
                 "times": list(self.times),
                 "tallies": {name: [tally.judged, tally.total] for name, tally in self.tallies.items()},
                 "served": [self.served.judged, self.served.right],
-                "choices": {choice: [hits.judged, hits.right] for choice, hits in self.choices.items()},
-                "ratings": {choice: [hits.judged, hits.right] for choice, hits in sorted(self.ratings.items())},
                 "curve": [self.curve.width, self.curve.number, stretches, asdict(self.curve.last)],
                 "labels": [dict(self.labels.seen), self.labels.last, self.labels.most],
                 "amounts": asdict(self.amounts),
@@ -216,8 +198,6 @@ class Counts:
         counts.times.extend(kept["times"])
         counts.tallies = {name: Tally(*each) for name, each in kept["tallies"].items()}
         counts.served = Hits(*kept["served"])
-        counts.choices = {choice: Hits(*each) for choice, each in kept["choices"].items()}
-        counts.ratings = {choice: Hits(*each) for choice, each in kept["ratings"].items()}
         width, number, whole, last = kept["curve"]
         counts.curve = Curve(width, number, [CurveSegment(**each) for each in whole], CurveSegment(**last))
         seen, last_label, most = kept["labels"]
@@ -290,9 +270,7 @@ class CurveKeeper:
         head = head_of(connection, self.model)
         until = min(counts.until + PAGE, head)
         counts.last_label = lambda offset: last_label(connection, self.model, offset)
-        after = counts.until
-        counts.take(load_outcomes(connection, self.model, after, until), until)
-        counts.take_back(load_retracted_outcomes(connection, self.model, after, until))
+        counts.take(load_outcomes(connection, self.model, counts.until, until), until)
         return until < head
 
     def _load(self) -> Counts:

@@ -1,4 +1,4 @@
-"""Gathers what the verdict on a model rests on: counts of ratings, the store, the snapshots and the learner.
+"""Gathers what the verdict on a model rests on: judged answers, the store, the snapshots and the learner.
 
 curve, store, snapshots, live, learner --> Facts --assess--> Verdict
 
@@ -36,7 +36,7 @@ NEWEST_EVENTS = 1_000  # of which refusals are counted
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """What the ratings say. guessers: the naive guessers on the last 100 questions. lifetime: of all ratings."""
+    """How answers were judged when feedback came. guessers: the naive guessers on the last 100 questions. lifetime: of all."""
 
     numbers: bool
     counted_until: int

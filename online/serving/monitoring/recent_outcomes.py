@@ -1,6 +1,6 @@
-"""The newest rated answers of a model, and whether they are worse than those before.
+"""The newest judged answers of a model, and whether they are worse than those before.
 
-    rated answer --> ring of the newest KEPT --leaves it--> blocks of BLOCK --> forgotten after MAX_BLOCKS
+    judged answer --> ring of the newest KEPT --leaves it--> blocks of BLOCK --> forgotten after MAX_BLOCKS
 
     last 50 | 100 | 200 | 500 | 1,000  against every stretch before --> Fall, if chance does not explain it
     served answer against each naive guesser, on the same questions --> Lead, likewise
@@ -29,7 +29,7 @@ HEADLINE = 100  # "the last 100"
 
 
 class Outcome(NamedTuple):
-    """One rated answer. known_until: what the version that answered had learned.
+    """One judged answer. known_until: what the version that answered had learned.
 
     served: 1 for a right answer, 0 for a wrong one; for numbers the absolute error. last, usual: the same of the naive
     guessers, None where the feedback does not judge them.
@@ -54,7 +54,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Consecutive rated answers. mean: their accuracy, or their mean absolute error. offset: of the last one."""
+    """Consecutive judged answers. mean: their accuracy, or their mean absolute error. offset: of the last one."""
 
     count: int
     mean: float

@@ -4,7 +4,7 @@ Facts --assess--> Verdict   no I/O: health.py gathers the facts, the API and the
 
 needs_attention      a person should decide something now
 not_learning         the answers are as good as before, but feedback is not learned now
-too_little_feedback  too few answers were rated, or are counted yet, to judge
+too_little_feedback  too few answers were judged, or are counted yet, for a verdict
 good                 none of these; the reasons that are left are notices
 """
 
@@ -39,7 +39,7 @@ Code = Literal[
 ]
 Figures = Mapping[str, float | int | str | None]
 
-ENOUGH = 30  # rated answers
+ENOUGH = 30  # judged answers
 REFUSED_SHARE = 0.1  # of the newest feedback, from which refusals need attention
 PATIENCE_S = 30.0  # how long feedback may wait for the learner
 UNCOUNTED = 2_000  # newest events that need not be counted yet
@@ -60,7 +60,7 @@ class DriftNews:
 class Facts:
     """What is known about a model now. Everything has a value that is no reason for anything.
 
-    recent: the last 100 ratings. rated: those that were considered. learner: as in LearnerState. waiting_s: how long the oldest
+    recent: the last 100 judgements. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
     feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
     version from before the fall. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
     on. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
@@ -162,7 +162,7 @@ def describe_recent(facts: Facts) -> str:
     return (
         f"the mean error of the last {count:,} answers is {mean:.4g}"
         if facts.numbers
-        else f"{percent(mean)} of the last {count:,} rated answers were right"
+        else f"{percent(mean)} of the last {count:,} judged answers were right"
     )
 
 
@@ -270,7 +270,7 @@ def find_doubts(facts: Facts) -> Iterator[Reason]:
         sentence = f"{counted:,} of {facts.head:,} events are counted so far"
         yield Reason("still_counting", "unknown", sentence, {"counted": counted, "of": facts.head})
     elif facts.rated < ENOUGH:
-        sentence = f"a verdict needs {ENOUGH} rated answers, and there are {facts.rated} so far"
+        sentence = f"a verdict needs {ENOUGH} judged answers, and there are {facts.rated} so far"
         yield Reason("too_few_ratings", "unknown", sentence, {"rated": facts.rated, "enough": ENOUGH})
 
 

@@ -9,7 +9,7 @@ from online.schemas.access.callers import Caller
 from online.serving.feedback.admission import charge_teaching
 from online.serving.repertoire.importing import Change
 from online.settings import Settings
-from online.store.replies import find_reply
+from online.store.repertoire.replies import find_reply
 
 
 def admit_changes(

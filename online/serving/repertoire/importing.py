@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from online.errors import BadInput
 from online.schemas.replies import ReplyLine
 from online.settings import describe
-from online.store.replies import ReplyRow, fold_text, normalize_text
+from online.store.database.values import fold_text
+from online.store.repertoire.replies import ReplyRow, normalize_text
 
 Format = Literal["jsonl", "csv"]
 Does = Literal["new", "reworded", "examples", "restored", "retired"]

@@ -15,13 +15,13 @@ from online.serving.repertoire.importing import Change, ParsedLine, Plan, Planne
 from online.serving.transactions import Transactions
 from online.serving.versions import EncoderConfig
 from online.store.events import append_events, build_retraction, derive_event_id, read_events
-from online.store.replies import (
+from online.store.repertoire.examples import load_examples
+from online.store.repertoire.replies import (
     ReplyRow,
     add_reply,
     find_reply,
     find_reply_by_text,
     is_example,
-    load_examples,
     load_replies,
     normalize_text,
     update_reply_text,

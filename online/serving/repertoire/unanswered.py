@@ -20,7 +20,7 @@ from online.models import Model
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.ranker.exemplars import normalise_rows, stack_features
-from online.store.replies import fold_text
+from online.store.database.values import fold_text
 
 MIN_COSINE = 0.6  # to the mean of a cluster; paraphrases are at 0.6 to 0.9
 MAX_QUESTIONS = 500  # different ones, the newest

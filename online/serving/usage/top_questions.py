@@ -14,7 +14,7 @@ from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
 from online.schemas.operating.usage import TopQuestion
 from online.serving.repertoire.unanswered import Question, cluster_questions
-from online.store.replies import fold_text
+from online.store.database.values import fold_text
 from online.store.usage.questions import AskedQuestion
 
 MAX_PREDICTIONS = 20_000  # the newest of each kind of id, which are searched

@@ -13,7 +13,7 @@ from online.store.database.values import ERASED
 from online.store.events import EVENTS
 from online.store.feedback import FEEDBACK, given_by
 from online.store.predictions import load_predictions
-from online.store.replies import find_reply_by_text
+from online.store.repertoire.replies import find_reply_by_text
 
 
 @dataclass(frozen=True, slots=True)

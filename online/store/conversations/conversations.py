@@ -33,7 +33,7 @@ from online.store.conversations.turns import START, TURNS, Turn, check_turn, ext
 from online.store.database.values import ERASED, NO_TEXT, now
 from online.store.feedback import FEEDBACK, FeedbackRow
 from online.store.predictions import PREDICTIONS
-from online.store.replies import REPLIES
+from online.store.repertoire.replies import REPLIES
 
 TITLE_CHARS = 80
 MAX_LISTED = 100

@@ -43,8 +43,10 @@ from online.store.predictions import PREDICTIONS
 from online.store.quarantine import QUARANTINES
 from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
-from online.store.replies import REPLIES
+from online.store.repertoire.examples import EXAMPLES
+from online.store.repertoire.replies import REPLIES
 from online.store.shadow_answers import SHADOW_ANSWERS
+from online.store.usage.answer_ratings import ANSWER_RATINGS
 from online.store.usage.counts import USAGE_COUNTS
 from online.store.usage.ratings import RATINGS
 
@@ -59,6 +61,7 @@ TABLES = [
     FEEDBACK,
     EVENTS,
     REPLIES,
+    EXAMPLES,
     CLASSES,
     CONVERSATIONS,
     TURNS,
@@ -83,6 +86,7 @@ TABLES = [
     STANDING,
     USAGE_COUNTS,
     RATINGS,
+    ANSWER_RATINGS,
     ITEMS,
     ASSIGNMENTS,
     DECISIONS,

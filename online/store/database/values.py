@@ -23,6 +23,11 @@ def now() -> str:
     return datetime.now(UTC).isoformat()
 
 
+def fold_text(text: str) -> str:
+    """Return a text without case and repeated spaces: texts with the same folded text are the same."""
+    return " ".join(text.casefold().split())
+
+
 def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Insert rows that have every column; on SQLite, many with one statement.
 

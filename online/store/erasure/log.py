@@ -20,7 +20,7 @@ from online.store.events import EVENTS, append_events, derive_event_id, void_at
 from online.store.log_rows import TALLIES
 from online.store.refusals import REFUSALS
 from online.store.rejected_snapshots import REJECTED_SNAPSHOTS
-from online.store.usage.ratings import update_ratings
+from online.store.usage.ratings import forget_rated_answers, update_ratings
 
 
 def void_events(connection: Connection, model: str, feedback: Sequence[str]) -> tuple[int, list[str]]:
@@ -91,6 +91,7 @@ def forget_labels(connection: Connection, model: str, labels: Sequence[str], wor
     naming = [since for since, reason in connection.execute(reasons) if any(word in reason for word in words)]
     same = (REJECTED_SNAPSHOTS.c.model == model, REJECTED_SNAPSHOTS.c.since.in_(naming))
     connection.execute(delete(REJECTED_SNAPSHOTS).where(*same))
+    forget_rated_answers(connection, model, labels)
     forget_alerts(connection, model, words)
 
 

@@ -21,5 +21,6 @@ REVISIONS = (
     "0014",
     "0015",
     "0016",
+    "0017",
 )  # oldest first
 HEAD = REVISIONS[-1]

@@ -114,6 +114,13 @@ def load_counts(connection: Connection, model: str, spans: Sequence[Span]) -> li
     return [(place, UsageCounts(*counts)) for place, *counts in connection.execute(query)]
 
 
+def load_totals(connection: Connection, model: str) -> UsageCounts:
+    """Return the counts of all questions there were."""
+    sums = [func.coalesce(cast(func.sum(USAGE_COUNTS.c[name]), BigInteger), 0) for name in NAMES]
+    row = connection.execute(select(*sums).where(USAGE_COUNTS.c.model == model)).one()
+    return UsageCounts(*map(int, row))
+
+
 def find_first_quarter(connection: Connection, model: str) -> int | None:
     """Return the quarter of an hour of the first question that was counted."""
     return connection.scalar(select(func.min(USAGE_COUNTS.c.quarter)).where(USAGE_COUNTS.c.model == model))

@@ -8,10 +8,10 @@ its effect when its event is counted. How far the log is counted is in the same 
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, delete, func, select, text
+from sqlalchemy import Connection, Row, delete, func, select, text, update
 from sqlmodel import Field, SQLModel
 
 from online.models import spec_of
@@ -21,6 +21,7 @@ from online.store.database.values import insert_rows
 from online.store.events import EVENTS, head_of
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
+from online.store.usage.answer_ratings import AnswerRatings, add_answer_ratings, forget_answers
 from online.store.usage.counts import UsageCounts, add_counts, quarter_of
 
 PAGE = 1_000  # events counted in one transaction
@@ -28,13 +29,14 @@ MAX_IDS = 500  # in one query
 
 
 class RatingRow(SQLModel, table=True):
-    """The ratings of one prediction, as they are counted. quarter: of the question."""
+    """The ratings of one prediction, as they are counted. quarter: of the question. choice: its answer; None for a number."""
 
     __tablename__ = "rating"
 
     prediction_id: str = Field(primary_key=True)
     model: str
     quarter: int
+    choice: str | None = None
     rated: int
     good: int
     bad: int
@@ -115,13 +117,27 @@ def replace_ratings(
     connection.execute(delete(RATINGS).where(mine))
     if rows:
         insert_rows(connection, RATINGS, rows)
-    changes = defaultdict[tuple[str, int], list[int]](lambda: [0] * len(NAMES))
-    for sign, each in ((-1, before), (1, rows)):
-        for row in each:
-            sums = changes[model, row["quarter"]]
-            for place, name in enumerate(NAMES):
-                sums[place] += sign * row[name]
-    add_counts(connection, {key: UsageCounts(0, 0, *sums) for key, sums in changes.items() if any(sums)})
+    add_changes(connection, model, before, rows)
+
+
+def add_changes(
+    connection: Connection, model: str, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> None:
+    """Add what is new in the rows of predictions to the counts of their quarters, and to those of their answers."""
+    by_quarter = defaultdict[tuple[str, int], list[int]](lambda: [0] * len(NAMES))
+    by_answer = defaultdict[str, list[int]](lambda: [0, 0])
+    for sign, rows in ((-1, before), (1, after)):
+        for row in rows:
+            add_to(by_quarter[model, row["quarter"]], [sign * row[name] for name in NAMES])
+            if row["choice"] is not None:
+                add_to(by_answer[row["choice"]], [sign * row["good"], sign * row["bad"]])
+    add_counts(connection, {key: UsageCounts(0, 0, *sums) for key, sums in by_quarter.items() if any(sums)})
+    answers = {answer: AnswerRatings(*sums) for answer, sums in by_answer.items() if any(sums)}
+    add_answer_ratings(connection, model, answers)
+
+
+def add_to(sums: list[int], values: Sequence[int]) -> None:
+    sums[:] = map(sum, zip(sums, values, strict=True))
 
 
 def compute_ratings(connection: Connection, model: str, predictions: Sequence[str]) -> list[dict[str, Any]]:
@@ -132,7 +148,7 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
         PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id
     )
     standing = (FEEDBACK.c.model == model, FEEDBACK.c.prediction_id.in_(predictions), EVENTS.c.kind != "void")
-    columns = (PREDICTIONS.c.id, PREDICTIONS.c.created_at, EVENTS.c.body)
+    columns = (PREDICTIONS.c.id, PREDICTIONS.c.created_at, PREDICTIONS.c.choice, EVENTS.c.body)
     query = select(*columns).select_from(joined).where(*standing, FEEDBACK.c.retracted_offset.is_(None))
     found = defaultdict[str, list[Row[Any]]](list)
     for row in connection.execute(query):
@@ -142,6 +158,7 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
             "prediction_id": id,
             "model": model,
             "quarter": quarter_of(rows[0].created_at),
+            "choice": None if predicts_numbers else rows[0].choice,
             **judge([Event.parse(row.body, b"") for row in rows], predicts_numbers),
         }
         for id, rows in found.items()
@@ -149,17 +166,19 @@ def compute_ratings(connection: Connection, model: str, predictions: Sequence[st
 
 
 def judge(events: Sequence[Event], predicts_numbers: bool) -> dict[str, int]:
-    """The counts of one prediction, from the feedback about it that stands: one rating for each person."""
-    opinions = [is_good(event, predicts_numbers) for event in events]
-    good, bad = opinions.count(True), opinions.count(False)
-    is_corrected = any(event.kind != "reward" and event.label != event.choice for event in events)
+    """The counts of one prediction, from the feedback about it that stands: one rating for each person.
+
+    Without an answer there is nothing to rate: a reply that was taught there is a correction only.
+    """
     was_answered = any(event.choice is not None for event in events)
+    opinions = [is_good(event, predicts_numbers) for event in events if was_answered]
+    bad = opinions.count(False)
     return {
-        "rated": len(events),
-        "good": good,
+        "rated": len(opinions),
+        "good": opinions.count(True),
         "bad": bad,
-        "corrected": int(is_corrected),
-        "helped": int(was_answered and bad > 0),
+        "corrected": int(any(event.kind != "reward" and event.label != event.choice for event in events)),
+        "helped": int(bad > 0),
     }
 
 
@@ -175,6 +194,16 @@ def forget_ratings(connection: Connection, model: str, predictions: Sequence[str
     lock_ratings(connection, model)
     for ids in pages(predictions):
         connection.execute(delete(RATINGS).where(RATINGS.c.prediction_id.in_(ids)))
+
+
+def forget_rated_answers(connection: Connection, model: str, answers: Collection[str]) -> None:
+    """Leave erased answers out of what is counted for each answer."""
+    if not answers:
+        return
+    lock_ratings(connection, model)
+    rated = (RATINGS.c.model == model, RATINGS.c.choice.in_(answers))
+    connection.execute(update(RATINGS).where(*rated).values(choice=None))
+    forget_answers(connection, model, answers)
 
 
 def pages(ids: Sequence[str]) -> list[Sequence[str]]:

@@ -439,26 +439,3 @@ def test_an_erased_user_leaves_nothing_in_the_inbox(app: FastAPI, curator: TestC
     kept_rows = app.state.runtime.workspace.store.read(rows)
     assert "Ann" not in kept_rows and user not in kept_rows
     assert len(json.loads(kept_rows)[3]) == 0 and len(json.loads(kept_rows)[1]) == 2
-
-
-# counts
-
-
-def test_a_thumb_its_reason_and_an_undone_lesson_are_one_rating(app: FastAPI, curator: TestClient) -> None:
-    learn(app)
-    head = app.state.runtime.models["chat"].stream.head()
-    tina = teacher(app)
-    id = ask(tina, "When do you open?", min_offset=head, timeout_ms=60_000)["prediction_ids"][0]
-
-    def rated() -> tuple[int, int]:
-        (hours,) = [each for each in curator.get(f"{ROOT}/replies").json()["replies"] if each["id"] == "hours"]
-        return hours["rated"], hours["right"]
-
-    rate(tina, prediction_id=id, reward=0.0)
-    rate(tina, prediction_id=id, reward=0.0, reason="out of date")
-    lesson = rate(tina, prediction_id=id, correction="We open at ten.").json()["receipts"][0]["id"]
-    assert rated() == (1, 0)
-    tina.delete(f"{ROOT}/feedback/{lesson}")
-    assert rated() == (0, 0)
-    rate(tina, prediction_id=id, reward=1.0)
-    assert rated() == (1, 1)

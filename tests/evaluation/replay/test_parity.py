@@ -54,7 +54,10 @@ def test_a_server_reports_the_counts_of_the_replay(driven: Driven, name: str) ->
     score, served_curve = replay.score, live["curve"]
     assert isinstance(score, ClassScore)
     assert served_curve["counted_until"] == served_curve["head"] == live["learned_until"]
-    assert (served_curve["rated"], served_curve["right"]) == (live["metrics"]["rated"], live["metrics"]["right"])
+    assert (served_curve["judged"], served_curve["judged_right"]) == (
+        live["metrics"]["rated"],
+        live["metrics"]["right"],
+    )
     for name in ("served", "no_change", "majority"):
         assert served_curve["tallies"][name] == {"judged": score.hits[name].judged, "total": score.hits[name].right}, (
             name

@@ -14,7 +14,7 @@ FALL = Fall(900, Stretch(500, 0.94, 880), Stretch(100, 0.03, 1_000))
 def test_a_model_without_a_reason_is_good_and_says_how_good() -> None:
     verdict = assess(SOUND)
     assert (verdict.status, verdict.codes) == ("good", ())
-    assert verdict.sentence == "Good: 94 % of the last 100 rated answers were right."
+    assert verdict.sentence == "Good: 94 % of the last 100 judged answers were right."
 
 
 def test_a_collapse_is_said_with_its_figures_and_the_version_to_roll_back_to() -> None:
@@ -94,4 +94,4 @@ def test_the_worst_reason_comes_first_and_decides() -> None:
 def test_too_little_feedback_does_not_hide_that_nothing_is_learned() -> None:
     verdict = assess(replace(SOUND, rated=3, recent=None, learner="stopped"))
     assert verdict.sentence == "Not learning: the learner does not run."
-    assert assess(Facts()).sentence == "Cannot judge yet: a verdict needs 30 rated answers, and there are 0 so far."
+    assert assess(Facts()).sentence == "Cannot judge yet: a verdict needs 30 judged answers, and there are 0 so far."

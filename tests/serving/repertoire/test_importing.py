@@ -9,7 +9,8 @@ import pytest
 from online.errors import BadInput
 from online.schemas.replies import ReplyLine
 from online.serving.repertoire.importing import Change, Format, Plan, PlannedLine, parse_file, write_file
-from online.store.replies import ReplyRow, fold_text
+from online.store.database.values import fold_text
+from online.store.repertoire.replies import ReplyRow
 
 HOURS, RENEW = "We open at nine.", "Renew it on your account page."
 

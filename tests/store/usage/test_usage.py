@@ -21,11 +21,19 @@ from online.store.database.meta import save_kind
 from online.store.database.schema import upgrade
 from online.store.deletion.expired_events import delete_predictions
 from online.store.deletion.retention import END_OF_TIME, prune_predictions
-from online.store.erasure.log import void_events
+from online.store.erasure.log import forget_labels, void_events
 from online.store.events import append_events
 from online.store.feedback import add_feedback
 from online.store.predictions import add_predictions
-from online.store.usage.counts import USAGE_COUNTS, UsageCounts, find_first_quarter, load_counts, quarter_of
+from online.store.usage.answer_ratings import load_answer_ratings
+from online.store.usage.counts import (
+    USAGE_COUNTS,
+    UsageCounts,
+    find_first_quarter,
+    load_counts,
+    load_totals,
+    quarter_of,
+)
 from online.store.usage.questions import find_oldest_prediction, load_features, load_questions
 from online.store.usage.ratings import RATINGS, count_page, count_until, load_progress
 
@@ -113,7 +121,7 @@ def test_ratings_count_where_their_question_was_asked(store: Store) -> None:
     rate(store, "f5", "5", None, label="b")
     assert usage_of(store).rated == 0
     count_all(store)
-    assert usage_of(store) == UsageCounts(asked=5, answered=4, rated=5, good=2, bad=3, corrected=2, helped=2)
+    assert usage_of(store) == UsageCounts(asked=5, answered=4, rated=4, good=2, bad=2, corrected=2, helped=2)
 
 
 def test_every_person_has_one_rating_of_a_question(store: Store) -> None:
@@ -134,6 +142,39 @@ def test_a_retracted_rating_does_not_count_and_a_replaced_one_counts_once(store:
     rate(store, "f3", "2", reward=1.0, reason="helpful", comment="thank you")
     count_all(store)
     assert usage_of(store) == UsageCounts(asked=2, answered=2, rated=1, good=1)
+
+
+def ratings_of(store: Store, answer: str) -> tuple[int, int]:
+    found: tuple[int, int] = store.read(lambda connection: load_answer_ratings(connection, "m", answer))
+    return found
+
+
+def test_the_ratings_of_an_answer_follow_those_that_stand_and_stay_when_predictions_are_deleted(store: Store) -> None:
+    ask(store, prediction("1"), prediction("2"), prediction("3", "b"), prediction("4", None))
+    rate(store, "f1", "1", reward=0.0)
+    rate(store, "f2", "2", reward=1.0)
+    rate(store, "f3", "3", "b", label="a")
+    rate(store, "f4", "4", None, label="a")
+    count_all(store)
+    assert (ratings_of(store, "a"), ratings_of(store, "b"), ratings_of(store, "c")) == ((1, 1), (0, 1), (0, 0))
+    retract(store, "f1")
+    count_all(store)
+    assert ratings_of(store, "a") == (1, 0)
+    store.submit(lambda c: delete_predictions(c, "m", ["2", "3"])).result()
+    assert (ratings_of(store, "a"), ratings_of(store, "b")) == ((1, 0), (0, 1))
+    assert store.read(partial(load_totals, model="m"))[2:] == (2, 1, 1, 2, 1)
+
+
+def test_an_erased_answer_is_not_named_by_its_ratings(store: Store) -> None:
+    ask(store, prediction("1", "my name"))
+    rate(store, "f1", "1", "my name", reward=1.0)
+    count_all(store)
+    store.submit(lambda c: forget_labels(c, "m", ["my name"], ["my name"])).result()
+    assert ratings_of(store, "my name") == (0, 0)
+    assert store.read(lambda c: c.scalar(select(RATINGS.c.choice))) is None
+    retract(store, "f1")
+    count_all(store)
+    assert ratings_of(store, "my name") == (0, 0) and usage_of(store).rated == 0
 
 
 def test_a_number_is_neither_good_nor_bad(store: Store) -> None:

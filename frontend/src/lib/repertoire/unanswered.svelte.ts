@@ -7,18 +7,24 @@
 import type { RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
-import type { Candidate, OpenCluster, OpenQuestion } from '../schema';
+import { TYPING_MS } from './reply_list.svelte';
+import type { Candidate, OpenCluster, OpenQuestion, ReplySummary } from '../schema';
+import type { Pause } from '../ui/live_status.svelte';
+import { Newest } from '../ui/newest';
 import { problemOf } from '../ui/problems';
 import { t } from '../messages';
 import { count } from '../ui/wording';
 
 const SUGGESTED = 3;
+const MAX_FOUND = 5;
+const MAX_WORDS = 200; // characters of a search
 const MAX_DISMISSED = 500;
 
 interface Dependencies {
   api: RepertoireApi;
   live: LiveStatus;
   newId: () => string;
+  pause: Pause;
 }
 
 export class QuestionCluster {
@@ -27,6 +33,8 @@ export class QuestionCluster {
   draft = $state('');
   /** The candidates with the highest scores. */
   suggested = $state.raw<Candidate[]>([]);
+  /** Replies with the words of the draft. */
+  found = $state.raw<ReplySummary[]>([]);
   /** The reply taught to its questions; null for none or one taken back. */
   taught = $state<string | null>(null);
   change = $state.raw<Change | null>(null);
@@ -35,6 +43,7 @@ export class QuestionCluster {
   predictions = $derived(new Set(this.questions.flatMap(({ predictions }) => predictions)));
 
   private feedbackIds: string[] = [];
+  private newest = new Newest();
 
   constructor(
     private context: Dependencies,
@@ -57,6 +66,20 @@ export class QuestionCluster {
       .predict({ instances: [question.text], record: false })
       .catch(() => null);
     this.suggested = answer?.predictions[0]?.candidates.slice(0, SUGGESTED) ?? []; // optional: replies can be searched as well
+  }
+
+  /** Change the text, and search for replies with its words after a pause in typing. */
+  async write(draft: string): Promise<void> {
+    this.draft = draft;
+    const signal = this.newest.begin();
+    const q = draft.trim().slice(0, MAX_WORDS);
+    if (q === '') this.found = [];
+    else await this.context.pause(TYPING_MS);
+    if (q === '' || signal.aborted) return;
+    const answer = await this.context.api
+      .replies({ q, limit: MAX_FOUND }, signal)
+      .catch(() => null); // optional: a reply can be written as well
+    if (!signal.aborted) this.found = answer?.replies ?? [];
   }
 
   /** Teach the reply to every question. Text that could not be sent stays in the box. */

@@ -1,6 +1,6 @@
 /* Formatted values for the pages, in the language of the person: pure functions. */
 
-import { language } from '../messages';
+import { language, t } from '../messages';
 
 export const truncate = (text: string, chars: number) =>
   text.length > chars ? `${text.slice(0, chars).trimEnd()}…` : text;
@@ -72,6 +72,30 @@ export function moment(at: string, today = new Date()): string {
     ? time
     : `${shortDay().format(then)}, ${time}`;
 }
+
+const relative = formatOf((locale) => new Intl.RelativeTimeFormat(locale, { numeric: 'auto' }));
+const AGES = [
+  ['year', 365 * 86_400],
+  ['month', 30 * 86_400],
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const;
+
+/** How long ago an instant was: "3 hours ago", "yesterday"; less than a minute, or yet to come by a wrong clock: "just now". */
+export function ago(at: string, now = new Date()): string {
+  const age_s = (now.getTime() - new Date(at).getTime()) / 1000;
+  const [unit, length] = AGES.find(([, seconds]) => age_s >= seconds) ?? [];
+  if (unit === undefined) return t.ui.justNow;
+  return relative().format(-Math.floor(age_s / length), unit);
+}
+
+const instants = formatOf(
+  (locale) => new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeStyle: 'long' }),
+);
+
+/** An instant in full, with the time zone: "Saturday, November 21, 2026 at 2:03:11 PM GMT+1". */
+export const instant = (at: string) => instants().format(new Date(at));
 
 /** 5,300,000 -> "5.3 MB". */
 export function bytes(size: number): string {

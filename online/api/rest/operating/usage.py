@@ -26,7 +26,7 @@ from online.serving.usage.top_questions import (
     describe_group,
     group_by_meaning,
 )
-from online.store.replies import load_replies
+from online.store.repertoire.replies import load_replies
 from online.store.usage.questions import QuestionSample, load_features, load_questions
 
 router = APIRouter(responses=ERROR_RESPONSES)

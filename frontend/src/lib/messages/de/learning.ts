@@ -8,16 +8,16 @@ export const learning: Messages['learning'] = {
   chart: {
     accuracy: 'Trefferquote',
     error: 'Mittlerer Fehler',
-    note: 'Jede Bewertung wird mit der Antwort verglichen, die vorher gegeben wurde. Gestrichelt: zwei einfache Rater.',
+    note: 'Jede Bewertung beurteilt, wenn sie kommt, die Antwort, die vorher gegeben wurde. Gestrichelt: zwei einfache Rater.',
     guessers: (isError) =>
       isError
-        ? 'Ein Rater wiederholt die letzte Zahl, der andere nennt den bisherigen Mittelwert. Jeder Punkt ist das Mittel des neuesten Zehntels der Bewertungen, mindestens 20. Später zurückgenommene Bewertungen zählen mit.'
-        : 'Ein Rater sagt noch einmal, was zuletzt richtig war, der andere sagt immer, was am häufigsten richtig ist. Jeder Punkt ist das Mittel des neuesten Zehntels der Bewertungen, mindestens 20. Später zurückgenommene Bewertungen zählen mit.',
+        ? 'Ein Rater wiederholt die letzte Zahl, der andere nennt den bisherigen Mittelwert. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.'
+        : 'Ein Rater sagt noch einmal, was zuletzt richtig war, der andere sagt immer, was am häufigsten richtig ist. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
     lines: 'die Linien',
     replay: 'Das ganze Protokoll nachspielen',
     counting: (counted, head) => `${counted} von ${head} Ereignissen sind gezählt.`,
-    empty: 'Noch keine Antwort wurde bewertet.',
-    xLabel: 'Bewertungen',
+    empty: 'Noch keine Antwort wurde beurteilt.',
+    xLabel: 'Beurteilungen',
     names: {
       served: 'Modell',
       no_change: 'geraten: wie zuletzt',
@@ -42,7 +42,7 @@ export const learning: Messages['learning'] = {
     },
     titled: (title) => `${title}:`,
     also: 'Außerdem',
-    right: (share, count) => `${share} der letzten ${count} bewerteten Antworten waren richtig.`,
+    right: (share, count) => `${share} der letzten ${count} beurteilten Antworten waren richtig.`,
     error: (mean, count) => `Der mittlere Fehler der letzten ${count} Antworten ist ${mean}.`,
     accuracyFell: (count, before, after, since) =>
       `Die Trefferquote der letzten ${count} Antworten fiel nach Ereignis ${since} von ${before} auf ${after}.`,
@@ -80,7 +80,7 @@ export const learning: Messages['learning'] = {
     expired: (until) =>
       `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
     tooFew: (rated, enough) =>
-      `Ein Urteil braucht ${enough} bewertete Antworten. Bisher sind es ${rated}.`,
+      `Ein Urteil braucht ${enough} beurteilte Antworten. Bisher sind es ${rated}.`,
     counting: (counted, of) => `${counted} von ${of} Ereignissen sind gezählt.`,
   },
   durations: {
@@ -91,17 +91,23 @@ export const learning: Messages['learning'] = {
   },
   recent: {
     label: 'Antworten jetzt',
-    last: (count) => `Letzte ${count} bewertete Antworten`,
+    last: (count) => `Letzte ${count} beurteilte Antworten`,
     lastError: (count) => `Mittlerer Fehler der letzten ${count} Antworten`,
     right: 'richtig',
-    none: 'Noch nichts bewertet',
+    none: 'Noch nichts beurteilt',
     guesser: 'Bester einfacher Rater',
     guesserHint:
       'Bei denselben Fragen: der bessere von zwei Ratern, von denen einer noch einmal sagt, was zuletzt richtig war, und der andere immer, was am häufigsten richtig ist. Ein nützliches Modell schlägt beide.',
     lifetime: 'Seit Beginn',
-    ratings: (count, shown) => `${shown} ${plural(count, 'Bewertung', 'Bewertungen')}`,
-    trend: (values) => `Die neuesten Bewertungen in Gruppen zu 50, älteste zuerst: ${values}`,
-    trendTitle: 'Neueste 1.000 Bewertungen',
+    judgements: (count, shown) => `${shown} ${plural(count, 'Beurteilung', 'Beurteilungen')}`,
+    lifetimeHint:
+      'Jede Bewertung beurteilt die Antwort, die vor ihr gegeben wurde, einmal, wenn sie kommt. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
+    standing: 'Bewertungen, die gelten',
+    standingHint:
+      'Was die Menschen jetzt sagen: eine Bewertung je Person und Antwort, ohne geänderte und zurückgenommene. Das Repertoire und die Nutzung zählen ebenso.',
+    good: (good) => `${good} gut`,
+    trend: (values) => `Die neuesten Beurteilungen in Gruppen zu 50, älteste zuerst: ${values}`,
+    trendTitle: 'Neueste 1.000 Beurteilungen',
   },
   learner: {
     label: 'Gegenwärtiger Stand',
@@ -178,7 +184,7 @@ export const learning: Messages['learning'] = {
     set: 'Setzen',
     metrics: {
       events: 'gelernte Ereignisse',
-      rated: 'bewertete Antworten',
+      rated: 'beurteilte Antworten',
       right: 'richtige Antworten',
       drift_alarms: 'Alarme',
     },

@@ -14,6 +14,7 @@ export const ui: Messages['ui'] = {
     shared: 'Geteiltes Gespräch',
   },
   skip: 'Zum Inhalt springen',
+  justNow: 'gerade eben',
   loading: 'Wird geladen …',
   notLoaded: 'Diese Seite konnte nicht geladen werden. Prüfen Sie Ihre Verbindung.',
   reload: 'Neu laden',

@@ -34,7 +34,8 @@ export const usage: Messages['usage'] = {
     'Fragen mit einer Antwort, die niemand als falsch bezeichnet oder korrigiert hat. Wem nicht geholfen wurde und wer nichts sagte, zählt mit.',
   aloneCount: (answered, asked) => `${answered} von ${asked} Fragen`,
   corrected: 'Korrigiert',
-  correctedHint: 'Fragen, auf die jemand eine bessere Antwort gegeben hat.',
+  correctedHint:
+    'Fragen, auf die jemand eine bessere Antwort gegeben hat, oder eine, wo es keine gab.',
   overTime: 'Zufriedenheit im Verlauf',
   likely: 'wahrscheinliche Spanne',
   questionsOverTime: 'Fragen im Verlauf',

@@ -6,16 +6,16 @@ export const learning = {
   chart: {
     accuracy: 'Accuracy',
     error: 'Mean error',
-    note: 'Each rating is scored against the answer given before it. Dashed lines: two naive guessers.',
+    note: 'Each rating judges the answer given before it, when it comes. Dashed lines: two naive guessers.',
     guessers: (isError: boolean): string =>
       isError
-        ? 'One guesser says the last number again, the other says the mean so far. Each point is the mean of the newest tenth of the ratings, at least 20. Ratings taken back later still count.'
-        : 'One guesser says again what was right the last time, the other always says what is right most often. Each point is the mean of the newest tenth of the ratings, at least 20. Ratings taken back later still count.',
+        ? 'One guesser says the last number again, the other says the mean so far. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.'
+        : 'One guesser says again what was right the last time, the other always says what is right most often. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.',
     lines: 'the lines',
     replay: 'Replay the whole log',
     counting: (counted: string, head: string) => `Counted ${counted} of ${head} events so far.`,
-    empty: 'No answer has been rated yet.',
-    xLabel: 'ratings',
+    empty: 'No answer has been judged yet.',
+    xLabel: 'judgements',
     names: {
       served: 'model',
       no_change: 'guess: same as last time',
@@ -41,7 +41,7 @@ export const learning = {
     titled: (title: string) => `${title}:`,
     also: 'Also',
     right: (share: string, count: string) =>
-      `${share} of the last ${count} rated answers were right.`,
+      `${share} of the last ${count} judged answers were right.`,
     error: (mean: string, count: string) =>
       `the mean error of the last ${count} answers is ${mean}.`,
     accuracyFell: (count: string, before: string, after: string, since: string) =>
@@ -79,7 +79,7 @@ export const learning = {
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
     tooFew: (rated: string, enough: string) =>
-      `a verdict needs ${enough} rated answers, and there are ${rated} so far.`,
+      `a verdict needs ${enough} judged answers, and there are ${rated} so far.`,
     counting: (counted: string, of: string) => `${counted} of ${of} events are counted so far.`,
   },
   durations: {
@@ -90,17 +90,24 @@ export const learning = {
   },
   recent: {
     label: 'Answers now',
-    last: (count: string) => `Last ${count} rated answers`,
+    last: (count: string) => `Last ${count} judged answers`,
     lastError: (count: string) => `Mean error of the last ${count} answers`,
     right: 'right',
-    none: 'Nothing rated yet',
+    none: 'Nothing judged yet',
     guesser: 'Best naive guesser',
     guesserHint:
       'On the same questions: the better one of a guesser that says again what was right the last time, and one that always says what is right most often. A useful model beats both.',
     lifetime: 'Since the beginning',
-    ratings: (count: number, shown: string) => `${shown} ${plural(count, 'rating', 'ratings')}`,
-    trend: (values: string) => `The newest ratings in groups of 50, oldest first: ${values}`,
-    trendTitle: 'Newest 1,000 ratings',
+    judgements: (count: number, shown: string) =>
+      `${shown} ${plural(count, 'judgement', 'judgements')}`,
+    lifetimeHint:
+      'Each rating judges the answer that was given before it, once, when it comes. A judgement stays counted if the rating is changed or taken back later.',
+    standing: 'Ratings that stand',
+    standingHint:
+      'What people say now: one rating for each person and answer, without those that were changed or taken back. The repertoire and the use count the same.',
+    good: (good: string) => `${good} good`,
+    trend: (values: string) => `The newest judgements in groups of 50, oldest first: ${values}`,
+    trendTitle: 'Newest 1,000 judgements',
   },
   learner: {
     label: 'Current status',
@@ -178,7 +185,7 @@ export const learning = {
     set: 'Set',
     metrics: {
       events: 'events learned',
-      rated: 'answers rated',
+      rated: 'answers judged',
       right: 'answers right',
       drift_alarms: 'alarms',
     } as Record<string, string>,

@@ -15,6 +15,7 @@ export const ui = {
   },
   skip: 'Skip to content',
   loading: 'Loading…',
+  justNow: 'just now',
   notLoaded: 'This page could not be loaded. Check your connection.',
   reload: 'Reload',
   cancel: 'Cancel',

@@ -34,7 +34,7 @@ export const usage = {
     'Questions that got an answer which nobody has called wrong or corrected. People who were not helped and said nothing count as helped.',
   aloneCount: (answered: string, asked: string) => `${answered} of ${asked} questions`,
   corrected: 'Corrected',
-  correctedHint: 'Questions for which somebody gave a better answer.',
+  correctedHint: 'Questions for which somebody gave a better answer, or one where there was none.',
   overTime: 'Satisfaction over time',
   likely: 'likely range',
   questionsOverTime: 'Questions over time',

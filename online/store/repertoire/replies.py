@@ -1,22 +1,25 @@
 """The repertoire of a ranker: its replies, their wording and their example questions."""
 
 import re
+import unicodedata
 from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, literal_column, select, update
 from sqlmodel import Field, SQLModel
 
-from online.schemas.events import Event
+from online.store.database.values import fold_text
 from online.store.events import EVENTS, head_of
 from online.store.feedback import FEEDBACK
 from online.store.predictions import PREDICTIONS
+from online.store.repertoire.examples import EXAMPLES
 
 
 class ReplyRow(SQLModel, table=True):
     """One reply of a ranker's repertoire, as it was last requested; snapshots hold what is learned about it.
 
-    folded: the text for comparison, without case and repeated spaces. offset: of the event that added it.
+    folded: the text for comparison, without case and repeated spaces. sort_key: its beginning, to sort by. offset: of the event
+    that added it.
     """
 
     __tablename__ = "reply"
@@ -25,6 +28,7 @@ class ReplyRow(SQLModel, table=True):
     id: str = Field(primary_key=True)
     text: str
     folded: str = Field(index=True)
+    sort_key: str = Field(default="", sa_column_kwargs={"server_default": ""})
     offset: int
     active: bool = True
 
@@ -32,9 +36,18 @@ class ReplyRow(SQLModel, table=True):
 REPLIES: Any = ReplyRow.__table__  # type: ignore[attr-defined]
 
 
-def fold_text(text: str) -> str:
-    """Return a text without case and repeated spaces: replies with the same folded text are the same."""
-    return " ".join(text.casefold().split())
+SORT_CHARS = 100  # of a text, by which replies are sorted
+
+
+def make_sort_key(text: str) -> str:
+    """Return the beginning of a text without case, accents and spaces around: "Öffnungszeiten" stands at O."""
+    letters = unicodedata.normalize("NFKD", fold_text(text[: 2 * SORT_CHARS]))
+    return "".join(each for each in letters if not unicodedata.combining(each))[:SORT_CHARS]
+
+
+def text_columns(text: str) -> dict[str, str]:
+    """The columns that depend on the text."""
+    return {"text": text, "folded": fold_text(text), "sort_key": make_sort_key(text)}
 
 
 def normalize_text(text: str) -> str:
@@ -46,14 +59,13 @@ def normalize_text(text: str) -> str:
 
 
 def add_reply(connection: Connection, model: str, id: str, text: str, offset: int, active: bool = True) -> None:
-    connection.execute(
-        insert(REPLIES).values(model=model, id=id, text=text, folded=fold_text(text), offset=offset, active=active)
-    )
+    values = {"model": model, "id": id, "offset": offset, "active": active}
+    connection.execute(insert(REPLIES).values(**values, **text_columns(text)))
 
 
 def update_reply_text(connection: Connection, model: str, id: str, text: str) -> None:
     by_id = (REPLIES.c.model == model, REPLIES.c.id == id)
-    connection.execute(update(REPLIES).where(*by_id).values(text=text, folded=fold_text(text)))
+    connection.execute(update(REPLIES).where(*by_id).values(**text_columns(text)))
 
 
 def find_reply_by_text(connection: Connection, model: str, text: str) -> ReplyRow | None:
@@ -120,16 +132,15 @@ def count_replies(connection: Connection, model: str) -> int:
     return connection.scalar(select(func.count()).select_from(REPLIES).where(REPLIES.c.model == model)) or 0
 
 
-def load_examples(connection: Connection, model: str, reply: str | None = None) -> list[tuple[str, int, str]]:
-    """Return (reply, offset, text) of the example questions that are not retracted, in order."""
-    retractions = EVENTS.alias()
-    retracted = (retractions.c.model == EVENTS.c.model) & (retractions.c.target_offset == EVENTS.c.offset)
-    query = select(EVENTS.c.offset, EVENTS.c.body).where(*of_repertoire(model), EVENTS.c.kind == "label")
-    if reply is not None:
-        query = query.where(EVENTS.c.label == reply)
-    query = query.where(~select(retractions.c.offset).where(retracted).exists()).order_by(EVENTS.c.offset)
-    events = [(offset, Event.parse(body, b"")) for offset, body in connection.execute(query)]
-    return [(event.label, offset, event.text) for offset, event in events]
+def load_dated_examples(connection: Connection, model: str, reply: str) -> list[dict[str, Any]]:
+    """Return the example questions of a reply that are not retracted, in order: offset, text, created_at.
+
+    created_at: None for those of releases that did not note it.
+    """
+    joined = EXAMPLES.join(EVENTS, (EVENTS.c.model == EXAMPLES.c.model) & (EVENTS.c.offset == EXAMPLES.c.offset))
+    query = select(EXAMPLES.c.offset, EXAMPLES.c.text, EVENTS.c.created_at).select_from(joined)
+    of_reply = query.where(EXAMPLES.c.model == model, EXAMPLES.c.reply == reply)
+    return [dict(row) for row in connection.execute(of_reply.order_by(EXAMPLES.c.offset)).mappings()]
 
 
 def is_example(connection: Connection, model: str, reply: str, offset: int) -> bool:
@@ -141,14 +152,15 @@ def is_example(connection: Connection, model: str, reply: str, offset: int) -> b
 
 
 def load_feedback_about(connection: Connection, model: str, reply: str, count: int) -> list[dict[str, Any]]:
-    """Return the newest feedback about a reply, newest first: offset, id, body, user, and the question as JSON.
+    """Return the newest feedback about a reply, newest first: offset, id, body, user, created_at, and the question as JSON.
 
     Retracted feedback is left out.
     """
     feedback = EVENTS.join(FEEDBACK, (FEEDBACK.c.model == EVENTS.c.model) & (FEEDBACK.c.id == EVENTS.c.id))
     joined = feedback.outerjoin(PREDICTIONS, PREDICTIONS.c.id == FEEDBACK.c.prediction_id)
     question = func.coalesce(PREDICTIONS.c.input, FEEDBACK.c.input).label("question")
-    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, FEEDBACK.c.user, question).select_from(joined)
+    given = (FEEDBACK.c.user, FEEDBACK.c.created_at, question)
+    query = select(EVENTS.c.offset, EVENTS.c.id, EVENTS.c.body, *given).select_from(joined)
     about = (EVENTS.c.model == model, EVENTS.c.label == reply, FEEDBACK.c.retracted_offset.is_(None))
     found = connection.execute(query.where(*about).order_by(EVENTS.c.offset.desc()).limit(count))
     return [dict(row) for row in found.mappings()]

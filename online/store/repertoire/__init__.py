@@ -1,0 +1,1 @@
+"""The repertoire of a ranker: its replies, their example questions, and lists of them."""
