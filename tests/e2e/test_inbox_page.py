@@ -1,5 +1,6 @@
 """The inbox in a real Chromium: decided by keyboard and taken back, and what a visitor sees of it."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,3 +139,18 @@ def test_the_inbox_is_accessible_at_every_width(
     page.keyboard.press("Escape")
     button(page, "Not assigned").click()
     check_accessible(page)
+
+
+def test_a_question_asked_often_leads_to_its_open_group(visits: Visits, service: Service) -> None:
+    say(service, "Do you sell stamps?", correction="Stamps are sold at the desk.")
+    page = visits.open(f"{service.url}/learning")
+    sign_in(page, create_key(service, "predict,feedback,curate"))
+    top = page.get_by_role("region", name="Asked most")
+    link = top.get_by_role("link", name="In the inbox: decide about “Do you sell stamps?”")
+    expect(link).to_have_text("In the inbox")
+    check_accessible(page)
+    link.click()
+    expect(page).to_have_url(re.compile(r"/inbox\?model=chat&group=."))
+    expect(page.get_by_role("heading", name="Do you sell stamps?")).to_be_visible()
+    page.go_back()
+    expect(link).to_be_visible()

@@ -3791,6 +3791,11 @@ export interface components {
             /** Reply Count */
             reply_count: number;
             /**
+             * Inbox Group
+             * @description The id of an open group of the inbox with such a question, for a model with replies. Null: there is none.
+             */
+            inbox_group: string | null;
+            /**
              * Prediction Id
              * @description Of the newest such question.
              */

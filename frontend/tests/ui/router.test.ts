@@ -160,6 +160,18 @@ test('the address of a reply opens it, and going back returns to the page before
   expect([router.page, router.conversation]).toEqual(['chat', 'first']);
 });
 
+test('a link to a group of the inbox opens it as a page of its own', () => {
+  const { window, router } = opened('/folder/learning?model=chat');
+  router.followToInbox(click().event, { model: 'chat', group: 'a&b' });
+  expect([router.page, router.group, window.location.href]).toEqual([
+    'inbox',
+    'a&b',
+    'http://here/folder/inbox?model=chat&group=a%26b',
+  ]);
+  window.back();
+  expect([router.page, router.group]).toEqual(['learning', null]);
+});
+
 test('an unknown tab of the repertoire shows the replies of the model in the address', () => {
   const { window, router } = opened('/repertoire?model=faq&part=nothing');
   expect([router.model, router.part]).toEqual(['faq', 'replies']);

@@ -60,6 +60,9 @@ class TopQuestion(Wire):
     reply: str | None = Field(description="The id of the reply, or the class, that was answered most. Null for none.")
     reply_text: str | None
     reply_count: int
+    inbox_group: str | None = Field(
+        description="The id of an open group of the inbox with such a question, for a model with replies. Null: there is none."
+    )
     prediction_id: str = Field(description="Of the newest such question.")
     asked_at: str
 

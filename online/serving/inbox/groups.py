@@ -20,6 +20,7 @@ from online.store.inbox import OpenItem
 
 Content = Mapping[str, Any]
 MAX_QUESTIONS = 500  # different ones, the newest; the others are shown once these are decided
+LISTED = 50  # groups that a list of the inbox has, unless it is asked for more
 MAX_INSTANCE_CHARS = 20_000  # of JSON; a longer one is not shown, and not kept with the groups
 
 
@@ -87,6 +88,11 @@ def without_long_instance(item: OpenItem) -> OpenItem:
         return item
     content = json.dumps({name: value for name, value in read_content(item).items() if name != "input"})
     return replace(item, question=NO_TEXT, content=content)
+
+
+def index_questions(groups: Sequence[Group]) -> dict[str, str]:
+    """Question, folded -> the id of the group that a link can lead to: the first one, of those that are listed."""
+    return {fold_text(text): group.id for group in reversed(groups[:LISTED]) for text, _ in group.questions}
 
 
 def group_items(items: Iterable[OpenItem]) -> list[Group]:

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from json import loads
+from types import MappingProxyType
 
 from online.models.encoders.follow_ups import read_text
 from online.models.encoders.text import TEXT_WIDTH
@@ -73,8 +74,15 @@ def group_by_meaning(texts: Sequence[AskedText], features: Mapping[str, bytes]) 
     return sorted(groups, key=lambda group: -sum(each.asked for each in group))
 
 
-def describe_group(group: Sequence[AskedText], reply_texts: Mapping[str, str]) -> TopQuestion:
-    """reply_texts: by the id of the reply; empty for classes."""
+def find_inbox_group(group: Sequence[AskedText], open_groups: Mapping[str, str]) -> str | None:
+    """The open group of the inbox with the question that was asked most. open_groups: the ids, by the folded question."""
+    return next((found for each in group if (found := open_groups.get(fold_text(each.text)))), None)
+
+
+def describe_group(
+    group: Sequence[AskedText], reply_texts: Mapping[str, str], open_groups: Mapping[str, str] = MappingProxyType({})
+) -> TopQuestion:
+    """reply_texts: by the id of the reply; empty for classes. open_groups: of the inbox, as in `find_inbox_group`."""
     replies = defaultdict[str | None, int](int)
     for each in group:
         for reply, count in each.replies.items():
@@ -94,6 +102,7 @@ def describe_group(group: Sequence[AskedText], reply_texts: Mapping[str, str]) -
         satisfaction=good / (good + bad) if good + bad else None,
         reply=reply,
         reply_text=None if reply is None else reply_texts.get(reply),
+        inbox_group=find_inbox_group(group, open_groups),
         reply_count=0 if reply is None else replies[reply],
         prediction_id=newest.newest,
         asked_at=newest.asked_at,

@@ -439,3 +439,19 @@ def test_an_erased_user_leaves_nothing_in_the_inbox(app: FastAPI, curator: TestC
     kept_rows = app.state.runtime.workspace.store.read(rows)
     assert "Ann" not in kept_rows and user not in kept_rows
     assert len(json.loads(kept_rows)[3]) == 0 and len(json.loads(kept_rows)[1]) == 2
+
+
+# what is asked most
+
+
+def test_a_question_asked_often_names_the_open_group_that_has_it(app: FastAPI, curator: TestClient) -> None:
+    def groups_of_questions() -> dict[str, str | None]:
+        questions = curator.get(f"{ROOT}/usage/questions").json()["questions"]
+        return {each["text"]: each["inbox_group"] for each in questions}
+
+    ask(curator, "Is there wifi?")
+    item = say(visitor(app), GARDENS, correction=LESSON)
+    (group,) = read(curator)["groups"]
+    assert groups_of_questions() == {"do you have a GARDEN?": group["id"], "Is there wifi?": None}
+    decide(curator, [item["id"]], "reject")
+    assert groups_of_questions() == {"do you have a GARDEN?": None, "Is there wifi?": None}

@@ -156,6 +156,13 @@ export class Router {
     else this.read();
   }
 
+  /** Follow a link from another page to a group of the inbox. */
+  followToInbox(event: MouseEvent, shown: InboxTarget) {
+    if (!this.claimClick(event)) return;
+    this.push(hrefOfInbox(shown));
+    this.arrive();
+  }
+
   /** Show a group of the inbox, or its list. isStep: as a page of its own, to which "back" returns. */
   goToGroup(shown: InboxTarget, isStep = true) {
     const href = hrefOfInbox(shown);

@@ -36,7 +36,7 @@ from online.schemas.access.inbox import (
 from online.schemas.events import is_positive
 from online.schemas.predict import ReplyRef
 from online.serving.inbox.additions import Addition
-from online.serving.inbox.groups import Content, Group, question_of, read_content, without_long_instance
+from online.serving.inbox.groups import LISTED, Content, Group, question_of, read_content, without_long_instance
 from online.serving.inbox.reading import DecisionView, NamedReplies
 from online.serving.model_runtime import ModelRuntime
 from online.store.callers.api_keys import load_keys
@@ -65,7 +65,7 @@ async def list_inbox(
     state: Literal["open", "done"] = "open",
     assignee: Assignee = None,
     sort: Order = "newest",
-    limit: Limit = 50,
+    limit: Limit = LISTED,
 ) -> Response:
     """What nobody has looked at, in groups; or what was decided.
 

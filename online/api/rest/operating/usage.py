@@ -15,6 +15,7 @@ from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
 from online.models import spec_of
 from online.schemas.operating.usage import TopQuestion, TopQuestionsAnswer, UsageAnswer
+from online.serving.inbox.groups import index_questions
 from online.serving.model_runtime import ModelRuntime
 from online.serving.usage.calendar import Unit, default_range, find_zone, list_starts, parse_instant
 from online.serving.usage.summary import UsageRange, summarize_usage, write_local
@@ -108,7 +109,8 @@ async def group(model: ModelRuntime, texts: list[AskedText], limit: int) -> list
 
     features, replies = await model.read(load)
     groups = await asyncio.to_thread(group_by_meaning, texts, features)
-    return [describe_group(each, replies) for each in groups[:limit]]
+    open_groups = index_questions(await model.inbox.reader.load_groups()) if replies else {}
+    return [describe_group(each, replies, open_groups) for each in groups[:limit]]
 
 
 def explain_absence(model: ModelRuntime, sample: QuestionSample) -> str:

@@ -57,6 +57,8 @@ export const usage: Messages['usage'] = {
   noReply: 'Keine Antwort',
   liked: 'Gefällt',
   withoutReply: 'Ohne Antwort',
+  decide: 'Im Posteingang',
+  decideAbout: (question) => `Im Posteingang: über „${question}“ entscheiden`,
   improve: 'Verbessern',
   improveReply: (question) => `Die Antwort auf „${question}“ verbessern`,
   noTexts: 'Dieses Modell beantwortet keine Fragen in Worten, daher gibt es hier keine Liste.',

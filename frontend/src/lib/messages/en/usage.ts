@@ -56,6 +56,8 @@ export const usage = {
   noReply: 'No reply',
   liked: 'Liked',
   withoutReply: 'No answer',
+  decide: 'In the inbox',
+  decideAbout: (question: string) => `In the inbox: decide about “${question}”`,
   improve: 'Improve',
   improveReply: (question: string) => `Improve the reply to “${question}”`,
   noTexts: 'This model does not answer questions in words, so there is nothing to list.',
