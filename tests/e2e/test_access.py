@@ -147,7 +147,7 @@ def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, rev
     expect(item).to_contain_text("Suggestions of visitors are checked first.")
     shoot(curator, "access-review")
     check_accessible(curator)
-    button(item, "Approve").focus()
+    button(item, "Use this reply").focus()
     curator.keyboard.press("Enter")
     expect(curator.get_by_role("heading", name="All done")).to_be_focused()
 

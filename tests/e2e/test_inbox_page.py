@@ -87,6 +87,10 @@ def test_groups_are_decided_and_taken_back_by_keyboard(visits: Visits, filled: S
     expect(rows(page)).to_have_count(1)
     expect(page.get_by_role("heading", name="garden", exact=False)).to_be_focused()
     expect(button(page, "Assigned to you")).to_be_visible()
+    page.keyboard.press("a")  # two replies are suggested: one has to be chosen
+    expect(page.get_by_role("radio", name=GARDEN_REPLY)).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.get_by_text("for 3 questions, and none of the other suggestions.")).to_be_visible()
     page.keyboard.press("a")
     expect(page.get_by_role("heading", name="All done")).to_be_visible()
     texts = {reply["text"] for reply in filled.http.get("/v1/models/chat/replies").json()["replies"]}
@@ -110,7 +114,7 @@ def test_a_visitor_learns_from_the_page_that_a_curator_approved(visits: Visits, 
     propose(visitor, "Is there a vending machine?", "In the cellar.")
     expect(rows(curator).filter(has_text="vending machine")).to_have_count(1)  # an event tells the page of it
     rows(curator).filter(has_text="vending machine").get_by_role("button").click()
-    button(curator, "Approve").click()
+    button(curator, "Use this reply").click()
     expect(visitor.get_by_role("article", name="Reply").last.get_by_role("status")).to_contain_text("Learned")
 
 
@@ -133,7 +137,7 @@ def test_the_inbox_is_accessible_at_every_width(
     shoot(page, f"inbox-group-{width}-{scheme}")
     check_accessible(page)
     for name in ("Use another reply", "Write a reply", "Reject"):
-        page.get_by_role("group", name="More").get_by_role("button", name=name).click()
+        page.get_by_role("group", name="Decide").get_by_role("button", name=name).click()
         shoot(page, f"inbox-{name.split()[0].lower()}-{width}-{scheme}")
         check_accessible(page)
     page.keyboard.press("Escape")

@@ -2667,6 +2667,11 @@ export interface components {
              * @description How many groups are open, in all.
              */
             group_count: number;
+            /**
+             * Found Count
+             * @description How many of them fit what was asked for.
+             */
+            found_count: number;
             /** Item Count */
             item_count: number;
             /**
@@ -10884,6 +10889,10 @@ export interface operations {
                 assignee?: string | null;
                 /** @description Whether the newest or the largest group comes first. */
                 sort?: "newest" | "largest";
+                /** @description Only groups with these words in a question, a suggestion, a comment or a reply. */
+                q?: string | null;
+                /** @description Only groups with an item that waits to be approved, with a thumb down, or with a new reply. */
+                only?: ("waiting" | "thumb_down" | "new_reply") | null;
                 /** @description The largest number of groups, or of decisions. */
                 limit?: number;
             };

@@ -12,6 +12,7 @@ import type { ComparisonApi } from './learning/comparison.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
 import type {
+  Candidate,
   StoredConversation,
   ConversationChange,
   ConversationPage,
@@ -165,6 +166,8 @@ export interface InboxQuery {
   state: 'open' | 'done';
   sort: 'newest' | 'largest';
   assignee?: string;
+  q?: string;
+  only?: 'waiting' | 'thumb_down' | 'new_reply';
 }
 
 /** The requests of the inbox. */
@@ -176,6 +179,8 @@ export interface InboxApi extends Pick<ModelApi<unknown, unknown>, 'events'> {
   assign(ids: string[], assignee: string | null): Promise<unknown>;
   /** The first replies with these words that are given. */
   findReplies(words: string, limit: number, signal: AbortSignal): Promise<ReplySummary[]>;
+  /** The replies that the model finds most likely for a question, the best first. The question is not recorded. */
+  likelyReplies(question: string): Promise<Candidate[]>;
 }
 
 /** A span of time: dates or instants. Dates are those of the time zone. until: not included; null: now. */
@@ -576,8 +581,13 @@ export function createRepertoireApi(name: string): RepertoireApi {
 
 export function createInboxApi(name: string): InboxApi {
   const model = pathOf(name);
+  const own = createApi<RankerPrediction, string>(async () => name);
   return {
-    events: createApi(async () => name).events,
+    events: own.events,
+    likelyReplies: async (question) => {
+      const answer = await own.predict({ instances: [question], record: false });
+      return answer.predictions[0]?.candidates ?? [];
+    },
     inbox: (query) => call('GET', `${model}/inbox?${new URLSearchParams({ ...query })}`),
     count: () => call('GET', `${model}/inbox:count`),
     decide: (request) => call('POST', `${model}/inbox:decide`, request),

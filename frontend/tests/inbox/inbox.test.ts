@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ApiError, type InboxApi, type InboxQuery } from '../../src/lib/api';
 import { nameCaller } from '../../src/lib/inbox/callers';
-import { describeApproval } from '../../src/lib/inbox/effect';
+import { describeApproval, describeRejection, namesOf } from '../../src/lib/inbox/effect';
 import { Inbox } from '../../src/lib/inbox/inbox.svelte';
 import { countInboxes, InboxCounter } from '../../src/lib/inbox/inbox_count.svelte';
 import { keyActionFor, keyOf } from '../../src/lib/inbox/keys';
@@ -47,17 +47,22 @@ const group = (id: string, ...ids: string[]): InboxGroup => ({
 class FakeInboxApi implements InboxApi {
   all = [group('a', 'a2'), group('b'), group('c')];
   calls: string[] = [];
+  queries: InboxQuery[] = [];
   error: Error | null = null;
   private count_ = 0;
 
   events = () => () => {};
 
-  async inbox({ state, assignee }: InboxQuery) {
-    const groups = state === 'open' && assignee === undefined ? this.all : [];
+  async inbox(query: InboxQuery) {
+    this.queries.push(query);
+    const { state, assignee, q = '' } = query;
+    const open = state === 'open' && assignee === undefined ? this.all : [];
+    const groups = open.filter((one) => titleOf(one).includes(q));
     return {
       groups,
       decisions: [],
       group_count: this.all.length,
+      found_count: groups.length,
       item_count: 4,
       assignees: ['key:me', 'key:olga'],
     };
@@ -95,11 +100,14 @@ class FakeInboxApi implements InboxApi {
   async findReplies() {
     return [];
   }
+
+  async likelyReplies() {
+    return [];
+  }
 }
 
 async function openInbox(address: string | null = null) {
   const api = new FakeInboxApi();
-  const told: { text: string; undo?: () => unknown }[] = [];
   const replaced: (string | null)[] = [];
   let ids = 0;
   const inbox = new Inbox({
@@ -107,20 +115,20 @@ async function openInbox(address: string | null = null) {
     pause: () => settle(),
     newId: () => `n${++ids}`,
     self: () => 'key:me',
-    tell: (text, options) => void told.push({ text, ...options }),
     onReplace: (id) => void replaced.push(id),
   });
   if (address !== null) inbox.arrive(address);
   await inbox.load();
-  return { api, inbox, told, replaced };
+  return { api, inbox, replaced };
 }
 
 test('after a decision the group in its place is chosen, and the next one is told', async () => {
-  const { api, inbox, told } = await openInbox();
+  const { api, inbox } = await openInbox();
   inbox.choose('b');
   expect(await inbox.decide('approve')).toBe(true);
   expect([inbox.chosen?.id, inbox.doneCount, inbox.groupCount]).toEqual(['c', 1, 2]);
-  expect([inbox.news, told[0]?.text]).toEqual(['2 left. Next: About c?', 'Approved: 1 message']);
+  expect(inbox.news).toBe('2 left. Next: About c?');
+  expect(inbox.notice?.text).toBe('Reply used: 1 message');
   await inbox.decide('reject', { reason: 'Spam' });
   await inbox.decide('merge', { reply: 'hours' });
   expect([inbox.chosen, inbox.news]).toEqual([null, 'Nothing left.']);
@@ -137,28 +145,93 @@ test('items that are left out stay, and so does their group', async () => {
   expect([inbox.chosen?.id, inbox.selected.length, inbox.groups?.length]).toEqual(['a2', 1, 3]);
 });
 
-test('the last decision can be taken back, also by its toast', async () => {
-  const { api, inbox, told } = await openInbox();
+test('the last decision can be taken back, also by its notice, which is replaced', async () => {
+  const { api, inbox } = await openInbox();
   await inbox.decide('approve');
   await inbox.decide('approve');
-  await told[0]!.undo!();
+  expect(await inbox.notice!.undo!()).toBe(true);
+  expect(inbox.notice).toEqual({ text: 'Taken back. It is in the inbox again.' });
   expect(await inbox.undo()).toBe(true);
   expect(await inbox.undo()).toBe(false);
-  expect(api.calls).toEqual(['approve a a2', 'approve b', 'undo d1', 'undo d2']);
-  expect([inbox.doneCount, told.at(-1)?.text]).toEqual([0, 'There is nothing to undo.']);
+  expect(api.calls).toEqual(['approve a a2', 'approve b', 'undo d2', 'undo d1']);
+  expect([inbox.doneCount, inbox.notice?.text]).toEqual([0, 'There is nothing to undo.']);
+});
+
+test('what was taken back is chosen again', async () => {
+  const { api, inbox } = await openInbox();
+  const before = api.all;
+  inbox.choose('b');
+  await inbox.decide('reject');
+  expect(inbox.chosen?.id).toBe('c');
+  api.all = before.map((one) => (one.id === 'b' ? { ...one, id: 'b-again' } : one));
+  await inbox.undo();
+  expect(inbox.chosen?.id).toBe('b-again');
+});
+
+test('of several suggestions one is chosen and taught for all', async () => {
+  const { api, inbox } = await openInbox();
+  const other = item('a3', { correction: 'On the roof.', reply: 'roof' });
+  api.all = [{ ...api.all[0]!, items: [...api.all[0]!.items, other] }, group('b')];
+  await inbox.load();
+  expect(inbox.suggestions.map(({ text, count }) => [text, count])).toEqual([
+    ['Behind the house.', 2],
+    ['On the roof.', 1],
+  ]);
+  expect([await inbox.approve(), api.calls]).toEqual([false, []]);
+  inbox.suggest(inbox.suggestions[0]!.key);
+  expect(describeApproval(inbox.selected, inbox.suggestion)).toBe(
+    'The bot learns “Behind the house.” for this question, and none of the other suggestions.',
+  );
+  inbox.suggest(inbox.suggestions[1]!.key);
+  await inbox.approve();
+  inbox.suggest('behind the house.');
+  await inbox.approve();
+  expect(api.calls).toEqual(['merge a a2 a3 roof', 'approve b']);
+});
+
+test('a chosen text that is no reply yet is taught as one', async () => {
+  const { api, inbox } = await openInbox();
+  api.all = [{ ...group('a'), items: [item('a'), item('a2', { correction: 'On the roof.' })] }];
+  await inbox.load();
+  inbox.suggest(inbox.suggestions[1]!.key);
+  await inbox.approve();
+  expect(api.calls).toEqual(['reply a a2 On the roof.']);
+});
+
+test('a search and a filter are asked of the service, and taken back at once', async () => {
+  const { api, inbox } = await openInbox();
+  await inbox.search('c?');
+  expect([inbox.groups?.map(({ id }) => id), inbox.foundCount, inbox.groupCount]).toEqual([
+    ['c'],
+    1,
+    3,
+  ]);
+  await inbox.setOnly('thumb_down');
+  expect(api.queries.at(-1)).toEqual({
+    state: 'open',
+    sort: 'newest',
+    q: 'c?',
+    only: 'thumb_down',
+  });
+  expect(inbox.isFiltered).toBe(true);
+  await inbox.unfilter();
+  expect([api.queries.at(-1), inbox.isFiltered]).toEqual([
+    { state: 'open', sort: 'newest' },
+    false,
+  ]);
 });
 
 test('a curator who comes second is told who decided what', async () => {
-  const { api, inbox, told } = await openInbox();
+  const { api, inbox } = await openInbox();
   api.error = new ApiError('no', 409, null, { by: 'key:olga', action: 'reject' });
   expect(await inbox.decide('approve')).toBe(false);
+  expect(inbox.notice).toEqual({
+    text: 'Nothing changed: olga has rejected this already.',
+    tone: 'problem',
+  });
   api.error = new ApiError('no', 404);
   await inbox.decide('approve');
-  expect(told.map(({ text }) => text)).toEqual([
-    'Nothing changed: olga has rejected this already.',
-    'It was withdrawn meanwhile.',
-  ]);
-  expect(inbox.busy).toBe(false);
+  expect([inbox.notice?.text, inbox.busy]).toEqual(['It was withdrawn meanwhile.', false]);
 });
 
 test('a group is assigned, and a filter shows what is assigned', async () => {
@@ -178,16 +251,16 @@ test('the steps through the groups end at both ends', async () => {
 });
 
 test('an address chooses its group, or says that it is not open any more', async () => {
-  const { inbox, told, replaced } = await openInbox('c');
-  expect([inbox.chosen?.id, told, replaced]).toEqual(['c', [], []]);
+  const { inbox, replaced } = await openInbox('c');
+  expect([inbox.chosen?.id, inbox.notice, replaced]).toEqual(['c', null, []]);
   inbox.arrive('b');
   expect(inbox.chosen?.id).toBe('b');
   inbox.arrive(null);
   expect(inbox.chosen?.id).toBe('a');
   inbox.arrive('gone');
-  expect([inbox.chosen?.id, told.length, replaced]).toEqual(['a', 1, [null]]);
+  expect([inbox.chosen?.id, replaced]).toEqual(['a', [null]]);
   const late = await openInbox('gone');
-  expect([late.inbox.chosen?.id, late.told[0]?.text, late.replaced]).toEqual([
+  expect([late.inbox.chosen?.id, late.inbox.notice?.text, late.replaced]).toEqual([
     'a',
     'This group is not open any more.',
     [null],
@@ -216,16 +289,16 @@ test('all items of a group are selected, or none', async () => {
 test('examples are named by their name, and counted as such', async () => {
   const drawing = new Array<number>(64).fill(3);
   const star = { kind: 'label', label: 'star', correction: null, question: null } as const;
-  const { api, inbox, told } = await openInbox();
+  const { api, inbox } = await openInbox();
   api.all = [{ ...group('s'), label: 'star', questions: [], items: [item('s', star)] }, group('b')];
   await inbox.load();
   expect(titleOf(api.all[0]!)).toBe('star');
   expect(describeApproval([item('s', star), item('t', star)])).toBe(
-    'Approve: the bot learns 2 examples of “star”.',
+    'The bot learns 2 examples of “star”.',
   );
   inbox.choose('s');
   await inbox.decide('approve');
-  expect(told.at(-1)?.text).toBe('Approved: 1 example');
+  expect(inbox.notice?.text).toBe('Approved: 1 example');
   const instances = [drawing, drawing.slice(1), 'star', null, [...drawing.slice(1), null]];
   expect(instances.map((instance) => drawingOf({ instance }) !== null)).toEqual([
     true,
@@ -321,17 +394,46 @@ test('the groups of all models are counted, without those of a model that does n
   await expect(countInboxes([card('broken')], apiOf)).rejects.toThrow();
 });
 
-test('an approval says what the bot will learn', () => {
+test('a decision is named by what it is about, and says what it does', () => {
   const say = (...items: InboxItem[]) => describeApproval(items);
   const other = item('b', { question: 'Is there a garden?' });
-  const liked = item('d', { kind: 'thumb_down', correction: null });
+  const thumb = item('d', { kind: 'thumb_down', correction: null });
+  const known = item('e', { kind: 'thumb_down', correction: null, state: 'learned' });
+  const kept = item('f', { state: 'learned' });
+  const isRight = item('g', { kind: 'thumb_up', correction: null });
   expect([say(item('a')), say(item('a'), other)]).toEqual([
-    'Approve: the bot learns “Behind the house.” for this question.',
-    'Approve: the bot learns “Behind the house.” for 2 questions.',
+    'The bot learns “Behind the house.” for this question.',
+    'The bot learns “Behind the house.” for 2 questions.',
   ]);
-  expect(say(item('a'), item('c', { correction: 'x'.repeat(99) }), liked)).toBe(
-    'Approve: the bot learns 2 different replies for this question. It also learns that the given reply is wrong.',
+  expect(say(item('a'), thumb)).toBe(
+    'The bot learns “Behind the house.” for this question. It also learns that the given reply is wrong.',
   );
-  expect(say(liked)).toBe('Approve: the bot learns that the given reply is wrong.');
-  expect(say(item('a', { state: 'learned' }))).toContain('Nothing new is learned.');
+  expect(say(item('a'), item('c', { correction: 'x'.repeat(99) }))).toBe(
+    'Choose one of the 2 suggestions above. It is taught for all selected questions.',
+  );
+  expect([say(thumb), say(known), say(kept)]).toEqual([
+    'The bot learns that this reply is wrong for this question.',
+    'The bot goes on avoiding this reply for this question, as it has learned.',
+    'The bot has learned “Behind the house.” already, and keeps it.',
+  ]);
+  expect([[thumb], [known], [thumb, known], [item('a')], [kept]].map(describeRejection)).toEqual([
+    'The thumb down is not learned.',
+    'The thumb down is un-learned.',
+    'No thumb down is learned; those that were are un-learned.',
+    'Nothing of it is learned.',
+    'What was learned from it is un-learned.',
+  ]);
+  const given = (id: string) => ({ answered: { id, text: id } });
+  expect(
+    [[thumb], [{ ...thumb, ...given('x') }, known], [item('a')], [kept], [isRight], []].map(
+      (items) => Object.values(namesOf(items)),
+    ),
+  ).toEqual([
+    ['Agree: it was wrong', 'No, the reply was right'],
+    ['Agree: they were wrong', 'No, the replies were right'],
+    ['Use this reply', 'Reject'],
+    ['Keep this reply', 'Reject'],
+    ['Agree: it was right', 'Reject'],
+    ['Approve', 'Reject'],
+  ]);
 });

@@ -93,6 +93,7 @@ class InboxAnswer(Wire):
     groups: list[InboxGroup]
     decisions: list[InboxDecision] = Field(description="With state=done, the newest decisions, newest first.")
     group_count: int = Field(description="How many groups are open, in all.")
+    found_count: int = Field(description="How many of them fit what was asked for.")
     item_count: int
     assignees: list[str] = Field(description="Callers to whom items can be assigned: yourself first.")
 

@@ -162,6 +162,33 @@ def test_questions_of_one_meaning_are_one_group(app: FastAPI, curator: TestClien
     assert curator.get(f"{ROOT}/inbox", params={"limit": 0}).status_code == 400
 
 
+def test_groups_are_searched_by_their_words_and_by_what_is_in_them(app: FastAPI, curator: TestClient) -> None:
+    learn(app)
+    head = app.state.runtime.models["chat"].stream.head()
+    tina = teacher(app)
+    say(visitor(app), correction=LESSON, comment="I was there")
+    say(tina, "Is there wifi here?", correction="The printer is by the stairs.")
+    answer = ask(tina, "When do you open?", min_offset=head, timeout_ms=60_000)
+    assert rate(tina, prediction_id=answer["prediction_ids"][0], reward=0.0).status_code == 202
+    say(visitor(app), "Who pays for it?", correction="The town, at nine.")
+
+    def found(**params: Any) -> set[str]:
+        answer = read(curator, **params)
+        assert answer["group_count"] == 4 and answer["found_count"] >= len(answer["groups"])
+        return {group["questions"][0]["text"] for group in answer["groups"]}
+
+    wifi, hours, money = "Is there wifi here?", "When do you open?", "Who pays for it?"
+    assert found(q="THERE i") == {GARDEN, wifi}
+    assert found(q="stairs") == {wifi}
+    assert found(q="no such words") == set()
+    assert found(only="waiting") == {GARDEN, money}
+    assert found(only="new_reply") == {GARDEN, money}
+    assert found(only="thumb_down") == {hours}
+    assert found(only="waiting", q="town") == {money}
+    assert len(found(only="waiting", limit=1)) == 1 and read(curator, only="waiting", limit=1)["found_count"] == 2
+    assert curator.get(f"{ROOT}/inbox", params={"only": "spam"}).status_code == 400
+
+
 # decisions
 
 

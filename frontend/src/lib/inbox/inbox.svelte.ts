@@ -4,7 +4,7 @@
    events, an undo, another curator's decision -> refresh
 */
 
-import { ApiError, type InboxApi } from '../api';
+import { ApiError, type InboxApi, type InboxQuery } from '../api';
 import { t } from '../messages';
 import type {
   DecideRequest,
@@ -18,17 +18,32 @@ import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';
 import { nameCaller } from './callers';
+import { matterOf, suggestionsOf } from './effect';
 import { titleOf } from './titles';
 
 const REST_MS = 1000;
+const TYPING_MS = 200;
 const MAX_DECIDED = 200; // items of one request
 
 export type View = 'open' | 'done';
 export type Filter = 'anybody' | 'me' | 'nobody';
 export type Order = 'newest' | 'largest';
+export type Only = 'all' | 'waiting' | 'thumb_down' | 'new_reply';
 /** The form that is open below the actions. */
 export type Form = 'merge' | 'reply' | 'reject' | null;
 type Extra = Pick<DecideRequest, 'reply' | 'text' | 'reason'>;
+/** Decisions that were made at once. title: the name of their group. */
+interface Made {
+  ids: string[];
+  title: string | null;
+}
+
+/** What was just done or refused. */
+export interface Notice {
+  text: string;
+  undo?: () => Promise<boolean>;
+  tone?: 'plain' | 'problem';
+}
 
 interface Dependencies {
   api: InboxApi;
@@ -36,8 +51,6 @@ interface Dependencies {
   newId: () => string;
   /** The id of the caller; null if it is not known. */
   self: () => string | null;
-  /** Shows a message, which may be taken back. */
-  tell: (text: string, options?: { undo?: () => unknown; tone?: 'plain' | 'problem' }) => void;
   /** Called when the number of groups has changed. */
   onChange?: () => void;
   /** Called when the chosen group is gone and another one is chosen in its place; null: none. */
@@ -50,12 +63,19 @@ export class Inbox {
   decisions = $state.raw<InboxDecision[]>([]);
   assignees = $state.raw<string[]>([]);
   groupCount = $state(0);
+  /** How many groups fit the filters and the search. */
+  foundCount = $state(0);
   view = $state<View>('open');
   filter = $state<Filter>('anybody');
   order = $state<Order>('newest');
+  only = $state<Only>('all');
+  /** The words of the search. */
+  words = $state('');
   form = $state<Form>(null);
   problem = $state<string | null>(null);
   busy = $state(false);
+  /** About the last decision: a newer one takes its place. */
+  notice = $state.raw<Notice | null>(null);
   /** What has just happened, for screen readers. */
   news = $state('');
   /** Groups that were decided since the page was opened. */
@@ -64,13 +84,19 @@ export class Inbox {
   left = $state.raw<ReadonlySet<string>>(new Set());
 
   private chosenId = $state<string | null>(null);
-  private lastDecisions: string[][] = []; // the ids of each decision that can be undone
+  private suggestionKey = $state<string | null>(null);
+  private lastDecisions: Made[] = []; // those that can be undone
 
   chosen = $derived(
     this.groups?.find(({ id }) => id === this.chosenId) ?? this.groups?.[0] ?? null,
   );
   place = $derived(this.chosen === null ? -1 : (this.groups?.indexOf(this.chosen) ?? -1));
   selected = $derived(this.chosen?.items.filter(({ id }) => !this.left.has(id)) ?? []);
+  /** The different replies that the selected items suggest. */
+  suggestions = $derived(suggestionsOf(this.selected));
+  /** The one of several suggestions that is right. */
+  suggestion = $derived(this.suggestions.find(({ key }) => key === this.suggestionKey) ?? null);
+  isFiltered = $derived(this.filter !== 'anybody' || this.only !== 'all' || this.words !== '');
 
   readonly refresh: () => void;
 
@@ -79,17 +105,25 @@ export class Inbox {
   }
 
   async load(): Promise<void> {
-    const { view, filter, order } = this;
+    const query = this.query;
     try {
-      const answer = await this.context.api.inbox({
-        state: view,
-        sort: order,
-        ...(filter === 'anybody' ? {} : { assignee: filter }),
-      });
-      if (view === this.view && filter === this.filter && order === this.order) this.take(answer);
+      const answer = await this.context.api.inbox(query);
+      if (JSON.stringify(query) === JSON.stringify(this.query)) this.take(answer);
     } catch (error) {
       this.problem = problemOf(error);
     }
+  }
+
+  private get query(): InboxQuery {
+    const { view, filter, order, only } = this;
+    const q = this.words.trim();
+    return {
+      state: view,
+      sort: order,
+      ...(filter === 'anybody' ? {} : { assignee: filter }),
+      ...(only === 'all' ? {} : { only }),
+      ...(q === '' ? {} : { q }),
+    };
   }
 
   private take(answer: InboxAnswer) {
@@ -97,7 +131,7 @@ export class Inbox {
     const wasChosen = this.groups === null ? this.chosenId : this.chosen?.id;
     this.assignees = answer.assignees;
     this.decisions = answer.decisions;
-    this.groupCount = answer.group_count;
+    [this.groupCount, this.foundCount] = [answer.group_count, answer.found_count];
     this.groups = answer.groups;
     this.problem = null;
     if (this.view === 'open') this.keepChosen(answer.groups, wasChosen ?? null, before);
@@ -116,7 +150,7 @@ export class Inbox {
 
   /** The group of an address is not open any more: the first one is chosen. */
   private lose() {
-    this.context.tell(t.inbox.groupGone);
+    this.notice = { text: t.inbox.groupGone };
     this.chooseAt(0);
     this.context.onReplace?.(null);
   }
@@ -129,12 +163,30 @@ export class Inbox {
   }
 
   show(view: View) {
-    [this.view, this.form, this.groups] = [view, null, null];
+    [this.view, this.form, this.groups, this.notice] = [view, null, null, null];
     return this.load();
   }
 
   setFilter(filter: Filter) {
     this.filter = filter;
+    return this.load();
+  }
+
+  setOnly(only: Only) {
+    this.only = only;
+    return this.load();
+  }
+
+  /** Search for groups with these words, after a pause in typing. */
+  async search(words: string): Promise<void> {
+    this.words = words;
+    await this.context.pause(TYPING_MS);
+    if (words === this.words) await this.load();
+  }
+
+  /** Show all groups again. */
+  unfilter() {
+    [this.filter, this.only, this.words] = ['anybody', 'all', ''];
     return this.load();
   }
 
@@ -146,7 +198,7 @@ export class Inbox {
   /** id: null for the first one. */
   choose(id: string | null) {
     if (id === this.chosenId) return;
-    [this.chosenId, this.form, this.left] = [id, null, new Set()];
+    [this.chosenId, this.form, this.left, this.suggestionKey] = [id, null, new Set(), null];
   }
 
   private chooseAt(place: number) {
@@ -169,8 +221,30 @@ export class Inbox {
     this.left = new Set(isSelected ? [] : this.chosen?.items.map(({ id }) => id));
   }
 
+  /** Select these items of the chosen group only. */
+  selectOnly(items: readonly InboxItem[]) {
+    this.left = new Set(
+      this.chosen?.items.filter((item) => !items.includes(item)).map(({ id }) => id),
+    );
+  }
+
+  /** key: that of the suggestion that is right. */
+  suggest(key: string) {
+    this.suggestionKey = key;
+  }
+
   open(form: Form) {
     this.form = this.form === form ? null : form;
+  }
+
+  /** Approve the selected items. Of several suggestions, teach the one that is right; without it nothing happens. */
+  async approve(): Promise<boolean> {
+    const { suggestion } = this;
+    if (this.suggestions.length < 2) return this.decide('approve');
+    if (suggestion === null) return false;
+    return suggestion.reply === null
+      ? this.decide('reply', { text: suggestion.text })
+      : this.decide('merge', { reply: suggestion.reply });
   }
 
   /** Decide about the selected items of the chosen group. Return whether it was done. */
@@ -191,19 +265,18 @@ export class Inbox {
         made.push(decided.decision);
         closed += decided.closed;
       }
-      this.lastDecisions.push(made);
+      const decided = { ids: made, title: titleOf(chosen) };
+      this.lastDecisions.push(decided);
       this.doneCount += isWhole ? 1 : 0;
       this.form = null;
       if (isWhole) this.remove(chosen, place);
       else this.keepLeft(chosen);
-      const what = chosen.items.every(({ kind }) => kind === 'label')
-        ? t.inbox.examples(closed)
-        : t.inbox.items(closed);
-      this.context.tell(t.inbox.toasts[action](what), { undo: () => this.undo(made) });
+      const text = t.inbox.toasts[action](closed, matterOf(selected));
+      this.notice = { text, undo: () => this.undo(decided) };
       this.announce();
       return true;
     } catch (error) {
-      this.context.tell(describe(error, this.context.self()), { tone: 'problem' });
+      this.complain(error);
       return false;
     } finally {
       this.busy = false;
@@ -223,7 +296,7 @@ export class Inbox {
     const items = group.items.filter(({ id }) => this.left.has(id));
     const remaining = { ...group, items, id: items.at(-1)?.id ?? group.id };
     this.groups = (this.groups ?? []).map((one) => (one.id === group.id ? remaining : one));
-    [this.chosenId, this.left] = [remaining.id, new Set()];
+    [this.chosenId, this.left, this.suggestionKey] = [remaining.id, new Set(), null];
   }
 
   private announce() {
@@ -232,22 +305,28 @@ export class Inbox {
       chosen === null ? t.inbox.none : t.inbox.next(titleOf(chosen), this.groups?.length ?? 0);
   }
 
-  /** Take decisions back; the last ones that were made here by default. */
-  async undo(decisions = this.lastDecisions.at(-1)): Promise<boolean> {
-    if (decisions === undefined) {
-      this.context.tell(t.inbox.nothingToUndo);
+  private complain(error: unknown) {
+    this.notice = { text: describe(error, this.context.self()), tone: 'problem' };
+  }
+
+  /** Take decisions back, the last ones that were made here by default, and choose their group. said: what is shown then. */
+  async undo(made = this.lastDecisions.at(-1), said = t.inbox.toasts.undone): Promise<boolean> {
+    if (made === undefined) {
+      this.notice = { text: t.inbox.nothingToUndo };
       return false;
     }
     try {
-      for (const decision of [...decisions].reverse()) await this.context.api.undo(decision);
+      for (const decision of [...made.ids].reverse()) await this.context.api.undo(decision);
       const known = this.lastDecisions.length;
-      this.lastDecisions = this.lastDecisions.filter((made) => made !== decisions);
+      this.lastDecisions = this.lastDecisions.filter((one) => one !== made);
       this.doneCount -= this.lastDecisions.length < known && this.doneCount > 0 ? 1 : 0;
-      this.news = t.inbox.toasts.undone;
+      this.notice = { text: said };
       await this.load();
+      const group = this.groups?.find((one) => titleOf(one) === made.title);
+      if (group) this.choose(group.id);
       return true;
     } catch (error) {
-      this.context.tell(describe(error, this.context.self()), { tone: 'problem' });
+      this.complain(error);
       return false;
     }
   }
@@ -266,7 +345,7 @@ export class Inbox {
           ? t.inbox.unassigned
           : t.inbox.assignedTo(nameCaller(named, this.context.self()));
     } catch (error) {
-      this.context.tell(describe(error, this.context.self()), { tone: 'problem' });
+      this.complain(error);
     }
   }
 }

@@ -55,6 +55,16 @@ Assignee = Annotated[
     str | None,
     Query(max_length=128, description='Only groups with an item that this caller looks after; "me", or "nobody".'),
 ]
+Words = Annotated[
+    str | None,
+    Query(
+        max_length=200, description="Only groups with these words in a question, a suggestion, a comment or a reply."
+    ),
+]
+Only = Annotated[
+    Literal["waiting", "thumb_down", "new_reply"] | None,
+    Query(description="Only groups with an item that waits to be approved, with a thumb down, or with a new reply."),
+]
 
 
 @router.get("/v1/models/{model}/inbox", response_model=InboxAnswer)
@@ -65,6 +75,8 @@ async def list_inbox(
     state: Literal["open", "done"] = "open",
     assignee: Assignee = None,
     sort: Order = "newest",
+    q: Words = None,
+    only: Only = None,
     limit: Limit = LISTED,
 ) -> Response:
     """What nobody has looked at, in groups; or what was decided.
@@ -74,13 +86,16 @@ async def list_inbox(
     """
     reader = model.inbox.reader
     groups = await reader.load_groups()
-    shown, decisions = list[InboxGroup](), list[InboxDecision]()
+    found_count, shown, decisions = 0, list[InboxGroup](), list[InboxDecision]()
     if state == "open":
         wanted = [group for group in groups if is_wanted(group, assignee, caller)]
         if sort == "largest":
             wanted.sort(key=lambda group: -len(group.items))
-        fresh, named = await reader.refresh_states(wanted[:limit])
-        shown = [describe_group(group, describer(model, named)) for group in fresh]
+        is_search = only is not None or q is not None
+        fresh, named = await reader.refresh_states(wanted if is_search else wanted[:limit])
+        described = [describe_group(group, describer(model, named)) for group in fresh]
+        found = [group for group in described if contains(group, q or "") and has_item(group, only)]
+        found_count, shown = len(found) if is_search else len(wanted), found[:limit]
     else:
         views, named = await reader.load_decisions(limit)
         decisions = [describe_decision(view, describer(model, named)) for view in views]
@@ -88,6 +103,7 @@ async def list_inbox(
         groups=shown,
         decisions=decisions,
         group_count=len(groups),
+        found_count=found_count,
         item_count=sum(len(group.items) for group in groups),
         assignees=[caller.id, *(id for id in await list_curators(model) if id != caller.id)],
     )
@@ -175,6 +191,22 @@ def is_wanted(group: Group, assignee: str | None, caller: Caller) -> bool:
         return True
     wanted = {NOBODY: None, ME: caller.id}.get(assignee, assignee)
     return any(item.assignee == wanted for item in group.items)
+
+
+def contains(group: InboxGroup, words: str) -> bool:
+    """Whether each of the words is a part of something that was asked, said or answered."""
+    texts = [group.label, *(question.text for question in group.questions)]
+    for item in group.items:
+        answered = None if item.answered is None else item.answered.text
+        texts += [item.question, item.correction, item.comment, item.reason, answered]
+    content = "\n".join(text for text in texts if text is not None).casefold()
+    return all(word in content for word in words.casefold().split())
+
+
+def has_item(group: InboxGroup, only: str | None) -> bool:
+    if only == "waiting":
+        return any(item.state == "held" for item in group.items)
+    return only is None or any(item.kind == only for item in group.items)
 
 
 def describer(model: ModelRuntime, named: NamedReplies) -> Describe:

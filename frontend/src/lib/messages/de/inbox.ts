@@ -5,7 +5,7 @@ const examples = (count: number) => (count === 1 ? '1 Beispiel' : `${count} Beis
 
 export const inbox: Messages['inbox'] = {
   title: 'Posteingang',
-  lead: 'Was Menschen zu den Antworten gesagt haben. Entscheiden Sie einmal für alle, die dasselbe gefragt haben.',
+  lead: 'Was Menschen zu den Antworten gesagt haben. Eine Entscheidung gilt für alle, die dasselbe gefragt haben.',
   waiting: (groups) => (groups === 1 ? '1 offen' : `${groups} offen`),
   badge: (groups) => (groups === 1 ? 'Posteingang, 1 offen' : `Posteingang, ${groups} offen`),
   progress: (done, all) => `${done} von ${all} erledigt`,
@@ -19,12 +19,26 @@ export const inbox: Messages['inbox'] = {
   sort: 'Reihenfolge',
   newest: 'Neueste zuerst',
   largest: 'Größte zuerst',
+  search: 'Posteingang durchsuchen',
+  searchShort: 'Suchen',
+  only: 'Mit',
+  onlys: {
+    all: 'Alle Nachrichten',
+    waiting: 'Wartend',
+    thumb_down: 'Daumen runter',
+    new_reply: 'Neue Antworten',
+  },
+  notShown: (groups) =>
+    groups === 1
+      ? '1 weitere Gruppe wird nicht gezeigt.'
+      : `${groups} weitere Gruppen werden nicht gezeigt.`,
   groups: 'Gruppen',
   back: 'Alle Gruppen',
   empty: {
     title: 'Alles erledigt',
     text: 'Sobald jemand eine Antwort als falsch bewertet oder eine bessere vorschlägt, erscheint das hier.',
-    filtered: 'Mit diesem Filter ist nichts offen.',
+    filtered: 'Im Posteingang passt nichts dazu.',
+    unfilter: 'Alles zeigen',
     nothingDone: 'Noch wurde nichts entschieden.',
   },
   items,
@@ -38,6 +52,12 @@ export const inbox: Messages['inbox'] = {
   alsoAsked: 'Auch so gefragt',
   noQuestion: 'Die Frage ist nicht mehr gespeichert',
   answered: 'Gegebene Antwort',
+  answeredOf: (place, all) => `Gegebene Antwort (${place} von ${all})`,
+  onlyThese: 'Nur diese',
+  onlyTheseOf: (reply) => `Nur auswählen, was hierzu gesagt wurde: ${reply}`,
+  suggestions: (count) => `Welche der ${count} vorgeschlagenen Antworten ist richtig?`,
+  suggested: (count) => (count === 1 ? 'einmal vorgeschlagen' : `${count}-mal vorgeschlagen`),
+  inRepertoire: 'diese Antwort hat der Bot schon',
   noAnswer: 'Es gab keine Antwort.',
   said: 'Was gesagt wurde',
   select: (what) => `Einbeziehen: ${what}`,
@@ -72,30 +92,63 @@ export const inbox: Messages['inbox'] = {
   },
   actions: {
     approve: 'Zustimmen',
+    agree: (isOne) => (isOne ? 'Stimmt, sie war falsch' : 'Stimmt, sie waren falsch'),
+    disagree: (isOne) => (isOne ? 'Nein, sie war richtig' : 'Nein, sie waren richtig'),
+    isRight: 'Stimmt, sie war richtig',
+    useReply: 'Diese Antwort verwenden',
+    keepReply: 'Diese Antwort behalten',
     merge: 'Andere Antwort',
     reply: 'Antwort schreiben',
     reject: 'Ablehnen',
-    more: 'Mehr',
+    more: 'Entscheiden',
   },
   explain: {
-    approve: 'Was wartet, wird gelernt. Was gelernt ist, bleibt.',
     merge: 'Eine Antwort wählen, die der Bot schon hat.',
     reply: 'Die richtige Antwort einmal für alle diese Fragen schreiben.',
-    reject: 'Es wird nicht gelernt. Was gelernt war, wird wieder verlernt.',
   },
   approval: {
     one: (reply, questions) =>
-      `Zustimmen: Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
-    many: (replies, questions) =>
-      `Zustimmen: Der Bot lernt ${replies} verschiedene Antworten für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
-    examples: (label, count) => `Zustimmen: Der Bot lernt ${examples(count)} für „${label}“.`,
-    right: 'Zustimmen: Der Bot lernt, dass die gegebene Antwort richtig ist.',
-    wrong: 'Zustimmen: Der Bot lernt, dass die gegebene Antwort falsch ist.',
+      `Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
+    choose: (replies) =>
+      `Wählen Sie oben einen der ${replies} Vorschläge. Er wird für alle ausgewählten Fragen gelehrt.`,
+    chosen: (reply, questions) =>
+      `Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`} und keinen der anderen Vorschläge.`,
+    keptReply: (reply) => `Der Bot hat „${reply}“ schon gelernt und behält es.`,
+    examples: (label, count) => `Der Bot lernt ${examples(count)} für „${label}“.`,
+    right: (questions) =>
+      `Der Bot lernt, dass diese Antwort für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`} richtig ist.`,
+    wrong: (questions) =>
+      `Der Bot lernt, dass diese Antwort für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`} falsch ist.`,
+    keptWrong: (questions) =>
+      `Der Bot meidet diese Antwort bei ${questions === 1 ? 'dieser Frage' : `${questions} Fragen`} weiter, wie er es gelernt hat.`,
+    learned: 'Der Bot lernt, was wartet.',
+    kept: 'Der Bot behält, was er gelernt hat.',
     alsoWrong: 'Er lernt auch, dass die gegebene Antwort falsch ist.',
-    nothing: 'Zustimmen: Der Bot behält, was er gelernt hat. Er lernt nichts Neues.',
+  },
+  rejection: {
+    wrong: {
+      notLearned: (thumbs) =>
+        thumbs === 1
+          ? 'Der Daumen runter wird nicht gelernt.'
+          : 'Die Daumen runter werden nicht gelernt.',
+      unlearned: (thumbs) =>
+        thumbs === 1
+          ? 'Der Daumen runter wird wieder verlernt.'
+          : 'Die Daumen runter werden wieder verlernt.',
+      partly: () => 'Kein Daumen runter wird gelernt; gelernte werden wieder verlernt.',
+    },
+    other: {
+      notLearned: 'Nichts davon wird gelernt.',
+      unlearned: 'Was daraus gelernt wurde, wird wieder verlernt.',
+      partly: 'Nichts davon wird gelernt; was gelernt wurde, wird wieder verlernt.',
+    },
+    examples: 'Keines davon wird gelernt.',
   },
   askedAs: (question) => `Gefragt: ${question}`,
   mergeTitle: 'Welche Antwort ist richtig?',
+  likely: 'Wahrscheinlich',
+  found: 'Gefunden',
+  givenBefore: 'wurde gegeben',
   mergeSearch: 'Antworten suchen',
   mergeNone: 'Keine Antwort passt.',
   mergeUse: 'Diese Antwort verwenden',
@@ -109,10 +162,6 @@ export const inbox: Messages['inbox'] = {
     lead: 'Beispiele, die noch geprüft werden. Entscheiden Sie einmal für alle mit demselben Namen.',
     empty: { text: 'Sobald jemand einen neuen Namen lehrt, erscheint das hier.' },
     said: 'Beispiele für diesen Namen',
-    explain: {
-      approve: 'Was angekreuzt ist, wird gelernt.',
-      reject: 'Was angekreuzt ist, wird nicht gelernt.',
-    },
     rejectTitle: 'Warum? Wer die Beispiele gegeben hat, kann das lesen. (freiwillig)',
     gone: 'Nicht mehr gespeichert',
     guessed: (guess) => `Der Bot hatte „${guess}“ geraten.`,
@@ -124,10 +173,20 @@ export const inbox: Messages['inbox'] = {
   assignToMe: 'Mir zuweisen',
   you: 'Sie',
   toasts: {
-    approve: (what) => `Zugestimmt: ${what}`,
-    merge: (what) => `Durch eine andere Antwort ersetzt: ${what}`,
-    reply: (what) => `Antwort gelehrt, erledigt: ${what}`,
-    reject: (what) => `Abgelehnt: ${what}`,
+    approve: (count, matter) =>
+      ({
+        wrong: 'Zugestimmt: Die Antwort war falsch.',
+        right: 'Zugestimmt: Die Antwort war richtig.',
+        reply: `Antwort verwendet: ${items(count)}`,
+        examples: `Zugestimmt: ${examples(count)}`,
+        mixed: `Zugestimmt: ${items(count)}`,
+      })[matter],
+    merge: (count) => `Antwort gewählt: ${items(count)}`,
+    reply: () => 'Antwort gelehrt.',
+    reject: (count, matter) =>
+      matter === 'wrong'
+        ? 'Die Antwort war richtig. Der Bot zählt sie nicht als falsch.'
+        : `Abgelehnt: ${matter === 'examples' ? examples(count) : items(count)}`,
     dismiss: (count) => (count === 1 ? '1 Frage verworfen' : `${count} Fragen verworfen`),
     undone: 'Zurückgenommen. Es ist wieder im Posteingang.',
     additionUndone: 'Zurückgenommen. Der Bot verwendet es nicht mehr.',
@@ -148,6 +207,7 @@ export const inbox: Messages['inbox'] = {
     dismiss: 'verworfen',
     add: 'hinzugefügt',
   },
+  judgedBy: { approve: 'Daumen runter bestätigt', reject: 'Daumen runter abgelehnt' },
   added: (replies, questions) =>
     [
       ...(replies > 0 ? [replies === 1 ? '1 neue Antwort' : `${replies} neue Antworten`] : []),
@@ -157,6 +217,7 @@ export const inbox: Messages['inbox'] = {
     ].join(', '),
   decidedBy: (what, who) => `${what} von ${who}`,
   undo: 'Rückgängig',
+  dismiss: 'Diesen Hinweis schließen',
   undoOf: (what) => `Rückgängig: ${what}`,
   nothingToUndo: 'Es gibt nichts rückgängig zu machen.',
   next: (question, left) => `Noch ${left}. Als Nächstes: ${question}`,
@@ -166,9 +227,9 @@ export const inbox: Messages['inbox'] = {
     title: 'Tastatur',
     next: 'nächste Gruppe',
     previous: 'vorige Gruppe',
-    approve: 'zustimmen',
+    approve: 'zustimmen oder den Vorschlag verwenden',
     merge: 'andere Antwort verwenden',
-    reject: 'ablehnen',
+    reject: 'widersprechen oder ablehnen',
     reply: 'Antwort schreiben',
     mine: 'mir zuweisen',
     undo: 'letzte Entscheidung zurücknehmen',

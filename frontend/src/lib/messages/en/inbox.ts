@@ -1,11 +1,13 @@
 /* The inbox of those who look after a model. */
 
+import type { Matter } from '../../inbox/effect';
+
 const items = (count: number) => (count === 1 ? '1 message' : `${count} messages`);
 const examples = (count: number) => (count === 1 ? '1 example' : `${count} examples`);
 
 export const inbox = {
   title: 'Inbox',
-  lead: 'What people said about the replies. Decide once for all who asked the same.',
+  lead: 'What people said about the replies. One decision counts for everybody who asked the same.',
   waiting: (groups: number) => (groups === 1 ? '1 waiting' : `${groups} waiting`),
   badge: (groups: number) => (groups === 1 ? 'Inbox, 1 waiting' : `Inbox, ${groups} waiting`),
   progress: (done: number, all: number) => `${done} of ${all} done`,
@@ -13,18 +15,30 @@ export const inbox = {
   done: 'Done',
   views: 'Show',
   filter: 'Assigned to',
-  anybody: 'Anybody',
+  anybody: 'All',
   me: 'Me',
   nobody: 'Nobody',
   sort: 'Order',
   newest: 'Newest first',
   largest: 'Largest first',
+  search: 'Search the inbox',
+  searchShort: 'Search',
+  only: 'With',
+  onlys: {
+    all: 'All messages',
+    waiting: 'Waiting',
+    thumb_down: 'Thumbs down',
+    new_reply: 'New replies',
+  },
+  notShown: (groups: number) =>
+    groups === 1 ? '1 more group is not shown.' : `${groups} more groups are not shown.`,
   groups: 'Groups',
   back: 'All groups',
   empty: {
     title: 'All done',
     text: 'When somebody rates a reply as wrong or suggests a better one, it appears here.',
-    filtered: 'Nothing is waiting with this filter.',
+    filtered: 'Nothing in the inbox fits.',
+    unfilter: 'Show everything',
     nothingDone: 'Nothing was decided yet.',
   },
   items,
@@ -39,6 +53,12 @@ export const inbox = {
   alsoAsked: 'Also asked as',
   noQuestion: 'Question no longer stored',
   answered: 'Reply that was given',
+  answeredOf: (place: number, all: number) => `Reply that was given (${place} of ${all})`,
+  onlyThese: 'Only these',
+  onlyTheseOf: (reply: string) => `Select only what was said about: ${reply}`,
+  suggestions: (count: number) => `Which of the ${count} suggested replies is right?`,
+  suggested: (count: number) => (count === 1 ? 'suggested once' : `suggested ${count} times`),
+  inRepertoire: 'the bot has this reply already',
   noAnswer: 'There was no reply.',
   said: 'What people said',
   select: (what: string) => `Include: ${what}`,
@@ -73,31 +93,61 @@ export const inbox = {
   },
   actions: {
     approve: 'Approve',
+    agree: (isOne: boolean): string => (isOne ? 'Agree: it was wrong' : 'Agree: they were wrong'),
+    disagree: (isOne: boolean): string =>
+      isOne ? 'No, the reply was right' : 'No, the replies were right',
+    isRight: 'Agree: it was right',
+    useReply: 'Use this reply',
+    keepReply: 'Keep this reply',
     merge: 'Use another reply',
     reply: 'Write a reply',
     reject: 'Reject',
-    more: 'More',
+    more: 'Decide',
   },
   explain: {
-    approve: 'What is waiting is learned. What is learned stays.',
     merge: 'Choose a reply that the bot has already.',
     reply: 'Write the right reply once, for all these questions.',
-    reject: 'It is not learned. What was learned is un-learned.',
   },
   approval: {
     one: (reply: string, questions: number) =>
-      `Approve: the bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
-    many: (replies: number, questions: number) =>
-      `Approve: the bot learns ${replies} different replies for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
-    examples: (label: string, count: number) =>
-      `Approve: the bot learns ${examples(count)} of “${label}”.`,
-    right: 'Approve: the bot learns that the given answer is right.',
-    wrong: 'Approve: the bot learns that the given reply is wrong.',
+      `The bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+    choose: (replies: number) =>
+      `Choose one of the ${replies} suggestions above. It is taught for all selected questions.`,
+    chosen: (reply: string, questions: number) =>
+      `The bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}, and none of the other suggestions.`,
+    keptReply: (reply: string) => `The bot has learned “${reply}” already, and keeps it.`,
+    examples: (label: string, count: number) => `The bot learns ${examples(count)} of “${label}”.`,
+    right: (questions: number) =>
+      `The bot learns that this reply is right for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+    wrong: (questions: number) =>
+      `The bot learns that this reply is wrong for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+    keptWrong: (questions: number) =>
+      `The bot goes on avoiding this reply for ${questions === 1 ? 'this question' : `${questions} questions`}, as it has learned.`,
+    learned: 'The bot learns what is waiting.',
+    kept: 'The bot keeps what it has learned.',
     alsoWrong: 'It also learns that the given reply is wrong.',
-    nothing: 'Approve: the bot keeps what it has learned. Nothing new is learned.',
+  },
+  rejection: {
+    wrong: {
+      notLearned: (thumbs: number): string =>
+        thumbs === 1 ? 'The thumb down is not learned.' : 'The thumbs down are not learned.',
+      unlearned: (thumbs: number): string =>
+        thumbs === 1 ? 'The thumb down is un-learned.' : 'The thumbs down are un-learned.',
+      partly: (_thumbs: number): string =>
+        'No thumb down is learned; those that were are un-learned.',
+    },
+    other: {
+      notLearned: 'Nothing of it is learned.',
+      unlearned: 'What was learned from it is un-learned.',
+      partly: 'Nothing of it is learned; what was learned is un-learned.',
+    },
+    examples: 'None of them is learned.',
   },
   askedAs: (question: string) => `Asked: ${question}`,
   mergeTitle: 'Which reply is right?',
+  likely: 'Likely',
+  found: 'Found',
+  givenBefore: 'was given',
   mergeSearch: 'Search replies',
   mergeNone: 'No replies match.',
   mergeUse: 'Use this reply',
@@ -111,10 +161,6 @@ export const inbox = {
     lead: 'Examples that wait to be checked. Decide once for all of one name.',
     empty: { text: 'When a visitor teaches a new name, it appears here.' },
     said: 'Examples of this name',
-    explain: {
-      approve: 'What is ticked is learned.',
-      reject: 'What is ticked is not learned.',
-    },
     rejectTitle: 'Why? The people who gave them can read this. (optional)',
     gone: 'No longer stored',
     guessed: (guess: string) => `The bot had guessed “${guess}”.`,
@@ -126,10 +172,20 @@ export const inbox = {
   assignToMe: 'Assign to me',
   you: 'you',
   toasts: {
-    approve: (what: string) => `Approved: ${what}`,
-    merge: (what: string) => `Replaced by another reply: ${what}`,
-    reply: (what: string) => `Reply taught, done: ${what}`,
-    reject: (what: string) => `Rejected: ${what}`,
+    approve: (count: number, matter: Matter) =>
+      ({
+        wrong: 'Agreed: the reply was wrong.',
+        right: 'Agreed: the reply was right.',
+        reply: `Reply used: ${items(count)}`,
+        examples: `Approved: ${examples(count)}`,
+        mixed: `Approved: ${items(count)}`,
+      })[matter],
+    merge: (count: number, _: Matter) => `Reply chosen: ${items(count)}`,
+    reply: (_count: number, _: Matter) => 'Reply taught.',
+    reject: (count: number, matter: Matter) =>
+      matter === 'wrong'
+        ? 'The reply was right. The bot does not count it as wrong.'
+        : `Rejected: ${matter === 'examples' ? examples(count) : items(count)}`,
     dismiss: (count: number) =>
       count === 1 ? '1 question dismissed' : `${count} questions dismissed`,
     undone: 'Taken back. It is in the inbox again.',
@@ -151,6 +207,8 @@ export const inbox = {
     dismiss: 'dismissed',
     add: 'added',
   },
+  /** Of thumbs down. */
+  judgedBy: { approve: 'thumb down confirmed', reject: 'thumb down rejected' },
   added: (replies: number, questions: number) =>
     [
       ...(replies > 0 ? [replies === 1 ? '1 new reply' : `${replies} new replies`] : []),
@@ -160,6 +218,7 @@ export const inbox = {
     ].join(', '),
   decidedBy: (what: string, who: string) => `${what} by ${who}`,
   undo: 'Undo',
+  dismiss: 'Close this note',
   undoOf: (what: string) => `Undo: ${what}`,
   nothingToUndo: 'There is nothing to undo.',
   next: (question: string, left: number) => `${left} left. Next: ${question}`,
@@ -169,9 +228,9 @@ export const inbox = {
     title: 'Keyboard',
     next: 'next group',
     previous: 'previous group',
-    approve: 'approve',
+    approve: 'agree, or use the suggested reply',
     merge: 'use another reply',
-    reject: 'reject',
+    reject: 'disagree, or reject',
     reply: 'write a reply',
     mine: 'assign to me',
     undo: 'undo the last decision',
