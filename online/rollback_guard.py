@@ -12,6 +12,7 @@ callers gave the feedback, a change of the world is the likely cause, and learni
 import logging
 
 from online.errors import Conflict, CorruptSnapshot, NotFound
+from online.schemas.fields import Cause
 from online.settings import GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import Freeze
@@ -74,7 +75,8 @@ class Guard:
         """Freezing comes last: a frozen model shows that all is done."""
         if row.rolled_back_to is not None:
             self._roll_back(row.rolled_back_to)
-        self.snapshots.freeze(Freeze(row.created_at, f"the guard: {row.reason}"))
+        cause = Cause(code="guard", figures={"since": row.since})
+        self.snapshots.freeze(Freeze(row.created_at, f"the guard: {row.reason}", cause.model_dump()))
         log_event(
             log,
             "quarantine started",

@@ -39,6 +39,7 @@ def test_the_guard_rolls_back_the_live_version_and_freezes_the_model(scene: Scen
     assert scene.live_until() == 30
     frozen = scene.snapshots.frozen()
     assert frozen is not None and frozen.reason == "the guard: worse"
+    assert frozen.cause == {"code": "guard", "figures": {"since": 31}}
     assert [(row.since, row.until, row.reason) for row in quarantines_of(scene)] == [(31, None, "worse")]
 
 

@@ -1,4 +1,4 @@
-"""The field types and the base classes that the other schemas share."""
+"""The field types and the classes that the other schemas share."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -60,3 +60,15 @@ class ErrorAnswer(Wire):
     limit: int | None = Field(None, description="Where a text is too long: the most characters.")
     by: str | None = Field(None, description="Where somebody else decided before: who.")
     action: str | None = Field(None, description="Where somebody else decided before: what.")
+
+
+CauseCode = Literal[
+    "guard", "loss_rose", "process_ended", "process_not_started", "log_ends_early", "log_has_other_events"
+]
+
+
+class Cause(Wire):
+    """Why the service did something, beside its English sentence: a page words it from the code and the figures."""
+
+    code: CauseCode = Field(description="For programs; new ones may be added.")
+    figures: dict[str, float | int | str] = Field(description="What the sentence beside it says, by name.")

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from online.schemas.fields import Wire
+from online.schemas.fields import Cause, Wire
 
 
 class ModelCard(Wire):
@@ -29,3 +29,4 @@ class ModelsAnswer(Wire):
 class LearnerState(Wire):
     state: Literal["running", "restarting", "stopped", "external"]
     reason: str | None = None
+    cause: Cause | None = Field(None, description="The same for programs.")

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from online.schemas.fields import NativeRequest, Wire
+from online.schemas.fields import Cause, NativeRequest, Wire
 
 
 class VersionDetails(Wire):
@@ -33,6 +33,7 @@ class VersionLabel(Wire):
 class FreezeState(Wire):
     since: str
     reason: str
+    cause: Cause | None = Field(None, description="The same for programs; null for the words of an operator.")
 
 
 class RejectedSnapshot(Wire):
@@ -127,6 +128,7 @@ class QuarantineDetails(Wire):
     since: int
     until: int | None
     reason: str
+    cause: Cause = Field(description="The reason for programs. Its figures lack what is not known any more.")
     rolled_back_to: int | None = Field(description="The version that was made live; null: there was no earlier one.")
     created_at: str
     ended_at: str | None

@@ -34,6 +34,7 @@ from online.errors import (
     UnknownVersionLabel,
 )
 from online.models import create, recipe
+from online.schemas.fields import Cause
 from online.serving.version_loader import VersionLoader
 from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion, VersionSelector
 from online.snapshots import Snapshots
@@ -331,7 +332,15 @@ class LiveModel:
 def describe_set_aside(notice: SetAside) -> dict[str, object]:
     """Return the notice as the status of a model shows it."""
     versions = [str(version) for version in notice.versions]
-    return {**asdict(notice), "versions": versions, "labels": list(notice.labels)}
+    cause = find_cause(notice).model_dump()
+    return {**asdict(notice), "versions": versions, "labels": list(notice.labels), "cause": cause}
+
+
+def find_cause(notice: SetAside) -> Cause:
+    figures = {"head": notice.head, "learned_until": notice.learned_until}
+    return Cause(
+        code="log_ends_early" if notice.learned_until > notice.head else "log_has_other_events", figures=figures
+    )
 
 
 def draw_percent(model: str, route: str | None) -> float:

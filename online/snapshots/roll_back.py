@@ -1,7 +1,9 @@
 """Go back to an older version, and freeze the model so that nothing is learned."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from online.errors import Conflict, CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
@@ -12,10 +14,11 @@ from online.snapshots.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Since when nothing is learned, and why."""
+    """Since when nothing is learned, and why. cause: the same for programs; None for the words of an operator."""
 
     since: str
     reason: str
+    cause: Mapping[str, Any] | None = None
 
 
 class RollBack(SnapshotReader):

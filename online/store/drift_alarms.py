@@ -42,6 +42,14 @@ def add_drift_alarms(connection: Connection, model: str, alarms: Sequence[dict[s
             connection.execute(insert(DRIFT_ALARMS).values(model=model, noted_at=now(), **alarm))
 
 
+def load_loss_alarms(connection: Connection, model: str, offsets: Sequence[int]) -> dict[int, DriftAlarmRow]:
+    """Return the alarms of a rising loss that the feedback at these offsets raised, by offset."""
+    query = select(DRIFT_ALARMS).where(
+        DRIFT_ALARMS.c.model == model, DRIFT_ALARMS.c.what == "loss", DRIFT_ALARMS.c.offset.in_(offsets)
+    )
+    return {row["offset"]: DriftAlarmRow(**row) for row in connection.execute(query).mappings()}
+
+
 def load_drift_alarms(connection: Connection, model: str, count: int) -> list[DriftAlarmRow]:
     """Return the newest alarms, newest first."""
     query = (

@@ -200,6 +200,15 @@ def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start:
     check_accessible(page)
     operate.scroll_into_view_if_needed()
     shoot(page, "operate-quarantine")
+    page.evaluate("localStorage.setItem('online.language', 'de')")
+    page.reload()
+    guard = page.get_by_role("group", name="Der Wächter hat die Live-Version zurückgesetzt")
+    expect(guard).to_contain_text(
+        re.compile("Antworten waren falsch; bis Ereignis|waren mehr Antworten falsch als davor")
+    )
+    check_accessible(page)
+    page.evaluate("localStorage.removeItem('online.language')")
+    page.reload()
     verdict = page.get_by_role("region", name="Verdict")  # first, or below what is worse: then it begins with a capital
     expect(verdict).to_contain_text("the guard rolled the model back", ignore_case=True)
     operate.get_by_role("button", name="Drop this feedback").click()

@@ -51,6 +51,8 @@ def test_a_failover_to_a_stale_replica_is_noticed_said_and_learned(
         assert offset < lost, "an offset is used again"
         notice = until(lambda: service.http.get("/readyz").json()["models"]["vec"].get("set_aside"), what="the notice")
         assert newest in notice["versions"] and notice["labels"] == ["stable"] and notice["learned_until"] == lost
+        figures = {"head": notice["head"], "learned_until": lost}
+        assert notice["cause"] == {"code": "log_ends_early", "figures": figures}
         answer = client.predict([[0, 0, 0, 0]], min_offset=offset, timeout_ms=WAIT_MS)
         assert answer["learned_until"] == offset and int(answer["model_version"]) > int(newest)
         check_state(service, feedback[:20] + feedback[50:], offset)

@@ -1697,6 +1697,25 @@ export interface components {
             cancelled: boolean;
         };
         /**
+         * Cause
+         * @description Why the service did something, beside its English sentence: a page words it from the code and the figures.
+         */
+        Cause: {
+            /**
+             * Code
+             * @description For programs; new ones may be added.
+             * @enum {string}
+             */
+            code: "guard" | "loss_rose" | "process_ended" | "process_not_started" | "log_ends_early" | "log_has_other_events";
+            /**
+             * Figures
+             * @description What the sentence beside it says, by name.
+             */
+            figures: {
+                [key: string]: number | string;
+            };
+        };
+        /**
          * ChangedAnswer
          * @description A question that the later version answers otherwise.
          */
@@ -2395,6 +2414,8 @@ export interface components {
             since: string;
             /** Reason */
             reason: string;
+            /** @description The same for programs; null for the words of an operator. */
+            cause?: components["schemas"]["Cause"] | null;
         };
         /** GivenAnswer */
         GivenAnswer: {
@@ -3086,6 +3107,8 @@ export interface components {
             until: number | null;
             /** Reason */
             reason: string;
+            /** @description The reason for programs. Its figures lack what is not known any more. */
+            cause: components["schemas"]["Cause"];
             /**
              * Rolled Back To
              * @description The version that was made live; null: there was no earlier one.

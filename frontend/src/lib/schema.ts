@@ -47,6 +47,8 @@ export type Version = Pick<
   'version' | 'parent' | 'learned_until' | 'created_at' | 'live' | 'durable' | 'metrics' | 'labels'
 >;
 export type VersionLabel = Schemas['VersionLabel'];
+/** Why the service did something: the page words it from the code and the figures. */
+export type Cause = { code: string; figures: Record<string, string | number> };
 export type Frozen = Schemas['FreezeState'];
 export type Quarantine = Schemas['QuarantineDetails'];
 export type QuarantineOutcome = Schemas['EndQuarantine']['outcome'];
@@ -103,6 +105,7 @@ export type Replays = Schemas['ReplaysAnswer'];
 export interface Learner {
   state: 'running' | 'restarting' | 'stopped' | 'external';
   reason?: string | null;
+  cause?: Cause | null;
 }
 
 /** The result of the last tuning of the text encoder; without figures if it was not evaluated. */

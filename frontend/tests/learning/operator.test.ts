@@ -34,6 +34,7 @@ test('a quarantine is open until it is decided', async () => {
     since: 30,
     until: null,
     reason: 'wrong',
+    cause: { code: 'loss_rose' as const, figures: { since: 30 } },
     rolled_back_to: 7,
     created_at: '2026-11-21T09:00:00Z',
   };

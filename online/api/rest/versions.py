@@ -5,6 +5,7 @@ dropping a quarantine writes to the log: it appends retractions.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated
@@ -16,6 +17,7 @@ from online.api.bodies import read_body_as
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body, version_headers
 from online.errors import Conflict, NotFound
+from online.schemas.fields import Cause
 from online.schemas.versions import (
     EndQuarantine,
     FreezeRequest,
@@ -37,6 +39,7 @@ from online.snapshots.labels import SHADOW, LabelTarget
 from online.snapshots.manifest import describe_version
 from online.snapshots.roll_back import Freeze
 from online.store import now, quarantine
+from online.store.drift_alarms import DriftAlarmRow, load_loss_alarms
 from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
 from online.store.shadow_answers import Comparison, compare_with_live
 
@@ -82,7 +85,7 @@ def describe_live(live: LiveModel) -> dict[str, object]:
     """The version labels that are set, and whether learning is frozen."""
     freeze = live.frozen
     labels = [{"label": name, "version": str(v.version), "percent": v.percent} for name, v in live.labels.items()]
-    return {"labels": labels, "frozen": {"since": freeze.since, "reason": freeze.reason} if freeze else None}
+    return {"labels": labels, "frozen": asdict(freeze) if freeze else None}
 
 
 @router.get("/v1/models/{model}/versions/{version}/changes", response_model=VersionChangesAnswer)
@@ -202,7 +205,7 @@ async def freeze(request: Request, model: ModelDep, runtime: RuntimeDep) -> Resp
     await asyncio.to_thread(model.snapshots.freeze, frozen)
     await model.live.refresh_others()
     await record_action(request, "freeze", model.spec.name)
-    return json_response({"since": frozen.since, "reason": frozen.reason})
+    return json_response(asdict(frozen))
 
 
 @router.post("/v1/models/{model}:thaw", status_code=204)
@@ -224,7 +227,8 @@ async def list_quarantines(model: ModelDep) -> Response:
     """The quarantines that the rollback guard started, newest first, and how they ended."""
     name = model.spec.name
     rows = await model.read(lambda connection: quarantine.load_quarantines(connection, name, MAX_LISTED))
-    return json_response({"quarantines": [describe_quarantine(row) for row in rows]}, headers=live_headers(model))
+    described = await describe_quarantines(model, rows)
+    return json_response({"quarantines": described}, headers=live_headers(model))
 
 
 @router.post(
@@ -239,7 +243,8 @@ async def end_quarantine(request: Request, model: ModelDep, runtime: RuntimeDep)
     await record_action(
         request, "end_quarantine", model.spec.name, name_offset(row.since), outcome=parsed.outcome, until=row.until
     )
-    return json_response(describe_quarantine(row))
+    (described,) = await describe_quarantines(model, [row])
+    return json_response(described)
 
 
 async def refresh(model: ModelRuntime) -> None:
@@ -248,5 +253,20 @@ async def refresh(model: ModelRuntime) -> None:
     await model.live.refresh_others()
 
 
-def describe_quarantine(row: quarantine.QuarantineRow) -> dict[str, object]:
-    return row.model_dump(exclude={"model"})
+async def describe_quarantines(
+    model: ModelRuntime, rows: Sequence[quarantine.QuarantineRow]
+) -> list[dict[str, object]]:
+    """Return quarantines, each with the figures of the alarm that began it, where the alarm is kept."""
+    offsets = [row.offset for row in rows]
+    alarms = await model.read(lambda connection: load_loss_alarms(connection, model.spec.name, offsets))
+    return [
+        {**row.model_dump(exclude={"model"}), "cause": explain_quarantine(row, alarms.get(row.offset)).model_dump()}
+        for row in rows
+    ]
+
+
+def explain_quarantine(row: quarantine.QuarantineRow, alarm: DriftAlarmRow | None) -> Cause:
+    figures: dict[str, float | int | str] = {"since": row.since}
+    if alarm is not None:
+        figures |= {"before": alarm.before, "after": alarm.after, "window": alarm.window}
+    return Cause(code="loss_rose", figures=figures)

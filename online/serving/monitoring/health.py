@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from online.base_snapshot import missing_until
 from online.errors import CorruptSnapshot
 from online.schemas.models import LearnerState
-from online.serving.live import LiveModel
+from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
 from online.serving.monitoring.drift_changes import DriftChange, group_alarms
 from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
@@ -166,6 +166,7 @@ def collect_facts(
         lead=ratings.lead,
         learner=learner.state,
         learner_reason=learner.reason,
+        learner_cause=learner.cause,
         live=live.current.version,
         newest=versions.newest,
         older=versions.older,
@@ -184,6 +185,7 @@ def collect_facts(
         unservable=live.unservable,
         damaged=tuple(sorted(live.damaged)),
         learning_again=None if aside is None or aside.learned_again else aside.reason,
+        learning_again_cause=None if aside is None else find_cause(aside),
         missing_until=0 if loaded is None else missing_until(loaded.manifest.metrics),
         counted_until=ratings.counted_until,
     )

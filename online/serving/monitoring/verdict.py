@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from online.schemas.fields import Cause
 from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
 
 Status = Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
@@ -74,6 +75,7 @@ class Facts:
     lead: Lead | None = None
     learner: str = "running"
     learner_reason: str | None = None
+    learner_cause: Cause | None = None
     live: int = 0
     newest: int = 0
     older: int | None = None
@@ -92,6 +94,7 @@ class Facts:
     unservable: bool = False
     damaged: Sequence[int] = ()
     learning_again: str | None = None
+    learning_again_cause: Cause | None = None
     missing_until: int = 0
     counted_until: int | None = None
 
@@ -242,7 +245,12 @@ def find_idleness(facts: Facts) -> Iterator[Reason]:
         yield Reason("learner_stopped", "not_learning", "the learner does not run", {"reason": facts.learner_reason})
     if facts.learner == "restarting":
         reason = facts.learner_reason or "it ended"
-        yield Reason("learner_restarting", "not_learning", f"the learner restarts: {reason}", {"reason": reason})
+        yield Reason(
+            "learner_restarting",
+            "not_learning",
+            f"the learner restarts: {reason}",
+            {"reason": reason, **name_cause(facts.learner_cause)},
+        )
     if is_held and facts.quarantine_since is None:
         because = f": {facts.frozen_reason}" if facts.frozen_reason else ""
         yield Reason(
@@ -253,7 +261,12 @@ def find_idleness(facts: Facts) -> Iterator[Reason]:
         )
     if facts.learning_again is not None:
         sentence = f"it learns its log again: {facts.learning_again}"
-        yield Reason("learning_again", "not_learning", sentence, {"reason": facts.learning_again})
+        yield Reason(
+            "learning_again",
+            "not_learning",
+            sentence,
+            {"reason": facts.learning_again, **name_cause(facts.learning_again_cause)},
+        )
     behind = facts.head - facts.learned_until
     if behind > 0 and facts.waiting_s >= PATIENCE_S and not is_held:
         yield Reason(
@@ -262,6 +275,11 @@ def find_idleness(facts: Facts) -> Iterator[Reason]:
             f"{behind:,} events are not learned yet; the oldest waits for {describe_duration(facts.waiting_s)}",
             {"events": behind, "waiting_s": round(facts.waiting_s)},
         )
+
+
+def name_cause(cause: Cause | None) -> Figures:
+    """Return the code and the figures of a cause as figures."""
+    return {} if cause is None else {"cause": cause.code, **cause.figures}
 
 
 def find_doubts(facts: Facts) -> Iterator[Reason]:

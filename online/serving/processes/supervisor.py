@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from online.schemas.fields import Cause, CauseCode
 from online.schemas.models import LearnerState
 from online.serving.processes.child import read_messages
 from online.telemetry import OutageLog, log_event
@@ -61,19 +62,23 @@ class Supervisor:
 
     async def _keep_alive(self) -> None:
         pause_s = FIRST_PAUSE_S
+        code: CauseCode
+        figures: dict[str, float | int | str]
         while not self._stopping.is_set():
             started = time.monotonic()
             try:
-                found = f"it ended with status {await self._run_once()}"
+                status = await self._run_once()
+                found, code, figures = f"it ended with status {status}", "process_ended", {"status": status}
             except OSError as error:  # no process, no file descriptor or no memory is free
-                found = f"it cannot be started: {error}"
+                found, code, figures = f"it cannot be started: {error}", "process_not_started", {"error": str(error)}
             if self._stopping.is_set():
                 return
             was_healthy = time.monotonic() - started > HEALTHY_S
             pause_s = FIRST_PAUSE_S if was_healthy else min(pause_s * 2, self.max_pause_s)
             reason = f"{found}; next start in {pause_s:.1f} s"
             self._outage.record_failure(reason)
-            self._set_state("restarting", reason)
+            cause = Cause(code=code, figures={**figures, "pause_s": pause_s})
+            self._set_state("restarting", reason, cause)
             await self._pause(pause_s)
 
     async def _run_once(self) -> int:
@@ -117,6 +122,6 @@ class Supervisor:
         except TimeoutError:
             return
 
-    def _set_state(self, state: str, reason: str | None = None) -> None:
-        self.state = LearnerState.model_validate({"state": state, "reason": reason})
+    def _set_state(self, state: str, reason: str | None = None, cause: Cause | None = None) -> None:
+        self.state = LearnerState.model_validate({"state": state, "reason": reason, "cause": cause})
         self.on_change(self.state)

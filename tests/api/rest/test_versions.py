@@ -253,10 +253,13 @@ def test_the_guard_rolls_back_when_the_loss_rises_and_waits_for_an_operator(star
     quarantine = rate_wrongly(service, draw.uniform(-1, 1, (1_000, 2)).tolist())
     assert 250 <= quarantine["since"] <= quarantine["offset"]  # ADWIN is accurate to one of its buckets
     assert int(quarantine["rolled_back_to"]) <= int(before)
+    cause = quarantine["cause"]
+    assert cause["code"] == "loss_rose" and cause["figures"]["since"] == quarantine["since"]
+    assert cause["figures"].get("before", 0.0) < cause["figures"].get("after", 1.0)
     assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "up"
     # it is listed before the roll-back and the freezing that it announces
     frozen = until(lambda: service.http.get("/v1/models/vec/versions").json()["frozen"], what="freezing")
-    assert "the guard" in frozen["reason"]
+    assert "the guard" in frozen["reason"] and frozen["cause"]["code"] == "guard"
     head = service.http.get("/v1/models/vec").json()["head"]
     assert post(service, ":thaw", {}).status_code == 409
     ended = post(service, "/quarantine:end", {"outcome": outcome}).raise_for_status().json()

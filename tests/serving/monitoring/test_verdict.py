@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from online.schemas.fields import Cause
 from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
 from online.serving.monitoring.verdict import DriftNews, Facts, assess
 
@@ -95,3 +96,22 @@ def test_too_little_feedback_does_not_hide_that_nothing_is_learned() -> None:
     verdict = assess(replace(SOUND, rated=3, recent=None, learner="stopped"))
     assert verdict.sentence == "Not learning: the learner does not run."
     assert assess(Facts()).sentence == "Cannot judge yet: a verdict needs 30 judged answers, and there are 0 so far."
+
+
+def test_the_figures_name_the_cause_of_a_learner_that_restarts_and_of_a_log_that_is_learned_again() -> None:
+    ended = Cause(code="process_ended", figures={"status": 1, "pause_s": 2.0})
+    restarting = assess(replace(SOUND, learner="restarting", learner_reason="it ended", learner_cause=ended))
+    assert restarting.reasons[0].figures == {
+        "reason": "it ended",
+        "cause": "process_ended",
+        "status": 1,
+        "pause_s": 2.0,
+    }
+    early = Cause(code="log_ends_early", figures={"head": 9, "learned_until": 12})
+    again = assess(replace(SOUND, learning_again="another log", learning_again_cause=early))
+    assert again.reasons[0].figures == {
+        "reason": "another log",
+        "cause": "log_ends_early",
+        "head": 9,
+        "learned_until": 12,
+    }

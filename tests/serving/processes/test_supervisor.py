@@ -34,3 +34,6 @@ def test_a_process_for_which_no_file_is_free_is_started_later() -> None:
     assert [state.state for state in states] == ["restarting", "restarting", "running", "stopped"]
     assert states[0].reason is not None
     assert "it cannot be started: [Errno 24] Too many open files" in states[0].reason
+    cause = states[0].cause
+    assert cause is not None and cause.code == "process_not_started"
+    assert cause.figures == {"error": "[Errno 24] Too many open files", "pause_s": cause.figures["pause_s"]}

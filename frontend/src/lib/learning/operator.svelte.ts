@@ -24,7 +24,7 @@ export interface VersionState {
 
 export class Operator {
   labels = $state.raw<VersionLabel[]>([]);
-  frozen = $state.raw<{ since: string; reason: string } | null>(null);
+  frozen = $state.raw<Frozen | null>(null);
   refused = $state.raw<RejectedSnapshot[]>([]);
   quarantines = $state.raw<Quarantine[]>([]);
   open = $derived(this.quarantines.find(({ ended_at }) => ended_at === null) ?? null);

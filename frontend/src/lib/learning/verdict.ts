@@ -2,7 +2,8 @@
 
 import { t } from '../messages';
 import type { Health, HealthReason } from '../schema';
-import { count, figure, percent } from '../ui/wording';
+import { wordCause } from '../ui/causes';
+import { capitalize, count, figure, percent } from '../ui/wording';
 
 export type Tone = 'good' | 'warn' | 'danger' | 'plain';
 
@@ -66,6 +67,15 @@ const number = (figures: Figures, name: string) => Number(figures[name] ?? 0);
 const events = (figures: Figures, name: string) => count(number(figures, name));
 const text = (figures: Figures, name: string) => String(figures[name] ?? '');
 
+/** The cause that the figures of a reason name, in words. */
+const causeOf = (figures: Figures) =>
+  wordCause(
+    typeof figures['cause'] === 'string'
+      ? { code: figures['cause'], figures: figures as Record<string, string | number> }
+      : null,
+    text(figures, 'reason'),
+  );
+
 export function wordReason({ code, figures, sentence }: HealthReason, { measure }: Health): string {
   const words = t.learning.verdict;
   const show = measure === 'error' ? figure : percent;
@@ -94,11 +104,11 @@ export function wordReason({ code, figures, sentence }: HealthReason, { measure 
     case 'learner_stopped':
       return words.learnerStopped;
     case 'learner_restarting':
-      return words.learnerRestarting(text(figures, 'reason'));
+      return words.learnerRestarting(capitalize(causeOf(figures)));
     case 'frozen':
       return words.frozen(text(figures, 'reason'));
     case 'learning_again':
-      return words.learningAgain(text(figures, 'reason'));
+      return words.learningAgain(causeOf(figures));
     case 'behind':
       return words.behind(events(figures, 'events'), duration(number(figures, 'waiting_s')));
     case 'rolled_back':
@@ -119,8 +129,6 @@ export function wordReason({ code, figures, sentence }: HealthReason, { measure 
       return `${sentence}.`;
   }
 }
-
-export const capitalize = (words: string) => words.slice(0, 1).toUpperCase() + words.slice(1);
 
 /** 90 -> "90 seconds", 7200 -> "2 hours". */
 export function duration(seconds: number): string {

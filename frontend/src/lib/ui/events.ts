@@ -1,11 +1,12 @@
 /* The server-sent events. They are not in the OpenAPI document, so their types are written by hand. */
 
-import type { Frozen, Learner } from '../schema';
+import type { Cause, Frozen, Learner } from '../schema';
 
 /** Versions that had learned another log than the one that there is. */
 export interface SetAside {
   at: string;
   reason: string;
+  cause?: Cause | null;
   versions: string[];
   labels: string[];
   /** Whether a version has learned the present log. */

@@ -6,6 +6,7 @@
 */
 
 import type { ModelApi } from '../api';
+import { wordCause } from './causes';
 import type { ServerEvent, SetAside } from './events';
 import { t } from '../messages';
 import type { FeedbackProgress, Frozen, Learner, Receipt, Version } from '../schema';
@@ -45,7 +46,7 @@ export class LiveStatus {
   /** Why saved feedback is not learned now; null if it is learned. */
   holdReason = $derived(
     this.frozen !== null
-      ? t.ui.hold.frozen(this.frozen.reason)
+      ? t.ui.hold.frozen(wordCause(this.frozen.cause, this.frozen.reason))
       : this.learnerPaused
         ? t.ui.hold.paused
         : null,

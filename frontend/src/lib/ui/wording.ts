@@ -9,6 +9,8 @@ export function milliseconds(ms: number): string {
   return ms < 10_000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
+export const capitalize = (words: string) => words.slice(0, 1).toUpperCase() + words.slice(1);
+
 const ID_CHARS = 6; // enough to tell visitors apart
 
 /** "visitor:1f2e3d4c" -> "visitor 1f2e3d", "key:website" -> "key website". */

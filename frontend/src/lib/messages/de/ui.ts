@@ -78,6 +78,20 @@ export const ui: Messages['ui'] = {
   today: 'Heute',
   yesterday: 'Gestern',
   model: 'Modell',
+  causes: {
+    guard: (since) => `der Wächter sah seit Ereignis ${since} schlechtere Antworten`,
+    lossRose: (since) => `seit Ereignis ${since} waren mehr Antworten falsch als davor`,
+    lossRoseBy: (since, before, after, window) =>
+      `${after} der letzten ${window} Antworten waren falsch; bis Ereignis ${since} waren es ${before}`,
+    processEnded: (status, seconds) =>
+      `er endete mit Status ${status}; nächster Start in ${seconds} s`,
+    processNotStarted: (error, seconds) =>
+      `er kann nicht gestartet werden: ${error}; nächster Start in ${seconds} s`,
+    logEndsEarly: (head, until) =>
+      `das Log endet bei Ereignis ${head}, das Modell hatte aber bis ${until} gelernt: Die Datenbank ist älter als die Versionen oder eine andere`,
+    logHasOtherEvents: (until) =>
+      `das Log hat bis ${until} andere Ereignisse, als das Modell gelernt hatte: Die Datenbank ist älter als die Versionen oder eine andere`,
+  },
   banner: {
     paused:
       'Das Lernen macht Pause. Das Modell antwortet weiter, und was Sie beibringen, geht nicht verloren.',

@@ -80,6 +80,21 @@ export const ui = {
   today: 'Today',
   yesterday: 'Yesterday',
   model: 'Model',
+  /** Why the service did something. Each is the end of a sentence, without its full stop. */
+  causes: {
+    guard: (since: string) => `the guard saw worse answers since event ${since}`,
+    lossRose: (since: string) => `more answers were wrong since event ${since} than before`,
+    lossRoseBy: (since: string, before: string, after: string, window: string) =>
+      `${after} of the last ${window} answers were wrong; up to event ${since} it was ${before}`,
+    processEnded: (status: string, seconds: string) =>
+      `it ended with status ${status}; next start in ${seconds} s`,
+    processNotStarted: (error: string, seconds: string) =>
+      `it cannot be started: ${error}; next start in ${seconds} s`,
+    logEndsEarly: (head: string, until: string) =>
+      `the log ends at event ${head}, but the model had learned until ${until}: the database is older than the versions, or another one`,
+    logHasOtherEvents: (until: string) =>
+      `the log has other events, at or before ${until}, than the model had learned: the database is older than the versions, or another one`,
+  },
   banner: {
     paused: 'Learning is paused. The model keeps answering, and what you teach is kept.',
     frozen: (reason: string) =>
