@@ -256,8 +256,8 @@ def test_the_guard_rolls_back_when_the_loss_rises_and_waits_for_an_operator(star
     cause = quarantine["cause"]
     assert cause["code"] == "loss_rose" and cause["figures"]["since"] == quarantine["since"]
     assert cause["figures"].get("before", 0.0) < cause["figures"].get("after", 1.0)
-    assert predicted_class(post(service, ":predict", {"instances": [UP]})) == "up"
     # it is listed before the roll-back and the freezing that it announces
+    until(lambda: predicted_class(post(service, ":predict", {"instances": [UP]})) == "up", what="the roll-back")
     frozen = until(lambda: service.http.get("/v1/models/vec/versions").json()["frozen"], what="freezing")
     assert "the guard" in frozen["reason"] and frozen["cause"]["code"] == "guard"
     head = service.http.get("/v1/models/vec").json()["head"]
