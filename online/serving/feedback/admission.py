@@ -2,6 +2,7 @@
 
     about what somebody else was answered  --> NotFound, as if there were no such prediction
     it teaches (see `is_teaching`)         --> needs the scope teach; a reviewed caller's is held
+    it contradicts an example question     --> a reviewed caller's is held (see example_questions.py)
     its holder has said enough already     --> it is held until others agree (see influence.py)
     over a quota of the hour               --> QuotaExceeded
     otherwise                              --> it replaces what the same holder said about the same prediction
@@ -21,6 +22,7 @@ from online.errors import Forbidden, QuotaExceeded
 from online.models import spec_of
 from online.schemas.access.callers import Caller
 from online.serving.feedback.events import find_subject
+from online.serving.feedback.example_questions import contradicts_examples
 from online.serving.feedback.influence import Influence
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
@@ -95,13 +97,28 @@ def admit(
     subject = find_subject(connection, model, place, item, prediction)
     standing = influence.meet(connection, caller, holder_of(caller, item.user), at)
     hold = influence.find_hold(connection, standing, item, subject)
-    if hold != "quarantine" and teaches and not caller.may("teach"):
+    if hold != "quarantine" and needs_review(connection, model.name, caller, item, prediction, teaches, subject):
         hold = "review"
     if hold is None:
         influence.note_learned(connection, standing, at)
     else:
         check_room_for_held(connection, model.name, place, standing.holder)
     return Admission(teaches, hold, standing.number)
+
+
+def needs_review(
+    connection: Connection,
+    model: str,
+    caller: Caller,
+    item: NewFeedback,
+    prediction: PredictionRow | None,
+    teaches: bool,
+    subject: str | None,
+) -> bool:
+    """Whether a curator decides about an item first: it adds something, or contradicts what curators have put down."""
+    if caller.may("teach"):
+        return False
+    return teaches or (caller.is_reviewed and contradicts_examples(connection, model, item, prediction, subject))
 
 
 def check_room_for_held(connection: Connection, model: str, place: int, holder: str) -> None:

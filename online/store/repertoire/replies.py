@@ -137,10 +137,25 @@ def load_dated_examples(connection: Connection, model: str, reply: str) -> list[
 
     created_at: None for those of releases that did not note it.
     """
+    query = select_examples(model, EXAMPLES.c.offset, EXAMPLES.c.text, EVENTS.c.created_at)
+    of_reply = query.where(EXAMPLES.c.reply == reply).order_by(EXAMPLES.c.offset)
+    return [dict(row) for row in connection.execute(of_reply).mappings()]
+
+
+def select_examples(model: str, *columns: Any) -> Any:
+    """Columns of the example questions that are not retracted, and of their events."""
     joined = EXAMPLES.join(EVENTS, (EVENTS.c.model == EXAMPLES.c.model) & (EVENTS.c.offset == EXAMPLES.c.offset))
-    query = select(EXAMPLES.c.offset, EXAMPLES.c.text, EVENTS.c.created_at).select_from(joined)
-    of_reply = query.where(EXAMPLES.c.model == model, EXAMPLES.c.reply == reply)
-    return [dict(row) for row in connection.execute(of_reply.order_by(EXAMPLES.c.offset)).mappings()]
+    return select(*columns).select_from(joined).where(EXAMPLES.c.model == model)
+
+
+def load_example_features(connection: Connection, model: str, reply: str) -> list[bytes]:
+    """The features of the example questions of a reply."""
+    return list(connection.scalars(select_examples(model, EVENTS.c.features).where(EXAMPLES.c.reply == reply)))
+
+
+def find_replies_with_example(connection: Connection, model: str, features: bytes) -> set[str]:
+    """The replies that have an example question with exactly these features."""
+    return set(connection.scalars(select_examples(model, EXAMPLES.c.reply).where(EVENTS.c.features == features)))
 
 
 def is_example(connection: Connection, model: str, reply: str, offset: int) -> bool:

@@ -16,6 +16,7 @@ from online.serving.event_feed import FeedEvent
 from tests.api.auth.access import ADMIN_KEY, CHAT, VEC, ask, bearer, browse, build, new_key, rate
 
 ROOT = "/v1/models/chat"
+NO_EXAMPLE = "Is somebody there at noon?"  # of any reply
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_one_caller_has_one_opinion_about_a_prediction(ann: TestClient) -> None:
         ids = {each["id"] for each in receipts}
         return {id for id in ids if ann.get(f"{ROOT}/feedback/{id}").json()["status"] == "accepted"}
 
-    id = ask(ann)["prediction_ids"][0]
+    id = ask(ann, NO_EXAMPLE)["prediction_ids"][0]
     receipts = thumb(6)
     assert standing(receipts) == {receipts[-1]["id"]}
     same = rate(ann, prediction_id=id, label="hours").json()["receipts"][0]
@@ -112,7 +113,7 @@ def test_one_caller_has_one_opinion_about_a_prediction(ann: TestClient) -> None:
 
 
 def test_the_opinion_by_a_link_and_on_the_page_are_one(ann: TestClient) -> None:
-    answer = ask(ann, feedback_urls=True)
+    answer = ask(ann, NO_EXAMPLE, feedback_urls=True)
     thumb = rate(ann, prediction_id=answer["prediction_ids"][0], label="hours").json()["receipts"][0]
     path = answer["feedback_urls"][0].partition("127.0.0.1:8000")[2]
     assert ann.post(path, json={"label": "renew"}).status_code == 202

@@ -113,6 +113,34 @@ def replies(client: TestClient) -> list[str]:
 # what is in it
 
 
+def test_strangers_change_nothing_at_an_example_question_before_a_curator_agrees(
+    app: FastAPI, curator: TestClient
+) -> None:
+    learn(app)
+    head = app.state.runtime.models["chat"].stream.head()
+    hours = "When do you open?"
+    assert ask(curator, hours, min_offset=head, timeout_ms=60_000)["predictions"][0]["reply"]["id"] == "hours"
+    waiting = [
+        say(visitor(app), hours, reward=0.0),
+        say(visitor(app), "when do you open", reward=0.0),  # almost the example
+        say(visitor(app), hours, label="wifi"),
+        say(visitor(app), hours, correction="The network is called Guest."),
+    ]
+    assert {receipt["status"] for receipt in waiting} == {"held"}
+    agreed = [say(visitor(app), hours, reward=1.0), say(visitor(app), hours, label="hours")]
+    elsewhere = [
+        say(visitor(app), "Until what time can I come in?", label="wifi"),
+        say(teacher(app), hours, reward=0.0),
+    ]
+    assert {receipt["status"] for receipt in [*agreed, *elsewhere]} == {"accepted"}
+    items = {each["id"]: each for each in open_items(curator)}
+    found = [items[receipt["id"]] for receipt in waiting]
+    assert {(each["state"], each["hold"]) for each in found} == {("held", "review")}
+    assert [each["kind"] for each in found] == ["thumb_down", "thumb_down", "correction", "correction"]
+    decide(curator, [waiting[0]["id"]], "approve")
+    assert status_of(curator, waiting[0]["id"])["status"] == "accepted"
+
+
 def test_held_teaching_and_complaints_in_force_are_listed_with_who_said_what_about_which_answer(
     app: FastAPI, curator: TestClient
 ) -> None:
