@@ -67,5 +67,7 @@ def test_an_address_that_does_not_exist_leads_home(visits: Visits, service: Serv
         set_look(page, width, scheme)
         check_accessible(page)
         shoot(page, f"not-found-{width}-{scheme}")
+        fill = page.locator("svg.mark path").evaluate("(mark) => getComputedStyle(mark).fill")
+        assert fill == ("rgb(112, 210, 177)" if scheme == "dark" else "rgb(23, 105, 79)")  # the accent of the mode
     page.get_by_role("link", name="Go to the start page").click()
     expect(page.get_by_label("Your question")).to_be_visible()

@@ -40,7 +40,8 @@ class ServerPages:
         logo = LOGO_PATH if branding.logo else "favicon.svg"
         fonts = sorted(static.glob("assets/figtree-latin-wght-*.woff2"))
         font = fonts[0].relative_to(static).as_posix() if fonts else None
-        self._branding = {"name": branding.name, "logo": logo, "font": font, **accents}
+        own_logo = branding.logo is not None
+        self._branding = {"name": branding.name, "logo": logo, "own_logo": own_logo, "font": font, **accents}
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
         )
