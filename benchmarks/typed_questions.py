@@ -6,8 +6,9 @@
 `min_chance` 0). "now" is the default: spelling is corrected, a follow-up is read with the question before it, a reply needs
 a chance of being right, and a question in another language gets none. Settings were chosen on the splits `tune` and `tune2`; the others judge.
 
-Sections: kinds (each kind, before and now), targets, steps (what each part adds, on `tune`), columns (hashed character n-grams
-beside the sentence embedding, which were tried instead), spelling (CLINC150 with its spelling corrected).
+Sections: kinds (each kind, before and now), targets, offers (from which chance the page offers a reply where it gives none, or a
+wrong one), steps (what each part adds, on `tune`), columns (hashed character n-grams beside the sentence embedding, which were tried
+instead), spelling (CLINC150 with its spelling corrected).
 """
 
 import json
@@ -41,6 +42,8 @@ DATA = Path(__file__).parents[1] / "data"
 KINDS = ("reworded", "misspelt", "follow-up", "two-in-one", "out-of-scope", "other-language")
 SPLITS = ("tune", "test", "tune2", "test2", "test3")
 BEFORE = {"language": "any", "min_chance": 0.0}
+OFFERED = 3  # replies at most
+FLOORS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 COLUMNS = (0, 128, 256, 384, 768)
 NGRAM_SCALE = 512  # like TEXT_SCALE
 SEEDS = 3
@@ -193,6 +196,43 @@ def share_of_clean(chat: Chat, asked: Sequence[Question], is_alone: bool) -> flo
     return 100 * ask(chat, asked, is_alone).right / ask_clean(chat, asked).right if asked else None
 
 
+def offers(flags: Namespace) -> Section:
+    """What is offered at each floor of the chance, to those who got no reply and to those who got a wrong one."""
+    chat, rows = Chat(), list[tuple[object, ...]]()
+    for name, splits in (("tune, tune2", ("tune", "tune2")), ("test, test2, test3", ("test", "test2", "test3"))):
+        asked = [each for each in questions() if each.split in splits and each.kind != "other-language"]
+        answered = list(zip(asked, chat.answer([each.after_previous for each in asked]), strict=True))
+        none = [each for each in answered if each[1].choice is None]
+        wrong = [each for each in answered if each[1].choice not in (None, *each[0].replies)]
+        for case, given in (("no reply", none), ("a wrong one", wrong)):
+            rows += [(name, case, floor, *count_offers(given, floor)) for floor in FLOORS]
+    columns = (
+        "splits",
+        "given",
+        "floor",
+        "in scope",
+        "right one offered",
+        "others",
+        "out of scope",
+        "with offers",
+        "offers",
+    )
+    return Section("offers: replies offered at each floor of the chance, at most three to a question", columns, rows)
+
+
+def count_offers(answered: Sequence[tuple[Question, Answer]], floor: float) -> tuple[int, ...]:
+    """In scope: questions, those with a right reply among the offers, other offers; out of scope: all, with offers, offers."""
+    offered = [
+        (each, [c.id for c in answer.candidates if c.id != answer.choice and c.score >= floor][:OFFERED])
+        for each, answer in answered
+    ]
+    inside = [(each.replies, ids) for each, ids in offered if each.replies]
+    outside = [ids for each, ids in offered if not each.replies]
+    helped = sum(not set(replies).isdisjoint(ids) for replies, ids in inside)
+    others = sum(len(set(ids).difference(replies)) for replies, ids in inside)
+    return len(inside), helped, others, len(outside), sum(map(bool, outside)), sum(map(len, outside))
+
+
 def steps(flags: Namespace) -> Section:
     stages: list[tuple[str, Chat, Callable[[Question], Any]]] = [
         ("before", Chat(**BEFORE), lambda each: each.text),
@@ -343,7 +383,7 @@ def correct_split(name: str, as_it_comes: Split) -> Split:
 
 
 SECTIONS: dict[str, Callable[[Namespace], Section]] = {
-    section.__name__: section for section in (kinds, targets, steps, columns, spelling)
+    section.__name__: section for section in (kinds, targets, offers, steps, columns, spelling)
 }
 
 
