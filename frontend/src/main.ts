@@ -61,7 +61,7 @@ const inboxCounter = new InboxCounter(
 addEventListener('visibilitychange', () => session.mayCurate && inboxCounter.refresh());
 
 async function start() {
-  await loadMessages(preferences.language).catch(() => {}); // without the file: in English
+  await loadMessages(preferences.language, navigator.languages).catch(() => {}); // without the file: in English
   document.documentElement.lang = language;
   applyColors(pageSettings, document.documentElement.style);
   mount(App, {

@@ -32,6 +32,9 @@ export const CANDIDATES = ['at nine', 'at ten', 'at eleven', 'at noon', 'never']
   }),
 );
 
+/** What a visitor may do whose teaching is reviewed. */
+export const VISITOR: Rights = { mayRate: true, mayCurate: false, teaching: 'review' };
+
 /** The sentence for a request that fails because the service is `broken`. */
 export const FULL = 'The service has no space left. Tell the people who run it.';
 
@@ -55,6 +58,7 @@ export class FakeApi implements Api {
   sentFeedback: FeedbackRequest[] = [];
   progress = new Map<string, FeedbackProgress>();
   reply: { id: string; text: string } | null = CANDIDATES[0]!;
+  candidates = CANDIDATES;
   version = 42;
   learned_until = 34;
   learnerNow: Learner = { state: 'running' };
@@ -76,7 +80,7 @@ export class FakeApi implements Api {
     if ((request.min_offset ?? 0) > this.learned_until)
       throw new ApiError('it is not learned', 504);
     const excluded = request.exclude ?? [];
-    const candidates = CANDIDATES.filter(({ id }) => !excluded.includes(id));
+    const candidates = this.candidates.filter(({ id }) => !excluded.includes(id));
     const reply = excluded.length > 0 ? (candidates[0] ?? null) : this.reply;
     return {
       predictions: [{ reply, score: 0.9, propensity: 1, candidates, abstained: reply === null }],

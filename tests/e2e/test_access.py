@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import config
-from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.browsing import Visits, check_accessible, choose, shoot
 from tests.e2e.test_page import CHAT, ask, new_answer
 from tests.support import Service, run_online
 
@@ -81,6 +81,10 @@ def propose(page: Page, question: str, text: str) -> Locator:
     reply = last_reply(page)
     if button(reply, "Wrong reply").count():
         button(reply, "Wrong reply").click()
+    if button(reply, "None of these").count():
+        button(reply, "None of these").click()
+    if button(reply, "I know the answer").count():
+        button(reply, "I know the answer").click()
     reply.get_by_placeholder("The right reply").fill(text)
     button(reply, "Suggest").click()
     status = reply.get_by_role("status")
@@ -197,7 +201,13 @@ def test_a_rejected_reply_is_never_given_and_its_author_sees_that(visits: Visits
 def test_a_curator_answers_the_unanswered_questions_of_visitors(visits: Visits, reviewed: Service) -> None:
     visitor = visits.open(reviewed.url)
     ask(visitor, "Qzx wvut plonk?")
-    expect(last_reply(visitor)).to_contain_text("I don't know that yet.")
+    reply = last_reply(visitor)
+    expect(reply).to_contain_text("I don't know that yet. Your question is noted for those who look after this chat.")
+    expect(reply.get_by_role("textbox")).to_have_count(0)  # a visitor asks because they do not know
+    shoot(visitor, "access-unknown")
+    check_accessible(visitor)
+    button(reply, "I know the answer").click()
+    expect(reply.get_by_role("textbox")).to_be_focused()
     curator = visits.open(f"{reviewed.url}/repertoire?part=unanswered")
     sign_in(curator, create_key(reviewed, "predict,feedback,teach,curate"))
     cluster = curator.get_by_role("group", name=re.compile("Qzx wvut plonk"))
@@ -207,6 +217,21 @@ def test_a_curator_answers_the_unanswered_questions_of_visitors(visits: Visits, 
     expect(cluster).to_contain_text("learned in version")
     ask(visitor, "Qzx wvut plonk?")
     expect(last_reply(visitor)).to_contain_text("Plonk it is.")
+
+
+def test_the_header_of_a_phone_names_the_service_and_nothing_lies_on_it(visits: Visits, reviewed: Service) -> None:
+    page = visits.open(reviewed.url, width=320, height=640, touch=True)
+    choose(page.get_by_role("banner"), "Settings", "Deutsch")
+    expect(page.get_by_label("Ihre Frage")).to_be_visible()
+    banner = page.get_by_role("banner")
+    pages = banner.get_by_role("button", name="Seiten: online Chat")
+    expect(pages.get_by_text("online", exact=True)).to_be_in_viewport(ratio=1)
+    places = [each.bounding_box() for each in (banner.get_by_role("link").first, pages, button(banner, "Anmelden"))]
+    assert all(place and place["width"] >= 24 for place in places), places
+    edges = [edge for place in places if place for edge in (place["x"], place["x"] + place["width"])]
+    assert edges == sorted(edges) and edges[-1] <= 320, edges
+    check_accessible(page)
+    shoot(page, "access-header-320")
 
 
 def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, reviewed: Service) -> None:

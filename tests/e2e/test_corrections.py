@@ -56,7 +56,7 @@ def test_a_thumb_down_leads_to_nothing_worse(visits: Visits, start: Start) -> No
     reply = replies(page)
     expect(reply).to_contain_text("We open at nine.")
     button(reply, "Wrong reply").click()
-    expect(reply).to_contain_text("I have no other reply yet.")
+    expect(reply).to_contain_text("I know no better reply. What should it be?")
     choose(reply, "More actions", "Another reply")
     expect(reply).to_contain_text("I have no better reply. Can you teach me one?")
     shoot(page, "corrections-nothing-worse")

@@ -23,7 +23,7 @@ def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tm
             button(reply, "Wrong reply").click()
         correct(reply, LESSON)
         status = reply.get_by_role("status")
-        expect(reply).to_contain_text(f"You suggested: “{LESSON}”")
+        expect(reply).to_contain_text(f"You taught: “{LESSON}”")
         expect(status).to_contain_text("Learned")
         expect(new_answer(reply)).to_contain_text(LESSON)
         shoot(visitor, "access-taught")
@@ -35,7 +35,7 @@ def test_what_a_visitor_teaches_is_given_to_everybody_at_once(visits: Visits, tm
         assert cookie(stranger, "online_visitor")["value"] != cookie(visitor, "online_visitor")["value"]
 
         visitor.reload()
-        expect(reply).to_contain_text(f"You suggested: “{LESSON}”")
+        expect(reply).to_contain_text(f"You taught: “{LESSON}”")
         button(reply, "Undo").click()
         expect(status).to_contain_text("Taken back and un-learned")
         ask(stranger, QUESTION)

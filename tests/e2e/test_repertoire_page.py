@@ -249,7 +249,7 @@ def test_replies_that_were_never_right_are_listed_and_the_chat_links_to_its_repl
     shoot(page, "repertoire-never-right")
     check_accessible(page)
 
-    choose(page, "Pages: Repertoire", "Chat")
+    choose(page, "Pages: online Repertoire", "Chat")
     page.get_by_label("Your question").fill("When do you open?")
     page.keyboard.press("Enter")
     choose(page.get_by_role("article").last, "More actions", "Edit this reply")

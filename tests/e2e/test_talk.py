@@ -40,7 +40,7 @@ def test_a_conversation_is_kept_found_exported_and_deleted(visits: Visits, start
     assert "?c=" in url
     reply = replies(page).last
     button(reply, "Wrong reply").click()
-    expect(reply).to_contain_text("I have no other reply yet.")
+    expect(reply).to_contain_text("I know no better reply. What should it be?")
     with page.expect_response("**:feedback"):  # the page is not left before the reason is stored
         button(reply, "Rude").click()
 
@@ -144,6 +144,7 @@ def test_another_reply_an_explanation_and_a_comment(visits: Visits, start: Start
     why = reply.get_by_role("region", name="Why this reply")
     expect(why).to_contain_text("When do you open?")
     expect(why).to_contain_text("this reply")
+    expect(why.get_by_text("How the replies compare")).to_be_in_viewport(ratio=1)
     shoot(page, f"talk-why-{scheme}")
     check_accessible(page)
     choose(reply, "More actions", "Why this reply?")
@@ -306,7 +307,7 @@ def test_nothing_moves_under_the_pointer_after_a_thumb(visits: Visits, start: St
     rude = button(reply, "Rude")
     expect(rude).to_be_attached()
     reason = rude.bounding_box()
-    expect(reply.get_by_text("I have no other reply yet.")).to_be_attached()
+    expect(reply.get_by_text("I know no better reply. What should it be?")).to_be_attached()
     assert (thumb.bounding_box(), rude.bounding_box()) == (before, reason)
 
 

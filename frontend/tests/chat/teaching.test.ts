@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openAndAsk, openPage } from '../fake';
+import { CANDIDATES, openAndAsk, openPage, VISITOR } from '../fake';
 
 test('a wrong reply offers the next three candidates, without the one that was shown', async () => {
   const { turn } = await openAndAsk();
@@ -36,14 +36,51 @@ test('a chip that is not offered cannot be chosen', async () => {
   expect(api.sentFeedback).toEqual([]);
 });
 
-test('an abstention offers its candidates and teaching at once, and no thumbs', async () => {
+test('an abstention asks a curator to teach at once, and has no thumbs', async () => {
   const { api, conversation } = await openPage();
   api.reply = null;
   await conversation.ask('Do you lend umbrellas?');
   const turn = conversation.last!;
-  expect([turn.offersChips, turn.showsCorrection]).toEqual([true, true]);
+  expect([turn.isGuess, turn.showsChips, turn.asksToTeach, turn.showsForm]).toEqual([
+    true,
+    true,
+    true,
+    true,
+  ]);
   await turn.rate(1);
   expect(api.sentFeedback).toEqual([]);
+});
+
+test('an abstention asks a visitor nothing: a form is opened by those who know the answer', async () => {
+  const { api, conversation } = await openPage(VISITOR);
+  [api.reply, api.candidates] = [null, [{ ...CANDIDATES[0]!, score: 0.19 }]];
+  await conversation.ask('Do you have llamas?');
+  const turn = conversation.last!;
+  expect([turn.isGuess, turn.showsCorrection, turn.offersForm]).toEqual([false, false, true]);
+  turn.openTeaching();
+  expect([turn.showsForm, turn.offersForm]).toEqual([true, false]);
+});
+
+test('likely replies are offered in place of an unknown one until they are dismissed', async () => {
+  const { api, conversation } = await openPage(VISITOR);
+  api.reply = null;
+  api.candidates = CANDIDATES.map((one, place) => ({ ...one, score: 0.3 - 0.06 * place }));
+  await conversation.ask('Do you have llamas?');
+  const turn = conversation.last!;
+  expect(turn.chips.map(({ text }) => text)).toEqual(['at nine', 'at ten']);
+  expect([turn.isGuess, turn.showsForm, turn.offersForm]).toEqual([true, false, false]);
+  turn.dismissChips();
+  expect([turn.isGuess, turn.showsCorrection, turn.offersForm]).toEqual([false, false, true]);
+  await turn.choose(0);
+  expect(api.sentFeedback).toEqual([]);
+});
+
+test('a reply that was chosen is told from one that was written', async () => {
+  const { turn } = await openAndAsk();
+  await turn.teach('at dawn');
+  expect(turn.choseChip).toBe(false);
+  await turn.teach('at ten');
+  expect(turn.choseChip).toBe(true);
 });
 
 test('a correction replaces a good rating and an earlier correction', async () => {

@@ -1,7 +1,5 @@
 import { expect, test } from 'vitest';
-import { FULL, openAndAsk, settle } from '../fake';
-
-const VISITOR = { mayRate: true, mayCurate: false, teaching: 'review' } as const;
+import { FULL, openAndAsk, settle, VISITOR } from '../fake';
 
 test('a thumb is saved, then learned, and the question is predicted again, unrecorded', async () => {
   const { api, turn } = await openAndAsk();

@@ -1,5 +1,18 @@
-import { expect, test } from 'vitest';
-import { ago, amount, figure, instant, moment, percent, signed } from '../../src/lib/ui/wording';
+import { afterEach, expect, test } from 'vitest';
+import { loadMessages } from '../../src/lib/messages';
+import {
+  ago,
+  amount,
+  count,
+  day,
+  figure,
+  instant,
+  moment,
+  percent,
+  signed,
+} from '../../src/lib/ui/wording';
+
+afterEach(() => loadMessages('en'));
 
 test('numbers are formatted with few digits', () => {
   expect([amount(12345), amount(0.97312), amount(undefined)]).toEqual(['12,345', '0.973', '–']);
@@ -35,4 +48,13 @@ test.each([
 test('an instant in full has its day, its second and its time zone', () => {
   const shown = instant(new Date(2026, 10, 21, 14, 3, 11).toISOString());
   expect(shown).toMatch(/^Saturday, November 21, 2026.* 2:03:11\sPM .+$/);
+});
+
+test('dates are written as the person writes the language of the page', async () => {
+  const at = new Date(2026, 10, 25, 12).toISOString();
+  expect(day(at)).toBe('November 25, 2026');
+  await loadMessages('en', ['de-AT', 'en-GB', 'en-US']);
+  expect(day(at)).toBe('25 November 2026');
+  await loadMessages('de', ['en-GB']); // chosen on the page
+  expect([day(at), count(12345)]).toEqual(['25. November 2026', '12.345']);
 });

@@ -47,7 +47,14 @@ export function scrollToElement(node: HTMLElement) {
   node.scrollIntoView({ block: 'end' });
 }
 
-/** Scroll no further than needed to show an element that the person has opened. */
-export function scrollNear(node: HTMLElement) {
-  node.scrollIntoView({ block: 'nearest' });
+/** Scroll down until something that the person has opened below a reply is in view: its end if it fits, but not past
+    the reply's first line. It runs again whenever what it depends on changes, such as when the content has come. */
+export function revealBelowReply(node: HTMLElement) {
+  const box = node.closest('main');
+  const reply = node.closest('article');
+  if (!box || !reply) return;
+  const { top, bottom } = box.getBoundingClientRect();
+  const hidden = node.getBoundingClientRect().bottom + MARGIN_PX - bottom;
+  const room = reply.getBoundingClientRect().top - MARGIN_PX - top;
+  box.scrollTop += Math.max(0, Math.min(hidden, room));
 }

@@ -16,12 +16,13 @@ import type { Rights } from '../ui/session.svelte';
 import { Explanation } from './explanation.svelte';
 
 const CHIPS = 3;
-/** The chance from which the most likely reply is mentioned where none is given. */
-const MENTIONED = 0.2;
-/** The chance from which another reply is proposed. */
-const PROPOSED = 0.02;
+/* The chance from which a reply is offered, measured by `python -m benchmarks.typed_questions --only offers`. */
+/** Where no reply is given: people who do not know the answer are to be helped. */
+const LIKELY = 0.2;
+/** Below a reply that was wrong: they know that there is a better one. */
+const PROPOSED = 0.05;
 export const RECHECK_TIMEOUT_MS = 2000;
-export const REASONS = ['not helpful', 'rude', 'out of date'] as const;
+export const REASONS = ['wrong', 'not what I asked', 'not helpful', 'out of date', 'rude'] as const;
 export type Reason = (typeof REASONS)[number];
 
 const isThumb = ({ content }: Feedback) => 'reward' in content;
@@ -65,7 +66,6 @@ export class Turn {
   readonly version: string;
   readonly reply: Reply | null;
   readonly chips: Candidate[];
-  readonly isLikely: boolean;
   readonly explanation: Explanation;
   /** null without a reply to retire. */
   readonly retirement: Retirement | null;
@@ -79,6 +79,10 @@ export class Turn {
   /** How far the next correction reaches. */
   scope = $state<CorrectionScope>('reply');
   commentDraft = $state('');
+  /** Whether the box for a comment was opened: it takes the focus. */
+  wantsToComment = $state(false);
+  /** Whether the replies offered in place of one that is unknown were dismissed. */
+  private dismissedChips = $state(false);
   /** Whether the person wants to see the answer that a thumb down has led to. */
   showsChange = $state(false);
 
@@ -106,15 +110,43 @@ export class Turn {
       (this.reply === null || this.reward === 0) &&
       this.context.rights.mayRate,
   );
-  /** Whether it has no reply, but asks which of the most likely ones was meant. */
-  mayMean = $derived.by(() => this.reply === null && this.offersChips && this.isLikely);
-  offersTeaching = $derived.by(() => this.context.rights.teaching !== 'off');
-  /** Whether the form for a correction is shown. A box with text stays open, also after an error. */
-  showsCorrection = $derived(
-    this.offersChips ||
-      this.teachRequests > 0 ||
-      (this.correctionText === null && this.teachDraft !== ''),
+  /** Whether it has no reply, but some that may help. */
+  isGuess = $derived.by(
+    () =>
+      this.reply === null &&
+      this.chips.length > 0 &&
+      !this.dismissedChips &&
+      this.context.rights.mayRate,
   );
+  showsChips = $derived.by(
+    () => this.offersChips && this.chips.length > 0 && (this.reply !== null || this.isGuess),
+  );
+  offersTeaching = $derived.by(() => this.context.rights.teaching !== 'off');
+  /** Whether the person is asked for the reply that is unknown: not visitors, who want to know it themselves. */
+  asksToTeach = $derived.by(() => this.reply === null && this.context.rights.teaching === 'on');
+  /** Whether the box for a correction is shown. One with text stays open, also after an error. */
+  showsForm = $derived.by(
+    () =>
+      this.offersTeaching &&
+      (this.teachRequests > 0 ||
+        (this.correctionText === null &&
+          (this.teachDraft !== '' || this.reward === 0 || this.asksToTeach))),
+  );
+  /** Whether a person who knows the unknown reply can open that box. */
+  offersForm = $derived.by(
+    () =>
+      this.reply === null &&
+      this.offersTeaching &&
+      this.correctionText === null &&
+      !this.isGuess &&
+      !this.showsForm,
+  );
+  /** Whether to say that nothing else can be done about a wrong reply. */
+  lacksForm = $derived.by(() => this.reply !== null && this.offersChips && !this.offersTeaching);
+  showsCorrection = $derived(this.showsChips || this.showsForm || this.lacksForm);
+  commenting = $derived(this.wantsToComment || this.commentDraft !== '');
+  /** Whether the right reply was one of those offered. */
+  choseChip = $derived.by(() => this.chips.some(({ text }) => text === this.correctionText));
 
   private recheckResult = $derived.by(
     () =>
@@ -129,6 +161,8 @@ export class Turn {
       isSame: this.recheckResult.before === this.recheckResult.after,
     },
   );
+  /** Whether nothing takes the place of a wrong reply. */
+  knowsNoOther = $derived.by(() => this.foldsChange && this.change?.after === null);
   /** Whether the change is shown only on request: what follows a wrong reply may be wrong as well. */
   foldsChange = $derived.by(
     () => this.reward === 0 && this.change !== null && !this.retirement?.recheckResult,
@@ -145,11 +179,10 @@ export class Turn {
     private previous: string[] = [],
   ) {
     [this.id, this.version, this.reply] = [id, version, reply];
-    const least = context.rights.teaching === 'off' ? 0 : PROPOSED; // without teaching, a chip is the only correction
+    const least = reply === null ? LIKELY : context.rights.teaching === 'off' ? 0 : PROPOSED; // without teaching, a chip is the only correction
     this.chips = candidates
       .filter(({ id, score }) => id !== reply?.id && score >= least)
       .slice(0, CHIPS);
-    this.isLikely = (candidates[0]?.score ?? 0) >= MENTIONED;
     this.explanation = new Explanation(context, id);
     this.retirement =
       reply && reply.text !== '' && context.rights.mayCurate
@@ -189,6 +222,16 @@ export class Turn {
     if ((this.comment ?? '') === comment) this.commentDraft = '';
   }
 
+  openComment() {
+    this.commentDraft = this.comment ?? '';
+    this.wantsToComment = true;
+  }
+
+  /** A comment that could not be sent stays in the box. */
+  closeComment() {
+    this.wantsToComment = false;
+  }
+
   /** Teach the right reply. */
   async teach(text = this.teachDraft): Promise<void> {
     const correction = text.trim();
@@ -206,8 +249,12 @@ export class Turn {
   }
 
   async choose(index: number): Promise<void> {
-    const chip = this.offersChips ? this.chips[index] : undefined;
+    const chip = this.showsChips ? this.chips[index] : undefined;
     if (chip) await this.teach(chip.text);
+  }
+
+  dismissChips() {
+    this.dismissedChips = true;
   }
 
   async retire(): Promise<void> {

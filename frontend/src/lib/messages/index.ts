@@ -17,8 +17,10 @@ export type Language = keyof typeof LANGUAGES;
 
 /** The messages. Importers see the change that `loadMessages` makes. */
 export let t: Messages = en;
-/** The language of `t`, for the formats of numbers and times. */
+/** The language of `t`. */
 export let language: Language = 'en';
+/** Its variant that the person prefers, such as "en-GB", for the formats of numbers and times. */
+export let locale = 'en';
 
 const isLanguage = (name: string): name is Language => Object.hasOwn(LANGUAGES, name);
 
@@ -28,8 +30,16 @@ export function chooseLanguage(preferred: readonly string[]): Language {
   return names.find(isLanguage) ?? 'en';
 }
 
-/** Load the messages of a language, in which all pages created afterwards speak. */
-export async function loadMessages(wanted: Language): Promise<void> {
+/** The first variant of a language that a person prefers; the language itself where there is none. */
+export function chooseLocale(wanted: Language, preferred: readonly string[]): string {
+  return preferred.find((tag) => tag.toLowerCase().split('-')[0] === wanted) ?? wanted;
+}
+
+/** Load the messages of a language, in which all pages created afterwards speak. preferred: as in `chooseLocale`. */
+export async function loadMessages(
+  wanted: Language,
+  preferred: readonly string[] = [],
+): Promise<void> {
   t = wanted === 'de' ? (await import('./de')).de : en;
-  language = wanted;
+  [language, locale] = [wanted, chooseLocale(wanted, preferred)];
 }

@@ -1,6 +1,6 @@
 /* Formatted values for the pages, in the language of the person: pure functions. */
 
-import { language, t } from '../messages';
+import { locale, t } from '../messages';
 
 export const truncate = (text: string, chars: number) =>
   text.length > chars ? `${text.slice(0, chars).trimEnd()}…` : text;
@@ -24,12 +24,12 @@ export function describeCaller(id: string): string {
 export const pluralize = (number: number, one: string, many = `${one}s`) =>
   `${count(number)} ${number === 1 ? one : many}`;
 
-/** Returns a format of the chosen language, which is made once. */
+/** Returns a format of the chosen language as the person writes it, which is made once. */
 function formatOf<Format>(make: (locale: string) => Format): () => Format {
   const made = new Map<string, Format>();
   return () => {
-    const format = made.get(language) ?? make(language);
-    made.set(language, format);
+    const format = made.get(locale) ?? make(locale);
+    made.set(locale, format);
     return format;
   };
 }

@@ -37,7 +37,7 @@ export const repertoire: Messages['repertoire'] = {
   examples: (count, shown) => `${shown} ${count === 1 ? 'Beispielfrage' : 'Beispielfragen'}`,
   notRated: 'noch nicht bewertet',
   neverRight: (rated, shown) => `${mal(rated, shown)} bewertet, nie richtig`,
-  right: (right, rated, shown) => `${right} von ${mal(rated, shown)} richtig`,
+  right: (right, _, shown) => `${right} von ${shown} richtig`,
   showMore: (left) => `Mehr anzeigen (noch ${left})`,
 
   reply: 'Antwort',
