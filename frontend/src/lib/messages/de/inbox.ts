@@ -85,6 +85,7 @@ export const inbox: Messages['inbox'] = {
     rejected: 'Der Bot lernt das nicht.',
     retracted: 'Der Bot hat das wieder verlernt.',
   },
+  holdsExample: 'Es geht um eine Ihrer Beispielfragen, deshalb wartet es auf Sie.',
   holds: {
     review: 'Vorschläge von Besuchern werden zuerst geprüft.',
     influence: 'Diese Person hat schon viel gesagt.',

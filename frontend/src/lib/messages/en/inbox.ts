@@ -86,6 +86,7 @@ export const inbox = {
     rejected: 'The bot does not learn this.',
     retracted: 'The bot has un-learned this.',
   },
+  holdsExample: 'It is about one of your example questions, so it waits for you.',
   holds: {
     review: 'Suggestions of visitors are checked first.',
     influence: 'This person has said a lot already.',
