@@ -328,8 +328,10 @@ export class FakeOperatorApi implements OperatorApi {
     return this.quarantined;
   }
 
-  async rollBack(version: string) {
-    return this.service.rollBack(version);
+  async rollBack(version: string, freeze: string | null) {
+    const done = await this.service.rollBack(version);
+    if (freeze !== null) await this.freeze(freeze);
+    return done;
   }
 
   async freeze(reason: string) {

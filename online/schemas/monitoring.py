@@ -27,6 +27,7 @@ class DriftChange(Wire):
     """The alarms of one change: detectors and classes raise many of one."""
 
     since: int = Field(description="The approximate offset where the change began.")
+    since_at: str | None = Field(description="When the first feedback from there on was given.")
     offset: int = Field(description="Of the feedback that raised its first alarm.")
     noted_at: str
     alarms: list[DriftAlarm] = Field(description="Oldest first.")

@@ -70,6 +70,7 @@ class SaidAbout(Wire):
     reward: float | None
     label: str | None
     correction: str | None
+    choice: str | None = Field(description="The answer that a reward rates.")
 
 
 class ChangedAnswer(Wire):
@@ -110,6 +111,10 @@ class ShadowAnswer(Wire):
 
 class RollbackRequest(NativeRequest):
     version: str | int = Field("previous", description="A number or a version label.")
+    freeze: bool = Field(
+        False, description="Also stop learning, so that no newer version goes live until the model is thawed."
+    )
+    reason: str = Field("", max_length=500, description="Of the freeze.")
 
 
 class LabelRequest(NativeRequest):
@@ -126,6 +131,7 @@ class QuarantineDetails(Wire):
 
     offset: int = Field(description="Of the feedback that raised the alarm.")
     since: int
+    since_at: str | None = Field(description="When the first feedback after `since` was given.")
     until: int | None
     reason: str
     cause: Cause = Field(description="The reason for programs. Its figures lack what is not known any more.")

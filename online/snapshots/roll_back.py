@@ -24,16 +24,19 @@ class Freeze:
 class RollBack(SnapshotReader):
     """Moves LIVE to older versions; freezes and thaws."""
 
-    def roll_back(self, version: int, recipe: str) -> Manifest:
+    def roll_back(self, version: int, recipe: str, freeze: Freeze | None = None) -> Manifest:
         """Make an older version live. The version is verified first; newer versions are kept.
 
-        What is learned afterwards goes live again. Raises Conflict for a version of another recipe.
+        What is learned afterwards goes live again, unless it freezes the model as well: nothing is published in between. A
+        freeze that is in force stays as it is. Raises Conflict for a version of another recipe.
         """
         with self._locked():
             loaded = self.load(version)
             if loaded.manifest.recipe != recipe:
                 raise Conflict(f"version {version} of {self.model} was created by another kind or with other options")
             newest = max((manifest.learned_until for manifest in self.manifests()), default=0)
+            if freeze is not None and self.frozen() is None:
+                self.freeze(freeze)
             self._set_live(LiveVersion(version, newest, previous=self._previous_for(version)), durable=True)
         self.wakeup.notify()
         return loaded.manifest

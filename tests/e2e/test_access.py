@@ -247,7 +247,7 @@ def test_a_key_sees_what_its_scopes_allow_until_it_signs_out(visits: Visits, rev
     expect(page.get_by_role("region", name="Current status")).to_contain_text("up to date")
     expect(page.get_by_text("need a key with the scope operate")).to_be_visible()
     expect(page.get_by_role("region", name="Operator controls")).to_have_count(0)
-    expect(page.get_by_role("button", name=re.compile("^(Roll back|Actions for version|Freeze) "))).to_have_count(0)
+    expect(page.get_by_role("button", name=re.compile("^(Roll back|Actions for version|Stop) "))).to_have_count(0)
     check_accessible(page)
     shoot(page, "access-learning")
     page.goto(f"{reviewed.url}/reports")

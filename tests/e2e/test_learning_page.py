@@ -64,13 +64,13 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
     curve = curve_of(service, "rv")
     expect(fact(page, "Feedback per minute")).to_contain_text(f"{curve['feedback']} in total")
     served = curve["tallies"]["served"]
-    lifetime = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="Since the beginning")
+    lifetime = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="All judged answers")
     expect(lifetime.last).to_contain_text(f"{round(100 * served['total'] / served['judged'])}")
 
     page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="Accuracy, as a table")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["judgements", "model", "guess: same as last time", "guess: the most usual", "alarm"]
+        ["judged answers", "model", "guess: same as last time", "guess: the most usual", "alarm"]
     )
     expect(table.get_by_role("row")).to_have_count(1 + len(curve["points"]))
     expect(table).to_contain_text("alarm: errors became more frequent")
@@ -114,17 +114,22 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     service.wait_learned("vec", mislead(client, 1_000))
     service.wait_learned("vec", rate(client, 100, seed=9))
 
-    expect(verdict).to_contain_text("Needs attention: accuracy of the last 100 answers fell from 9")
+    expect(verdict).to_contain_text(
+        re.compile(
+            r"Needs attention: since \d\d:\d\d \(judged answer \d+\), only \d+ of the last 100 judged answers were right; before, 9\d"
+        )
+    )
     roll_back = verdict.get_by_role("button", name=re.compile("^Roll back to version "))
     older = roll_back.inner_text().rpartition(" ")[2]
     alarms = page.get_by_role("region", name="Alarms", exact=True)
-    expect(alarms.get_by_role("button", name=re.compile("^Roll back to version "))).to_have_text(
-        f"Roll back to version {older}"
-    )
+    expect(alarms.get_by_role("button", name="What changed?").first).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^Roll back to version "))).to_have_count(1)  # one recommendation
     verdict.get_by_role("button", name="What changed?").click()
     changed = page.get_by_role("region", name="Changed answers")
     expect(changed.get_by_role("columnheader").nth(1)).to_have_text(f"Version {older}")
-    expect(changed.get_by_text("worse").first).to_be_visible()
+    expect(changed.get_by_text("right before").first).to_be_visible()
+    title = page.get_by_role("heading", name="What changed between two versions")
+    page.wait_for_function("title => Math.abs(title.getBoundingClientRect().top - 64) < 60", arg=title.element_handle())
     for width, is_dark, is_forced in ((1440, False, False), (768, True, False), (390, False, True), (320, True, False)):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme="dark" if is_dark else "light", forced_colors="active" if is_forced else "none")
@@ -134,13 +139,21 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
 
     roll_back.click()
     expect(page.get_by_role("dialog")).to_contain_text("answers everybody at once")
+    expect(page.get_by_role("checkbox", name="Also stop learning")).to_be_checked()
     check_accessible(page)
+    shoot(page, "learning-roll-back")
     confirm(page, "Cancel")
     expect(verdict).to_contain_text("Needs attention")
     roll_back.click()
     confirm(page, "Roll back")
-    expect(page.get_by_text(f"Version {older} answers now.")).to_be_visible()
-    expect(verdict).to_contain_text("Rolled back: ")
+    expect(page.get_by_text(f"Version {older} answers now. Learning is stopped.")).to_be_visible()
+    expect(verdict).to_contain_text(f"Rolled back: version {older} answers. Learning is stopped.")
+    check_accessible(page)
+    shoot(page, "learning-rolled-back")
+    verdict.get_by_role("button", name="Resume learning").click()
+    confirm(page, "Resume learning")
+    expect(verdict).to_contain_text(f"Rolled back: version {older} answers until the next rating is learned.")
+    expect(verdict.get_by_role("button", name="Stop learning")).to_be_visible()
     newest = service.http.get("/v1/models/vec/health").json()["newest_version"]
     expect(page.get_by_role("button", name=f"Roll back to version {newest}")).to_have_count(0)
     page.get_by_role("button", name=f"Actions for version {newest}", exact=True).click()
@@ -178,14 +191,14 @@ def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start:
     page = visits.open(f"{service.url}/learning", width=360, scheme="light")
     sign_in(page, ADMIN_KEY)
     operate = page.get_by_role("region", name="Operator controls")
-    operate.get_by_label("Reason to freeze").fill("an odd day")
-    operate.get_by_role("button", name="Freeze").press("Enter")
-    confirm(page, "Freeze")
+    operate.get_by_label("Stop learning. Why? (optional)").fill("an odd day")
+    operate.get_by_role("button", name="Stop").press("Enter")
+    confirm(page, "Stop")
     expect(operate).to_contain_text("an odd day")
-    expect(page.get_by_role("region", name="Verdict")).to_contain_text("learning is frozen (an odd day)")
+    expect(page.get_by_role("region", name="Verdict")).to_contain_text("learning is stopped (an odd day)")
     shoot(page, "operate-frozen")
     operate.get_by_role("button", name="Resume learning").click()
-    expect(operate.get_by_role("button", name="Freeze")).to_be_visible()
+    expect(operate.get_by_role("button", name="Stop")).to_be_visible()
 
     live = service.http.get("/v1/models/vec").json()["model_version_status"][0]["version"]
     page.get_by_role("button", name=f"Actions for version {live}", exact=True).click()
@@ -214,7 +227,7 @@ def test_an_operator_freezes_labels_and_ends_a_quarantine(visits: Visits, start:
     operate.get_by_role("button", name="Drop this feedback").click()
     confirm(page, "Drop this feedback")
     expect(operate.get_by_role("region", name="Past quarantines")).to_contain_text("dropped")
-    expect(operate.get_by_role("button", name="Freeze")).to_be_visible()
+    expect(operate.get_by_role("button", name="Stop")).to_be_visible()
     page.get_by_role("button", name="Remove the label stable").click()
     expect(page.get_by_role("button", name="Remove the label stable")).to_have_count(0)
 

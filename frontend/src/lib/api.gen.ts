@@ -871,6 +871,8 @@ export interface paths {
         /**
          * Roll Back
          * @description Make an older version live; by default the previous one. The next version that is learned becomes live again.
+         *
+         *     With `freeze`, the model also stops to learn, in one act, so that the version stays live until the model is thawed.
          */
         post: operations["roll_back_v1_models__model__rollback_post"];
         delete?: never;
@@ -2161,6 +2163,11 @@ export interface components {
              */
             since: number;
             /**
+             * Since At
+             * @description When the first feedback from there on was given.
+             */
+            since_at: string | null;
+            /**
              * Offset
              * @description Of the feedback that raised its first alarm.
              */
@@ -3103,6 +3110,11 @@ export interface components {
             offset: number;
             /** Since */
             since: number;
+            /**
+             * Since At
+             * @description When the first feedback after `since` was given.
+             */
+            since_at: string | null;
             /** Until */
             until: number | null;
             /** Reason */
@@ -3550,6 +3562,11 @@ export interface components {
             label: string | null;
             /** Correction */
             correction: string | null;
+            /**
+             * Choice
+             * @description The answer that a reward rates.
+             */
+            choice: string | null;
         };
         /** SentAlert */
         SentAlert: {
@@ -4488,6 +4505,18 @@ export interface components {
              * @default previous
              */
             version?: string | number;
+            /**
+             * Freeze
+             * @description Also stop learning, so that no newer version goes live until the model is thawed.
+             * @default false
+             */
+            freeze?: boolean;
+            /**
+             * Reason
+             * @description Of the freeze.
+             * @default
+             */
+            reason?: string;
         };
         /** ChatMessage */
         ChatMessage: {

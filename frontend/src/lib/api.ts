@@ -121,7 +121,8 @@ export interface DrawApi extends ModelApi<Guess, number[]> {
 /** The requests of an operator. */
 export interface OperatorApi {
   quarantines(): Promise<Quarantine[]>;
-  rollBack(version: string): Promise<RolledBack>;
+  /** freeze: the reason to stop learning as well; null to go on learning. */
+  rollBack(version: string, freeze: string | null): Promise<RolledBack>;
   freeze(reason: string): Promise<unknown>;
   thaw(): Promise<unknown>;
   label(name: string, version: string): Promise<unknown>;
@@ -622,7 +623,11 @@ function operatorApi(model: string): OperatorApi {
   return {
     quarantines: async () =>
       (await call<{ quarantines: Quarantine[] }>('GET', `${model}/quarantine`)).quarantines,
-    rollBack: (version) => call('POST', `${model}:rollback`, { version }),
+    rollBack: (version, freeze) =>
+      call('POST', `${model}:rollback`, {
+        version,
+        ...(freeze === null ? {} : { freeze: true, reason: freeze }),
+      }),
     freeze: (reason) => call('POST', `${model}:freeze`, { reason }),
     thaw: () => call('POST', `${model}:thaw`),
     label: (name, version) => call('PUT', labelUrl(name), { version }),

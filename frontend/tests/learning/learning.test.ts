@@ -179,10 +179,12 @@ test('the verdict is worded with its figures, and offers the version from before
   expect(learning.verdict).toEqual({
     tone: 'danger',
     title: 'Needs attention',
-    sentence: 'accuracy of the last 100 answers fell from 94\u00a0% to 3\u00a0% after event 900.',
+    sentence:
+      'since event 901, only 3 of the last 100 judged answers were right; before, 94\u00a0%.',
     others: ['Something new.'],
     rollBackTo: '41',
     mayFreeze: true,
+    rolledBackTo: null,
   });
 });
 

@@ -32,6 +32,7 @@ test('a quarantine is open until it is decided', async () => {
   const quarantine = {
     offset: 40,
     since: 30,
+    since_at: null,
     until: null,
     reason: 'wrong',
     cause: { code: 'loss_rose' as const, figures: { since: 30 } },
@@ -53,6 +54,32 @@ test('an operation that fails is explained, and can be repeated', async () => {
   service.broken = null;
   await operator.rollBack('41');
   expect(operator.problem).toBe(null);
+});
+
+test('a roll back stops learning unless the person unticks that, and going on is asked after it', async () => {
+  const { service, operator } = open();
+  const rolled = operator.switchTo('41', '42');
+  await settle();
+  expect(confirmation.request?.option?.checked).toBe(true);
+  confirmation.request!.option!.checked = false;
+  confirmation.settle(true);
+  await rolled;
+  expect([service.calls, operator.frozen]).toEqual([['roll back 41'], null]);
+
+  await operator.freeze('wrong labels');
+  const again = operator.switchTo('40', '41');
+  await settle();
+  expect(confirmation.request?.option).toBe(undefined); // it is stopped already
+  confirmation.settle(true);
+  await again;
+  const resumed = operator.resume('40');
+  await settle();
+  expect(confirmation.request?.title).toBe('Resume learning?');
+  confirmation.settle(false);
+  await resumed;
+  expect(operator.frozen?.reason).toBe('wrong labels');
+  await operator.resume(null);
+  expect(operator.frozen).toBe(null);
 });
 
 test('a caller without the scope never asks for quarantines', async () => {
@@ -79,6 +106,8 @@ test('an older version is rolled back to, and a newer one gone forward to, only 
   await answer(true);
   await done;
   expect(service.calls).toEqual(['roll back 41']);
+  expect(operator.frozen?.reason).toBe('rolled back to version 41');
+  await operator.thaw();
   const forward = operator.switchTo('42', '41');
   expect(await answer(true)).toBe('Go forward to version 42?');
   await forward;

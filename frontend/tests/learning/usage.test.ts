@@ -205,3 +205,17 @@ test('a test of the alerts says what each endpoint said', async () => {
   await broken.test();
   expect(broken.problem).not.toBeNull();
 });
+
+test('a young service begins with the shortest range that has everything, which a person can change', async () => {
+  const api = new FakeUsageApi();
+  const spans = [span('2026-05-30T12:00', 0.5)];
+  const young = { ...answerOf(spans), counted_since: new Date(2026, 4, 30, 12).toISOString() };
+  api.answers = [async () => young, async () => young, async () => young];
+  const usage = new Usage(api, () => NOW, 'Europe/Berlin');
+  await usage.load();
+  await settle();
+  expect([usage.range, api.asked.map(([, unit]) => unit)]).toEqual(['day', ['day', 'hour']]);
+  usage.choose('month');
+  await settle();
+  expect([usage.range, usage.answer]).toEqual(['month', young]);
+});

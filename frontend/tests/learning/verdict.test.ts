@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { duration, wordReason } from '../../src/lib/learning/verdict';
+import { duration, wordReason, wordVerdict } from '../../src/lib/learning/verdict';
 import { VersionList, isAhead, isOlder } from '../../src/lib/learning/version_list.svelte';
 import type { Health, HealthReason, Version, VersionPage } from '../../src/lib/schema';
 
@@ -36,6 +36,32 @@ test('a reason that this page does not know keeps the sentence of the service', 
   expect(word('brand_new', {})).toBe('unknown.');
 });
 
+const ROLLED_BACK: HealthReason = {
+  code: 'rolled_back',
+  level: 'notice',
+  sentence: '',
+  figures: { version: '41', newest: '50' },
+};
+const RECENT = { count: 100, mean: 0.88, offset: 9 };
+
+test('after a roll back the verdict is no good one before learning is stopped', () => {
+  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'good' } as Health;
+  const learns = wordVerdict({ ...health, reasons: [ROLLED_BACK] });
+  expect(learns).toMatchObject({ tone: 'warn', title: 'Rolled back', mayFreeze: true });
+  expect(learns.sentence).toContain('version 41 answers until the next rating is learned');
+  expect(learns.others).toEqual(['88\u00a0% of the last 100 judged answers were right.']);
+
+  const frozen = { code: 'frozen', level: 'not_learning', sentence: '', figures: { reason: 'x' } };
+  const reasons = [frozen as HealthReason, ROLLED_BACK];
+  const stopped = wordVerdict({ ...health, status: 'not_learning', reasons });
+  expect(stopped).toMatchObject({ tone: 'warn', mayFreeze: false, rolledBackTo: '41' });
+  expect(stopped.sentence).toBe('version 41 answers. Learning is stopped.');
+
+  const stuck = { ...frozen, code: 'learner_stopped' } as HealthReason;
+  const broken = wordVerdict({ ...health, status: 'not_learning', reasons: [stuck, ROLLED_BACK] });
+  expect(broken.title).toBe('Not learning');
+});
+
 test('a waiting time is said in its largest unit', () => {
   expect([45, 90, 150, 7_300, 200_000].map(duration)).toEqual([
     '45 seconds',
@@ -61,16 +87,16 @@ test('versions are shown page by page, and as many again after a refresh', async
     } as VersionPage;
   });
   await list.refresh();
-  expect([list.shown.length, list.count, list.live, list.hasMore]).toEqual([12, 30, '28', true]);
+  expect([list.shown.length, list.count, list.live, list.hasMore]).toEqual([8, 30, '28', true]);
   await list.more();
   await list.refresh();
   await list.more();
-  expect([list.shown.length, list.hasMore]).toEqual([30, false]);
+  expect([list.shown.length, list.hasMore]).toEqual([24, true]);
   expect(asked).toEqual([
-    [12, undefined],
-    [12, 19],
-    [24, undefined],
-    [12, 7],
+    [8, undefined],
+    [8, 23],
+    [16, undefined],
+    [8, 15],
   ]);
   expect([isOlder('9', '28'), isOlder('29', '28'), isOlder('28', '28')]).toEqual([
     true,

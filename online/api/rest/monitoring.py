@@ -25,6 +25,7 @@ from online.serving.monitoring.drift_changes import DriftChange, group_alarms
 from online.serving.monitoring.health import Health
 from online.serving.runtime import Runtime
 from online.store.drift_alarms import load_drift_alarms
+from online.store.feedback import load_first_time
 from online.store.refusals import load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
 
@@ -38,10 +39,13 @@ MAX_REFUSALS = 100
 @router.get("/v1/models/{model}/drift", response_model=DriftAnswer)
 async def list_drift(model: ModelDep) -> Response:
     """The newest alarms of the drift detectors, newest first."""
-    rows = await model.read(lambda connection: load_drift_alarms(connection, model.spec.name, MAX_ALARMS))
+    name = model.spec.name
+    rows = await model.read(lambda connection: load_drift_alarms(connection, name, MAX_ALARMS))
     changes = group_alarms(rows)
+    times = await model.read(lambda connection: [load_first_time(connection, name, each.since - 1) for each in changes])
     known = await model.curve.summarize(lambda counts: [counts.recent.last_before(each.since) for each in changes])
     described = await asyncio.to_thread(describe_changes, model, changes, known)
+    described = [{**each, "since_at": at} for each, at in zip(described, times, strict=True)]
     content = {"drift": [row.model_dump(exclude={"model"}) for row in rows], "changes": described}
     return json_response(content, headers=live_headers(model))
 

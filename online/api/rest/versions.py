@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy import Connection
 
 from online.api.audit import name_offset, record_action
 from online.api.bodies import read_body_as
@@ -40,6 +41,7 @@ from online.snapshots.manifest import describe_version
 from online.snapshots.roll_back import Freeze
 from online.store import now, quarantine
 from online.store.drift_alarms import DriftAlarmRow, load_loss_alarms
+from online.store.feedback import load_first_time
 from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
 from online.store.shadow_answers import Comparison, compare_with_live
 
@@ -142,19 +144,23 @@ def describe_changed_answer(change: Change) -> dict[str, object]:
         "asked_at": change.asked_at,
         "before": asdict(change.before),
         "after": asdict(change.after),
-        "said": said and {"reward": said.reward, "label": said.label, "correction": said.correction},
+        "said": said and asdict(said),
         "better": change.is_better,
     }
 
 
 @router.post("/v1/models/{model}:rollback", response_model=RollbackAnswer, openapi_extra=request_body(RollbackRequest))
 async def roll_back(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
-    """Make an older version live; by default the previous one. The next version that is learned becomes live again."""
+    """Make an older version live; by default the previous one. The next version that is learned becomes live again.
+
+    With `freeze`, the model also stops to learn, in one act, so that the version stays live until the model is thawed.
+    """
     parsed = await read_body_as(request, RollbackRequest, runtime.settings)
     version = await asyncio.to_thread(model.snapshots.resolve, str(parsed.version))
-    manifest = await asyncio.to_thread(model.snapshots.roll_back, version, model.live.encoder_config.recipe)
-    await model.live.refresh()
-    await record_action(request, "roll_back", model.spec.name, f"version {version}")
+    frozen = Freeze(now(), parsed.reason) if parsed.freeze else None
+    manifest = await asyncio.to_thread(model.snapshots.roll_back, version, model.live.encoder_config.recipe, frozen)
+    await refresh(model)
+    await record_action(request, "roll_back", model.spec.name, f"version {version}", freeze=parsed.freeze)
     content = {"version": str(manifest.version), "learned_until": manifest.learned_until}
     return json_response(content, headers=version_headers(manifest.version, manifest.learned_until))
 
@@ -256,13 +262,25 @@ async def refresh(model: ModelRuntime) -> None:
 async def describe_quarantines(
     model: ModelRuntime, rows: Sequence[quarantine.QuarantineRow]
 ) -> list[dict[str, object]]:
-    """Return quarantines, each with the figures of the alarm that began it, where the alarm is kept."""
-    offsets = [row.offset for row in rows]
-    alarms = await model.read(lambda connection: load_loss_alarms(connection, model.spec.name, offsets))
-    return [
-        {**row.model_dump(exclude={"model"}), "cause": explain_quarantine(row, alarms.get(row.offset)).model_dump()}
-        for row in rows
-    ]
+    """Return quarantines, each with the instant of the first feedback in it, and the figures of the alarm that began it.
+
+    Both are left out where the events, or the alarm, are no longer kept.
+    """
+
+    def load(connection: Connection) -> list[dict[str, object]]:
+        alarms = load_loss_alarms(connection, model.spec.name, [row.offset for row in rows])
+        return [describe_quarantine(connection, row, alarms.get(row.offset)) for row in rows]
+
+    described: list[dict[str, object]] = await model.read(load)
+    return described
+
+
+def describe_quarantine(
+    connection: Connection, row: quarantine.QuarantineRow, alarm: DriftAlarmRow | None
+) -> dict[str, object]:
+    since_at = load_first_time(connection, row.model, row.since - 1)
+    cause = explain_quarantine(row, alarm).model_dump()
+    return {**row.model_dump(exclude={"model"}), "since_at": since_at, "cause": cause}
 
 
 def explain_quarantine(row: quarantine.QuarantineRow, alarm: DriftAlarmRow | None) -> Cause:

@@ -51,7 +51,7 @@ class Ratings:
 
 @dataclass(frozen=True, slots=True)
 class StoredFacts:
-    """What the store says."""
+    """What the store says. fall_at, quarantine_at, rejected_at, drift_at: as in `Facts` and `DriftNews`."""
 
     head: int
     waiting_since: str | None
@@ -59,6 +59,10 @@ class StoredFacts:
     rejection: RejectedSnapshotRow | None
     refused: int
     changes: Sequence[DriftChange]
+    fall_at: str | None
+    quarantine_at: str | None
+    rejected_at: str | None
+    drift_at: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class HealthCheck:
             lambda counts: summarize_ratings(counts, served.learned_until if newest is not None else None)
         )
         learned_until = max(served.learned_until, newest_until)
-        stored = await self.read(partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until))
+        load = partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until, fall=ratings.fall)
+        stored = await self.read(load)
         older = None
         if ratings.fall is not None:
             older = await asyncio.to_thread(snapshots.newest_before, ratings.fall.since + 1, recipe, served.version)
@@ -134,15 +139,25 @@ def summarize_ratings(counts: Counts, learned_until: int | None) -> Ratings:
     )
 
 
-def load_facts(connection: Connection, model: str, recipe: str, learned_until: int) -> StoredFacts:
+def load_facts(connection: Connection, model: str, recipe: str, learned_until: int, fall: Fall | None) -> StoredFacts:
     head = head_of(connection, model)
+    quarantine, rejection = load_open(connection, model), next(iter(load_rejections(connection, model, 1)), None)
+    changes = group_alarms(load_drift_alarms(connection, model, NEWEST_ALARMS))
+
+    def time_from(offset: int) -> str | None:
+        return load_first_time(connection, model, offset - 1)
+
     return StoredFacts(
         head=head,
         waiting_since=load_first_time(connection, model, learned_until),
-        quarantine=load_open(connection, model),
-        rejection=next(iter(load_rejections(connection, model, 1)), None),
+        quarantine=quarantine,
+        rejection=rejection,
         refused=count_refusals(connection, model, recipe, after=head - NEWEST_EVENTS),
-        changes=group_alarms(load_drift_alarms(connection, model, NEWEST_ALARMS)),
+        changes=changes,
+        fall_at=None if fall is None else time_from(fall.since + 1),
+        quarantine_at=None if quarantine is None else time_from(quarantine.since),
+        rejected_at=None if rejection is None else time_from(rejection.since),
+        drift_at=time_from(changes[0].since) if changes else None,
     )
 
 
@@ -163,6 +178,7 @@ def collect_facts(
         recent=ratings.recent,
         rated=ratings.rated,
         fall=ratings.fall,
+        fall_at=stored.fall_at,
         lead=ratings.lead,
         learner=learner.state,
         learner_reason=learner.reason,
@@ -176,12 +192,16 @@ def collect_facts(
         frozen_since=None if live.frozen is None else live.frozen.since,
         frozen_reason="" if live.frozen is None else live.frozen.reason,
         quarantine_since=None if stored.quarantine is None else stored.quarantine.since,
+        quarantine_at=stored.quarantine_at,
         rejected=0 if rejection is None else rejection.times,
         rejected_since=0 if rejection is None else rejection.since,
+        rejected_at=stored.rejected_at,
         rejected_reason="" if rejection is None else rejection.reason,
         refused=stored.refused,
         refused_of=min(stored.head, NEWEST_EVENTS),
-        drift=None if change is None else DriftNews(change.since, change.offset, change.main.what, len(change.alarms)),
+        drift=None
+        if change is None
+        else DriftNews(change.since, change.offset, change.main.what, len(change.alarms), stored.drift_at),
         unservable=live.unservable,
         damaged=tuple(sorted(live.damaged)),
         learning_again=None if aside is None or aside.learned_again else aside.reason,

@@ -49,12 +49,16 @@ FRESH_ALARM = 1_000  # events after which a drift alarm is old news
 
 @dataclass(frozen=True, slots=True)
 class DriftNews:
-    """The newest change that the drift detectors found: since when, where it was seen, what, and how many alarms it raised."""
+    """The newest change that the drift detectors found: since when, where it was seen, what, and how many alarms it raised.
+
+    since_at: when the first feedback from offset `since` on was given.
+    """
 
     since: int
     offset: int
     what: str
     alarms: int
+    since_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class Facts:
     recent: the last 100 judgements. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
     feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
     version from before the fall. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
-    on. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
+    on. fall_at, quarantine_at, rejected_at: when the first feedback from there on was given. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
     are counted; None: all.
     """
 
@@ -72,6 +76,7 @@ class Facts:
     recent: Stretch | None = None
     rated: int = 0
     fall: Fall | None = None
+    fall_at: str | None = None
     lead: Lead | None = None
     learner: str = "running"
     learner_reason: str | None = None
@@ -85,8 +90,10 @@ class Facts:
     frozen_since: str | None = None
     frozen_reason: str = ""
     quarantine_since: int | None = None
+    quarantine_at: str | None = None
     rejected: int = 0
     rejected_since: int = 0
+    rejected_at: str | None = None
     rejected_reason: str = ""
     refused: int = 0
     refused_of: int = 0
@@ -179,7 +186,7 @@ def find_attention(facts: Facts) -> Iterator[Reason]:
             "quarantine_open",
             "attention",
             f"the guard rolled it back; decide about the feedback since event {facts.quarantine_since:,}",
-            {"since": facts.quarantine_since, "version": str(facts.live)},
+            {"since": facts.quarantine_since, "since_at": facts.quarantine_at, "version": str(facts.live)},
         )
     if facts.lead is not None:
         yield explain_lead(facts, facts.lead)
@@ -188,7 +195,12 @@ def find_attention(facts: Facts) -> Iterator[Reason]:
             "snapshots_rejected",
             "attention",
             f"the gate has refused what was learned since event {facts.rejected_since:,}: {facts.rejected_reason}",
-            {"times": facts.rejected, "since": facts.rejected_since, "reason": facts.rejected_reason},
+            {
+                "times": facts.rejected,
+                "since": facts.rejected_since,
+                "since_at": facts.rejected_at,
+                "reason": facts.rejected_reason,
+            },
         )
     if facts.refused and facts.refused >= REFUSED_SHARE * facts.refused_of:
         yield explain_refusals(facts, "much_refused", "attention")
@@ -201,6 +213,7 @@ def explain_fall(facts: Facts, fall: Fall) -> Reason:
         "after": round(after.mean, 6),
         "count": after.count,
         "since": fall.since,
+        "since_at": facts.fall_at,
         "roll_back_to": None if facts.older is None else str(facts.older),
     }
     subject = f"of the last {after.count:,} answers"
@@ -302,7 +315,13 @@ def find_notices(facts: Facts) -> Iterator[Reason]:
         )
     if facts.drift is not None and facts.head - facts.drift.offset < FRESH_ALARM:
         drift = facts.drift
-        figures: Figures = {"since": drift.since, "offset": drift.offset, "what": drift.what, "alarms": drift.alarms}
+        figures: Figures = {
+            "since": drift.since,
+            "since_at": drift.since_at,
+            "offset": drift.offset,
+            "what": drift.what,
+            "alarms": drift.alarms,
+        }
         what = "the inputs changed" if drift.what == "features" else "errors became more frequent"
         yield Reason("drift", "notice", f"{what} after event {drift.since:,}", figures)
     if 0 < facts.refused < REFUSED_SHARE * facts.refused_of:

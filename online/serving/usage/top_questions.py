@@ -1,7 +1,9 @@
 """The questions that are asked most, grouped by meaning.
 
-    newest predictions --same words--> questions --the most frequent ones, near in meaning--> groups
+    newest predictions --same words--> questions --the most frequent ones, near in meaning, with one reply--> groups
 
+Questions that usually get different replies are never one group, however near they are ("Do you have a scanner?" and "Do you
+have a 3D printer?"): its figures would be about neither of the replies.
 The work is bounded: so many predictions are searched, and so many different questions are grouped.
 """
 
@@ -44,6 +46,16 @@ class AskedText:
     def asked(self) -> int:
         return self.replies.total()
 
+    @property
+    def usual_reply(self) -> str | None:
+        """The reply that was given most often; None: it never got one."""
+        return find_usual(self.replies)
+
+
+def find_usual(replies: Counter[str | None]) -> str | None:
+    """The reply that was given most often; None without any. replies: how often each was given; None: no answer."""
+    return max((id for id in replies if id is not None), key=lambda id: (replies[id], id), default=None)
+
 
 def collect_texts(questions: Sequence[AskedQuestion]) -> list[AskedText]:
     """The different texts among questions, the most frequent first. Inputs that are no texts are left out."""
@@ -58,17 +70,18 @@ def collect_texts(questions: Sequence[AskedQuestion]) -> list[AskedText]:
 
 
 def group_by_meaning(texts: Sequence[AskedText], features: Mapping[str, bytes]) -> list[list[AskedText]]:
-    """Groups of texts, the one that was asked most first, and so in each. features: by the id of the newest prediction.
+    """Groups of texts with one usual reply, the one that was asked most first, and so in each.
 
-    A text whose features are no embedding is a group of its own.
+    features: by the id of the newest prediction. A text whose features are no embedding is a group of its own.
     """
     by_id = {each.newest: each for each in texts}
-    embedded = [
-        Question(each.text, features[each.newest], each.asked_at, [each.newest] * each.asked)
-        for each in texts
-        if len(features.get(each.newest, b"")) == TEXT_WIDTH
-    ]
-    groups = [[by_id[each.predictions[0]] for each in cluster.questions] for cluster in cluster_questions(embedded)]
+    embedded = defaultdict[str | None, list[Question]](list)  # by the usual reply
+    for each in texts:
+        if len(features.get(each.newest, b"")) == TEXT_WIDTH:
+            question = Question(each.text, features[each.newest], each.asked_at, [each.newest] * each.asked)
+            embedded[each.usual_reply].append(question)
+    clusters = [cluster for questions in embedded.values() for cluster in cluster_questions(questions)]
+    groups = [[by_id[each.predictions[0]] for each in cluster.questions] for cluster in clusters]
     seen = {each.newest for group in groups for each in group}
     groups += [[each] for each in texts if each.newest not in seen]
     return sorted(groups, key=lambda group: -sum(each.asked for each in group))
@@ -83,12 +96,10 @@ def describe_group(
     group: Sequence[AskedText], reply_texts: Mapping[str, str], open_groups: Mapping[str, str] = MappingProxyType({})
 ) -> TopQuestion:
     """reply_texts: by the id of the reply; empty for classes. open_groups: of the inbox, as in `find_inbox_group`."""
-    replies = defaultdict[str | None, int](int)
+    replies = Counter[str | None]()
     for each in group:
-        for reply, count in each.replies.items():
-            replies[reply] += count
-    unanswered = replies.pop(None, 0)
-    reply = max(replies, key=lambda id: (replies[id], id or ""), default=None)
+        replies.update(each.replies)
+    reply, unanswered = find_usual(replies), replies[None]
     good, bad = sum(each.good for each in group), sum(each.bad for each in group)
     newest = max(group, key=lambda each: each.asked_at)
     return TopQuestion(

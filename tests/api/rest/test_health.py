@@ -75,6 +75,8 @@ def test_a_collapse_is_reported_and_ends_with_a_roll_back(collapsed: tuple[Servi
     assert bad["status"] == "needs_attention" and codes(bad)[0] == "accuracy_fell", bad
     figures = bad["reasons"][0]["figures"]
     assert abs(figures["since"] - since) <= 10
+    first = service.http.get("/v1/models/vec/curve?points=512").json()["points"]
+    assert min(each["began"] for each in first) < figures["since_at"] <= max(each["ended"] for each in first)
     assert figures["before"] > 0.85 and figures["after"] < 0.15 and figures["count"] == 100
     assert "accuracy of the last 100 answers fell from 9" in bad["sentence"]
     older = int(figures["roll_back_to"])
@@ -86,6 +88,22 @@ def test_a_collapse_is_reported_and_ends_with_a_roll_back(collapsed: tuple[Servi
     assert rolled_back["version"] == str(older) and int(rolled_back["newest_version"]) > older
     assert rolled_back["status"] == "good" and "rolled_back" in codes(rolled_back)
     assert "behind" not in codes(rolled_back)
+
+
+def test_a_roll_back_that_stops_learning_holds_until_it_is_resumed(collapsed: tuple[Service, int]) -> None:
+    service, _ = collapsed
+    older = health_of(service)["reasons"][0]["figures"]["roll_back_to"]
+    request = {"version": older, "freeze": True, "reason": "wrong labels"}
+    post(service, ":rollback", request).raise_for_status()
+    held = health_of(service)
+    assert held["status"] == "not_learning" and {"frozen", "rolled_back"} <= set(codes(held))
+    assert service.http.get("/v1/models/vec/versions").json()["frozen"]["reason"] == "wrong labels"
+
+    offset = service.client("vec").feedback([{"input": [0.5, -0.5], "label": "up"}])[-1]["offset"]
+    assert health_of(service)["version"] == older
+    post(service, ":thaw", {}).raise_for_status()
+    service.wait_learned("vec", offset)
+    assert int(health_of(service)["version"]) > int(older)
 
 
 def test_frozen_and_waiting_models_are_not_learning(start: Start) -> None:

@@ -29,6 +29,7 @@ def test_a_collapse_is_said_with_its_figures_and_the_version_to_roll_back_to() -
         "after": 0.03,
         "count": 100,
         "since": 900,
+        "since_at": None,
         "roll_back_to": "7",
     }
 

@@ -36,15 +36,26 @@ def test_inputs_that_are_no_texts_are_left_out() -> None:
 
 
 def test_questions_of_one_meaning_are_one_group_with_the_reply_mostly_given() -> None:
-    questions = [asked("opening hours", "hours", 5, "1", good=2), asked("when open", "other", 4, "2", bad=1)]
-    questions += [asked("when open", None, 3, "3"), asked("tea", "tea", 6, "4")]
+    questions = [asked("opening hours", "hours", 5, "1", good=2), asked("when open", "hours", 4, "2", bad=1)]
+    questions += [asked("when open", None, 3, "3"), asked("opening hours", "tea", 1, "1"), asked("tea", "tea", 6, "4")]
     texts = collect_texts(questions)
     groups = group_by_meaning(texts, {"1": direction(0), "3": direction(0), "4": direction(1)})
     first = describe_group(groups[0], {"hours": "We open at nine."})
-    assert (first.text, first.variants, first.asked, first.unanswered) == ("when open", ["opening hours"], 12, 3)
-    assert (first.reply, first.reply_text, first.reply_count) == ("hours", "We open at nine.", 5)
+    assert (first.text, first.variants, first.asked, first.unanswered) == ("when open", ["opening hours"], 13, 3)
+    assert (first.reply, first.reply_text, first.reply_count) == ("hours", "We open at nine.", 9)
     assert first.satisfaction == pytest.approx(2 / 3) and first.prediction_id == "3"
     assert [each.text for each in groups[1]] == ["tea"]
+
+
+def test_questions_that_usually_get_different_replies_are_different_groups() -> None:
+    questions = [
+        asked("scanner", "scanning", 3, "1"),
+        asked("3D printer", "printing", 2, "2"),
+        asked("fax", None, 1, "3"),
+    ]
+    texts = collect_texts([*questions, asked("telefax", None, 1, "4")])
+    groups = group_by_meaning(texts, {number: direction(0) for number in "1234"})
+    assert [[each.text for each in group] for group in groups] == [["scanner"], ["3D printer"], ["fax", "telefax"]]
 
 
 def test_a_text_without_an_embedding_is_a_group_of_its_own() -> None:

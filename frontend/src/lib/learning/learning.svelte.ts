@@ -4,12 +4,13 @@
 */
 
 import type { LearningApi } from '../api';
+import { t } from '../messages';
 import { coalesce } from '../ui/coalesce';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { detailOf, problemOf } from '../ui/problems';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
-import { wordVerdict } from './verdict';
+import { isFall, wordVerdict } from './verdict';
 import { VersionList } from './version_list.svelte';
 import { curveChart } from '../ui/plots';
 import type { Curve, DriftChange, Health, ModelStatus, RefusedEvent } from '../schema';
@@ -33,8 +34,9 @@ export class Learning {
   changes = $state.raw<DriftChange[]>([]);
   refused = $state.raw<RefusedEvent[]>([]);
   problem = $state<string | null>(null);
-  verdict = $derived(this.health && wordVerdict(this.health));
-  chart = $derived(this.curve && curveChart(this.curve, this.changes));
+  points = $derived(this.curve?.points ?? []);
+  verdict = $derived(this.health && wordVerdict(this.health, this.points));
+  chart = $derived(this.curve && curveChart(this.curve, this.changes, this.marks()));
 
   readonly refresh: () => void;
 
@@ -62,6 +64,15 @@ export class Learning {
 
   stop() {
     this.live.stop();
+  }
+
+  /** What the chart marks besides alarms: where a fall begins, and up to where the version has learned that a roll back made live. */
+  private marks(): { offset: number; name: string }[] {
+    const { fall, liveAgain } = t.learning.chart;
+    const [health, rolledBackTo] = [this.health, this.verdict?.rolledBackTo];
+    if (rolledBackTo) return [{ offset: this.live.learnedUntil, name: liveAgain(rolledBackTo) }];
+    const since = health?.reasons.find(isFall)?.figures['since'];
+    return typeof since === 'number' ? [{ offset: since + 1, name: fall }] : [];
   }
 
   private async load() {

@@ -12,7 +12,6 @@ import type {
 import { confirmAction } from '../ui/confirmation.svelte';
 import { toast } from '../ui/toasts.svelte';
 import { detailOf } from '../ui/problems';
-import { count } from '../ui/wording';
 import { isOlder } from './version_list.svelte';
 
 /** The part of a list of versions that is about all of them. */
@@ -50,7 +49,9 @@ export class Operator {
     this.quarantines = quarantines;
   }
 
-  rollBack = (version: string) => this.perform(() => this.api.rollBack(version));
+  /** freeze: the reason to stop learning as well; null to go on learning. */
+  rollBack = (version: string, freeze: string | null = null) =>
+    this.perform(() => this.api.rollBack(version, freeze));
   freeze = (reason: string) => this.perform(() => this.api.freeze(reason));
   thaw = () => this.perform(() => this.api.thaw());
   label = (name: string, version: string) => this.perform(() => this.api.label(name, version));
@@ -61,19 +62,38 @@ export class Operator {
   /** Make another version live, once the person has agreed. live: the present one. */
   async switchTo(version: string, live: string | null): Promise<void> {
     const words = t.learning.actions;
-    const request = isOlder(version, live)
-      ? {
-          title: words.rollBackTitle(version),
-          text: words.rollBackText(version),
-          action: words.rollBackAction,
-        }
-      : {
-          title: words.goForwardTitle(version),
-          text: words.goForwardText(version),
-          action: words.goForwardAction,
-        };
-    if (await confirmAction({ ...request, danger: true }))
-      if (await this.rollBack(version)) toast(words.rolledBack(version));
+    if (!isOlder(version, live)) {
+      const request = {
+        title: words.goForwardTitle(version),
+        text: words.goForwardText(version),
+        action: words.goForwardAction,
+      };
+      if (await confirmAction({ ...request, danger: true }))
+        if (await this.rollBack(version)) toast(words.rolledBack(version));
+      return;
+    }
+    const option = { label: words.rollBackStop, note: words.rollBackStopNote, checked: true };
+    const request = {
+      title: words.rollBackTitle(version),
+      text: words.rollBackText(version),
+      action: words.rollBackAction,
+    };
+    const asked = { ...request, danger: true, ...(this.frozen ? {} : { option }) };
+    if (!(await confirmAction(asked))) return;
+    const stops = !this.frozen && option.checked;
+    if (await this.rollBack(version, stops ? words.rollBackReason(version) : null))
+      toast((stops ? words.rolledBackStopped : words.rolledBack)(version));
+  }
+
+  /** Go on learning. rolledBackTo: the version that answers since a roll back, which the person is told about first. */
+  async resume(rolledBackTo: string | null): Promise<void> {
+    const words = t.learning.actions;
+    const request = { title: words.resumeTitle, action: t.learning.operate.resume };
+    if (
+      rolledBackTo === null ||
+      (await confirmAction({ ...request, text: words.resumeText(rolledBackTo) }))
+    )
+      await this.thaw();
   }
 
   async freezeConfirmed(reason = ''): Promise<void> {
@@ -87,13 +107,13 @@ export class Operator {
       if (await this.freeze(reason)) toast(words.frozen, { undo: () => this.thaw() });
   }
 
-  async endConfirmed(outcome: QuarantineOutcome, since: number): Promise<void> {
+  /** since: when the feedback in question begins, in words. */
+  async endConfirmed(outcome: QuarantineOutcome, since: string): Promise<void> {
     const words = t.learning.operate;
     const drops = outcome === 'dropped';
-    const shown = count(since);
     const agreed = await confirmAction({
       title: drops ? words.dropTitle : words.keepTitle,
-      text: drops ? words.dropText(shown) : words.keepText(shown),
+      text: drops ? words.dropText(since) : words.keepText(since),
       action: drops ? words.drop : words.keep,
       danger: drops,
     });

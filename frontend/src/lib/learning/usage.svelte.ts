@@ -52,6 +52,7 @@ export class Usage {
   asked = $derived(this.answer && questionsChart(this.answer));
 
   private turn = 0;
+  private hasChosen = false;
 
   constructor(
     readonly api: UsageApi,
@@ -63,6 +64,7 @@ export class Usage {
   }
 
   choose(range: RangeName) {
+    this.hasChosen = true;
     this.range = range;
     void this.load();
   }
@@ -80,6 +82,9 @@ export class Usage {
       const [span, unit] = asked;
       const found = await Promise.all([this.api.usage(span, unit), this.api.topQuestions(span)]);
       if (turn !== this.turn) return;
+      const fitting = this.hasChosen ? this.range : fittingRange(found[0], this.now());
+      this.hasChosen = true;
+      if (fitting !== this.range) return this.choose(fitting);
       [this.answer, this.questions] = found;
       this.problem = null;
     } catch (error) {
@@ -108,6 +113,14 @@ export class Usage {
     const days = DAYS[range];
     return [{ from: localDay(now, 1 - days), until: null, timezone }, unitOf(days)];
   }
+}
+
+/** The shortest range with everything that was counted, so that a young service has no chart of empty days; else the default. */
+function fittingRange({ counted_since, total }: UsageAnswer, now: Date): RangeName {
+  if (counted_since === null || total.asked === 0) return 'month';
+  const age_ms = now.getTime() - Date.parse(counted_since);
+  if (age_ms < (HOURS - 1) * HOUR_MS) return 'day';
+  return age_ms < (DAYS.week - 1) * DAY_MS ? 'week' : 'month';
 }
 
 const LABELS: Record<UsageUnit, (at: string) => string> = {
@@ -147,10 +160,11 @@ export function satisfactionChart(answer: UsageAnswer): Chart | null {
 
 /** How many questions each span had, and how many of them were answered without staff. */
 export function questionsChart(answer: UsageAnswer): Chart {
-  return chartOf(answer, [
+  const chart = chartOf(answer, [
     { name: t.usage.asked, values: answer.spans.map(({ asked }) => asked) },
     { name: t.usage.alone, values: answer.spans.map(({ answered_alone }) => answered_alone) },
   ]);
+  return { ...chart, bars: true };
 }
 
 type Cell = string | number | null;

@@ -1,9 +1,10 @@
 /* Words the verdict on a model from its codes and figures: pure functions. A code that is not known yet keeps the service's sentence. */
 
 import { t } from '../messages';
-import type { Health, HealthReason } from '../schema';
+import type { CurvePoint, Health, HealthReason } from '../schema';
 import { wordCause } from '../ui/causes';
 import { capitalize, count, figure, percent } from '../ui/wording';
+import { namePlace } from './places';
 
 export type Tone = 'good' | 'warn' | 'danger' | 'plain';
 
@@ -17,7 +18,11 @@ export interface WordedVerdict {
   /** What can be done about it. */
   rollBackTo: string | null;
   mayFreeze: boolean;
+  /** The version that answers since a roll back. */
+  rolledBackTo: string | null;
 }
+
+export type Points = readonly CurvePoint[];
 
 const TONES: Record<Health['status'], Tone> = {
   good: 'good',
@@ -31,26 +36,45 @@ const DECISIVE: Partial<Record<Health['status'], HealthReason['level']>> = {
   too_little_feedback: 'unknown',
 };
 
-export function wordVerdict(health: Health): WordedVerdict {
+/** points: of the curve, which say which rating an event was. */
+export function wordVerdict(health: Health, points: Points = []): WordedVerdict {
   const { status, reasons } = health;
   const deciding = reasons.find(({ level }) => level === DECISIVE[status]);
   const rollBackTo = deciding?.figures['roll_back_to'];
-  return {
+  const rolledBack = reasons.find(({ code }) => code === 'rolled_back');
+  const learns = !reasons.some(({ level }) => level === 'not_learning');
+  const word = (reason: HealthReason) => wordReason(reason, health, points);
+  const verdict = {
     tone: TONES[status],
     title: t.learning.verdict.status[status],
-    sentence: deciding ? wordReason(deciding, health) : wordRecent(health),
-    others: reasons
-      .filter((reason) => reason !== deciding)
-      .map((reason) => capitalize(wordReason(reason, health))),
+    sentence: deciding ? word(deciding) : wordRecent(health),
+    others: reasons.filter((reason) => reason !== deciding).map((each) => capitalize(word(each))),
     rollBackTo: typeof rollBackTo === 'string' ? rollBackTo : null,
-    mayFreeze: isFall(deciding) && !reasons.some(({ level }) => level === 'not_learning'),
+    mayFreeze: learns && !!deciding && (isFall(deciding) || deciding.code === 'below_baseline'),
+    rolledBackTo: rolledBack ? health.version : null,
+  };
+  const isSettled =
+    status !== 'needs_attention' && (!deciding || deciding.code === 'frozen' || learns);
+  if (!rolledBack || !isSettled) return verdict;
+  const words = t.learning.verdict;
+  return {
+    ...verdict,
+    tone: 'warn', // the remedy holds only while nothing is learned
+    title: words.status.rolled_back,
+    sentence: (learns ? words.answersForNow : words.answersStopped)(health.version),
+    others: [
+      capitalize(wordRecent(health)),
+      ...reasons
+        .filter((each) => each !== rolledBack && each.code !== 'frozen')
+        .map((each) => capitalize(word(each))),
+    ].filter((each) => each !== ''),
+    mayFreeze: learns,
   };
 }
 
-const isFall = (reason?: HealthReason) =>
-  reason?.code === 'accuracy_fell' ||
-  reason?.code === 'error_rose' ||
-  reason?.code === 'below_baseline';
+const FALLS = ['accuracy_fell', 'error_rose'];
+/** Whether the newest answers are worse than those before. */
+export const isFall = (reason: HealthReason) => FALLS.includes(reason.code);
 
 /** How good the newest answers are; "" without any. */
 function wordRecent({ recent, measure }: Health): string {
@@ -76,15 +100,25 @@ const causeOf = (figures: Figures) =>
     text(figures, 'reason'),
   );
 
-export function wordReason({ code, figures, sentence }: HealthReason, { measure }: Health): string {
+export function wordReason(
+  { code, figures, sentence }: HealthReason,
+  { measure }: Health,
+  points: Points = [],
+): string {
   const words = t.learning.verdict;
   const show = measure === 'error' ? figure : percent;
+  const at = figures['since_at'];
+  const since = (further = 0) =>
+    namePlace(points, number(figures, 'since') + further, typeof at === 'string' ? at : null);
   switch (code) {
-    case 'accuracy_fell':
+    case 'accuracy_fell': {
+      const right = Math.round(number(figures, 'count') * number(figures, 'after'));
+      const before = show(number(figures, 'before'));
+      return words.accuracyFell(since(1), count(right), events(figures, 'count'), before);
+    }
     case 'error_rose': {
-      const say = code === 'accuracy_fell' ? words.accuracyFell : words.errorRose;
       const [before, after] = [show(number(figures, 'before')), show(number(figures, 'after'))];
-      return say(events(figures, 'count'), before, after, events(figures, 'since'));
+      return words.errorRose(since(1), after, events(figures, 'count'), before);
     }
     case 'below_baseline': {
       const guessers: Record<string, string> = words.guessers;
@@ -93,11 +127,11 @@ export function wordReason({ code, figures, sentence }: HealthReason, { measure 
       return words.belowBaseline(guesser, events(figures, 'count'), other, model);
     }
     case 'quarantine_open':
-      return words.quarantine(events(figures, 'since'));
+      return words.quarantine(since());
     case 'unservable':
       return words.unservable;
     case 'snapshots_rejected':
-      return words.rejected(events(figures, 'since'), text(figures, 'reason'));
+      return words.rejected(since(), text(figures, 'reason'));
     case 'much_refused':
     case 'some_refused':
       return words.refused(events(figures, 'refused'), events(figures, 'of'));
@@ -114,9 +148,7 @@ export function wordReason({ code, figures, sentence }: HealthReason, { measure 
     case 'rolled_back':
       return words.rolledBack(text(figures, 'version'), text(figures, 'newest'));
     case 'drift':
-      return (figures['what'] === 'features' ? words.driftFeatures : words.driftLoss)(
-        events(figures, 'since'),
-      );
+      return (figures['what'] === 'features' ? words.driftFeatures : words.driftLoss)(since());
     case 'version_damaged':
       return words.damaged(text(figures, 'versions'));
     case 'events_expired':

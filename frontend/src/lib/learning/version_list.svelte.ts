@@ -2,7 +2,7 @@
 
 import type { Version, VersionPage } from '../schema';
 
-const PAGE = 12;
+const PAGE = 8;
 
 export class VersionList {
   /** Newest first. */

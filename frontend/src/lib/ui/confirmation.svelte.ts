@@ -9,6 +9,8 @@ export interface ConfirmationRequest {
   action: string;
   /** Whether it deletes something. */
   danger?: boolean;
+  /** A box that can be ticked. The dialog changes `checked`. */
+  option?: { label: string; note: string; checked: boolean };
 }
 
 export class Confirmation {

@@ -2,6 +2,8 @@
 
 import { t } from '../messages';
 import type { Curve, CurvePoint, DriftChange } from '../schema';
+import { ratingAt, shortTimeAt } from '../learning/places';
+import { count } from './wording';
 
 const WINDOW_RATIO = 0.1; // share of all outcomes averaged in one point
 const MIN_WINDOW = 20; // outcomes
@@ -15,6 +17,8 @@ export interface Line {
 export interface Mark {
   x: number;
   name: string;
+  /** What marks of this kind are called in the legend; "alarm" by default. */
+  kind?: string;
 }
 
 export interface Chart {
@@ -25,12 +29,25 @@ export interface Chart {
   marks: Mark[];
   /** Names a place of the x axis, where places are no numbers of something; "" for none. */
   showX?: (place: number) => string;
+  /** Names a place of the x axis, in two lines. */
+  showTick?: (place: number) => string;
+  /** What the values are, before their names. */
+  lead?: string;
+  /** Whether the first line is drawn as bars. */
+  bars?: boolean;
   /** A range around the first line, which is drawn as an area. */
   band?: { name: string; low: (number | null)[]; high: (number | null)[] };
 }
 
-/** Moving means of the served answers and of the naive guessers, over a tenth of all outcomes. changes: where alarms were raised. */
-export function curveChart(curve: Curve, changes: DriftChange[] = []): Chart {
+/** Moving means of the served answers and of the naive guessers, over a tenth of all outcomes.
+
+   changes: where alarms were raised. marks: others, by the offset of their event.
+*/
+export function curveChart(
+  curve: Curve,
+  changes: DriftChange[] = [],
+  marks: { offset: number; name: string }[] = [],
+): Chart {
   const { points } = curve;
   const total = points.at(-1)?.until ?? 0;
   const width = Math.max(MIN_WINDOW, Math.round(WINDOW_RATIO * total));
@@ -42,11 +59,19 @@ export function curveChart(curve: Curve, changes: DriftChange[] = []): Chart {
     xLabel: words.xLabel,
     places: points.map(({ until }) => until),
     lines: names.map(([id, name]) => ({ name, values: movingMeans(points, id, width) })),
-    marks: changes.flatMap(({ offset, alarms }) => {
-      const place = points.find((point) => point.offset >= offset);
-      const alarm = alarms[0]!;
-      return place ? [{ x: place.until, name: words.alarmOf(whatChanged(alarm)) }] : [];
-    }),
+    marks: [
+      ...changes.flatMap(({ offset, alarms }) => {
+        const place = points.find((point) => point.offset >= offset);
+        const alarm = alarms[0]!;
+        return place ? [{ x: place.until, name: words.alarmOf(whatChanged(alarm)) }] : [];
+      }),
+      ...marks.flatMap(({ offset, name }) => {
+        const x = ratingAt(points, offset);
+        return x === null ? [] : [{ x, name, kind: name }];
+      }),
+    ],
+    lead: words.moving(count(Math.min(width, total))),
+    showTick: (place) => `${count(place)}\n${shortTimeAt(points, place)}`,
   };
 }
 

@@ -110,7 +110,8 @@ export function bytes(size: number): string {
 export const day = (at: string) => fullDay().format(new Date(at));
 
 const hours = formatOf(
-  (locale) => new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit' }),
+  (locale) =>
+    new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
 );
 const months = formatOf(
   (locale) => new Intl.DateTimeFormat(locale, { month: 'short', year: 'numeric' }),
@@ -118,6 +119,12 @@ const months = formatOf(
 
 /** "14:00". */
 export const hourOf = (at: string) => hours().format(new Date(at));
+
+/** A time of today as "14:03"; another day is added. */
+export function minute(at: string, today = new Date()): string {
+  const isToday = new Date(at).toDateString() === today.toDateString();
+  return isToday ? hourOf(at) : `${dayOf(at)}, ${hourOf(at)}`;
+}
 
 /** "3 May". */
 export const dayOf = (at: string) => shortDay().format(new Date(at));

@@ -8,16 +8,19 @@ export const learning: Messages['learning'] = {
   chart: {
     accuracy: 'Trefferquote',
     error: 'Mittlerer Fehler',
-    note: 'Jede Bewertung beurteilt, wenn sie kommt, die Antwort, die vorher gegeben wurde. Gestrichelt: zwei einfache Rater.',
+    note: 'Jede Antwort wird beurteilt, bevor das Modell aus ihr lernen darf. Gestrichelt, zum Vergleich: zwei Arten, blind zu raten.',
+    moving: (count) => `Gleitendes Mittel über ${count} beurteilte Antworten:`,
+    fall: 'Beginn des Abfalls',
+    liveAgain: (version) => `Version ${version} antwortet wieder`,
     guessers: (isError) =>
       isError
-        ? 'Ein Rater wiederholt die letzte Zahl, der andere nennt den bisherigen Mittelwert. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.'
-        : 'Ein Rater sagt noch einmal, was zuletzt richtig war, der andere sagt immer, was am häufigsten richtig ist. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
+        ? 'Blind geraten: noch einmal die letzte Zahl, oder der bisherige Mittelwert. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.'
+        : 'Blind geraten: noch einmal, was zuletzt richtig war, oder immer, was am häufigsten richtig ist. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
     lines: 'die Linien',
     replay: 'Das ganze Protokoll nachspielen',
     counting: (counted, head) => `${counted} von ${head} Ereignissen sind gezählt.`,
     empty: 'Noch keine Antwort wurde beurteilt.',
-    xLabel: 'Beurteilungen',
+    xLabel: 'beurteilte Antworten',
     names: {
       served: 'Modell',
       no_change: 'geraten: wie zuletzt',
@@ -39,27 +42,33 @@ export const learning: Messages['learning'] = {
       needs_attention: 'Braucht Aufmerksamkeit',
       not_learning: 'Lernt nicht',
       too_little_feedback: 'Noch kein Urteil möglich',
+      rolled_back: 'Zurückgesetzt',
     },
+    event: (offset) => `Ereignis ${offset}`,
+    place: (time, rating) =>
+      time && rating
+        ? `${time} (beurteilte Antwort ${rating})`
+        : time || `beurteilte Antwort ${rating}`,
     titled: (title) => `${title}:`,
     also: 'Außerdem',
     right: (share, count) => `${share} der letzten ${count} beurteilten Antworten waren richtig.`,
     error: (mean, count) => `Der mittlere Fehler der letzten ${count} Antworten ist ${mean}.`,
-    accuracyFell: (count, before, after, since) =>
-      `Die Trefferquote der letzten ${count} Antworten fiel nach Ereignis ${since} von ${before} auf ${after}.`,
-    errorRose: (count, before, after, since) =>
-      `Der mittlere Fehler der letzten ${count} Antworten stieg nach Ereignis ${since} von ${before} auf ${after}.`,
+    accuracyFell: (since, right, count, before) =>
+      `Seit ${since} waren nur ${right} der letzten ${count} beurteilten Antworten richtig; vorher ${before}.`,
+    errorRose: (since, after, count, before) =>
+      `Seit ${since} ist der mittlere Fehler der letzten ${count} Antworten ${after}; vorher ${before}.`,
     belowBaseline: (guesser, count, other, model) =>
-      `Ein Rater, der ${guesser}, ist bei den letzten ${count} Antworten besser: ${other}, das Modell ${model}.`,
+      `Das Modell ist nicht besser, als blind zu raten (${guesser}): Bei den letzten ${count} Antworten ergibt das ${other}, das Modell ${model}.`,
     guessers: {
-      no_change: 'noch einmal sagt, was zuletzt richtig war',
-      majority: 'immer sagt, was am häufigsten richtig ist',
-      mean: 'immer den bisherigen Mittelwert nennt',
+      no_change: 'dasselbe wie zuletzt',
+      majority: 'immer dieselbe Antwort',
+      mean: 'immer der bisherige Mittelwert',
     },
     quarantine: (since) =>
-      `Der Wächter hat das Modell zurückgesetzt. Entscheiden Sie unten, was mit dem Feedback seit Ereignis ${since} geschieht.`,
+      `Der Wächter hat das Modell zurückgesetzt. Entscheiden Sie unten, was mit dem Feedback seit ${since} geschieht.`,
     unservable: 'Keine Version des Modells kann geladen werden.',
     rejected: (since, reason) =>
-      `Nichts, was seit Ereignis ${since} gelernt wurde, geht live, denn die Prüfung lehnt es ab: ${reason}.`,
+      `Nichts, was seit ${since} gelernt wurde, geht live, denn die Prüfung lehnt es ab: ${reason}.`,
     refused: (refused, of) =>
       `${refused} der letzten ${of} Ereignisse konnten nicht gelernt werden.`,
     learnerStopped: 'Der Lernprozess läuft nicht. Feedback wird aufbewahrt.',
@@ -74,8 +83,11 @@ export const learning: Messages['learning'] = {
       `${events} Ereignisse sind noch nicht gelernt; das älteste wartet seit ${waiting}.`,
     rolledBack: (version, newest) =>
       `Zurückgesetzt: Version ${version} antwortet, Version ${newest} ist die neueste.`,
-    driftLoss: (since) => `Etwa nach Ereignis ${since} wurden Fehler häufiger.`,
-    driftFeatures: (since) => `Etwa nach Ereignis ${since} haben sich die Eingaben verändert.`,
+    answersForNow: (version) =>
+      `Version ${version} antwortet, bis die nächste Bewertung gelernt ist. Dann antwortet wieder die neueste.`,
+    answersStopped: (version) => `Version ${version} antwortet. Das Lernen ist angehalten.`,
+    driftLoss: (since) => `Seit etwa ${since} sind Fehler häufiger.`,
+    driftFeatures: (since) => `Seit etwa ${since} sind die Eingaben anders.`,
     damaged: (versions) => `Kann nicht geladen werden: Version ${versions}.`,
     expired: (until) =>
       `Ereignisse bis ${until} waren abgelaufen, bevor sie gelernt werden konnten.`,
@@ -95,29 +107,34 @@ export const learning: Messages['learning'] = {
     lastError: (count) => `Mittlerer Fehler der letzten ${count} Antworten`,
     right: 'richtig',
     none: 'Noch nichts beurteilt',
-    guesser: 'Bester einfacher Rater',
+    guesser: (guesser) => `Zum Vergleich, blind geraten: ${guesser}`,
     guesserHint:
-      'Bei denselben Fragen: der bessere von zwei Ratern, von denen einer noch einmal sagt, was zuletzt richtig war, und der andere immer, was am häufigsten richtig ist. Ein nützliches Modell schlägt beide.',
-    lifetime: 'Seit Beginn',
-    judgements: (count, shown) => `${shown} ${plural(count, 'Beurteilung', 'Beurteilungen')}`,
+      'Was blindes Raten bei denselben Fragen erreicht hätte: das Bessere von „noch einmal, was zuletzt richtig war“ und „immer dieselbe Antwort“. Ein nützliches Modell ist weit besser.',
+    lifetime: 'Alle beurteilten Antworten',
+    judgements: (count, shown) => `${shown} ${plural(count, 'Antwort', 'Antworten')}`,
     lifetimeHint:
       'Jede Bewertung beurteilt die Antwort, die vor ihr gegeben wurde, einmal, wenn sie kommt. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.',
     standing: 'Bewertungen, die gelten',
     standingHint:
       'Was die Menschen jetzt sagen: eine Bewertung je Person und Antwort, ohne geänderte und zurückgenommene. Das Repertoire und die Nutzung zählen ebenso.',
     good: (good) => `${good} gut`,
-    trend: (values) => `Die neuesten Beurteilungen in Gruppen zu 50, älteste zuerst: ${values}`,
-    trendTitle: 'Neueste 1.000 Beurteilungen',
+    trend: (values) =>
+      `Die neuesten beurteilten Antworten in Gruppen zu 50, älteste zuerst: ${values}`,
+    trendAll: (count) => `Alle ${count} beurteilten Antworten, je Punkt 50`,
+    trendNewest: (count) => `Neueste ${count} beurteilte Antworten, je Punkt 50`,
+    trendRolledBack: (count) =>
+      `${count} beurteilte Antworten dieser und älterer Versionen, je Punkt 50`,
+    rating: (rating, time) => (time ? `Antwort ${rating} · ${time}` : `Antwort ${rating}`),
   },
   learner: {
     label: 'Gegenwärtiger Stand',
     title: 'Jetzt',
     state: 'Lernen',
     states: {
-      running: 'geht weiter',
+      running: 'an',
       restarting: 'startet neu',
       stopped: 'gestoppt',
-      external: 'geht in einem anderen Prozess weiter',
+      external: 'an, in einem anderen Prozess',
       unknown: 'unbekannt',
     },
     frozen: 'von einem Menschen oder dem Wächter angehalten',
@@ -125,8 +142,8 @@ export const learning: Messages['learning'] = {
     rolledBack: (newest) => `zurückgesetzt von ${newest}`,
     learnedUntil: 'Hat gelernt',
     learnedHint:
-      'Alles, was geschieht, ist ein Ereignis mit einer Nummer: eine Bewertung, eine Korrektur, eine gelehrte Antwort. Die Live-Version hat alle Ereignisse bis zu dieser Nummer gelernt.',
-    learned: (until) => `Ereignisse bis ${until}`,
+      'Die Live-Version hat alles gelernt, was bis dahin gegeben wurde: Bewertungen, Korrekturen und gelehrte Antworten.',
+    learned: (place) => `bis ${place}`,
     upToDate: 'auf dem neuesten Stand',
     behind: (count) => `${count} noch nicht gelernt`,
     freshness: 'Feedback ist gelernt nach',
@@ -143,14 +160,14 @@ export const learning: Messages['learning'] = {
     loss: 'Fehler wurden häufiger',
     features: 'Die Eingaben haben sich verändert',
     classes: (names) => `Häufiger verfehlt: ${names}`,
-    since: (since, at) => `etwa nach Ereignis ${since} · ${at}`,
-    rates: (before, after) => `Fehler ${before} → ${after}`,
+    since: (since, at) => `seit etwa ${since} · bemerkt ${at}`,
+    rates: (before, after) => `falsche Antworten: ${before} → ${after}`,
     count: (count, shown) => `${shown} ${plural(count, 'Alarm', 'Alarme')}`,
     details: 'Einzelheiten',
     table: 'Alarme dieser Veränderung',
     what: 'Was sich verändert hat',
-    sinceColumn: 'Etwa seit',
-    detected: 'Bemerkt bei',
+    sinceColumn: 'Seit etwa beurteilter Antwort',
+    detected: 'Bemerkt bei beurteilter Antwort',
     before: 'Vorher',
     after: 'Nachher',
     kinds: {
@@ -169,9 +186,9 @@ export const learning: Messages['learning'] = {
     newer: 'neuer',
     none: 'Noch keine Version wurde veröffentlicht.',
     count: (count, shown) => `${shown} ${plural(count, 'ist', 'sind')} aufbewahrt.`,
-    note: 'Eine Version mit einem Etikett bleibt erhalten, und Anfragen können sie nennen.',
-    learnedUntil: (offset) => `hat Ereignisse bis ${offset} gelernt`,
-    accuracy: (share) => `bisher ${share} richtig`,
+    note: 'Mit einem Etikett bleibt eine Version für immer erhalten und kann beim Namen genannt werden.',
+    learnedUntil: (place) => `gelernt bis ${place}`,
+    learnedNothing: 'hat noch nichts gelernt',
     more: 'Ältere Versionen zeigen',
     actions: (version) => `Aktionen für Version ${version}`,
     rollBack: (version) => `Auf Version ${version} zurücksetzen`,
@@ -197,8 +214,11 @@ export const learning: Messages['learning'] = {
     rollBackTitle: (version) => `Auf Version ${version} zurücksetzen?`,
     rollBackText: (version) => [
       `Version ${version} antwortet sofort allen, anstelle der jetzigen.`,
-      'Nichts wird gelöscht. Was seither gelernt wurde, bleibt im Protokoll, und die nächste gelernte Version geht wieder live. Soll diese bleiben, halten Sie auch das Lernen an.',
+      'Nichts wird gelöscht. Was seither gelernt wurde, bleibt im Protokoll.',
     ],
+    rollBackStop: 'Auch das Lernen anhalten, damit es dabei bleibt',
+    rollBackStopNote: 'Sonst antwortet sie nur, bis die nächste Bewertung gelernt ist.',
+    rollBackReason: (version) => `auf Version ${version} zurückgesetzt`,
     rollBackAction: 'Zurücksetzen',
     goForwardTitle: (version) => `Zu Version ${version} vorgehen?`,
     goForwardText: (version) => [
@@ -212,37 +232,41 @@ export const learning: Messages['learning'] = {
     ],
     freezeAction: 'Anhalten',
     rolledBack: (version) => `Version ${version} antwortet jetzt.`,
+    rolledBackStopped: (version) =>
+      `Version ${version} antwortet jetzt. Das Lernen ist angehalten.`,
     frozen: 'Das Lernen ist angehalten.',
-    thawed: 'Das Lernen geht weiter.',
+    resumeTitle: 'Weiter lernen?',
+    resumeText: (version) => [
+      `Version ${version} antwortet, bis die nächste Bewertung gelernt ist. Dann antwortet wieder die neueste, mit allem, was sie gelernt hat, auch mit dem, was zum Zurücksetzen geführt hat.`,
+      'War das falsch, nehmen Sie es vorher zurück: Die Bewertungen eines Besuchers stehen auf der Seite Posteingang.',
+    ],
   },
   operate: {
     title: 'Betrieb',
     guardTitle: 'Der Wächter hat die Live-Version zurückgesetzt',
     guardText: (version, at) => `Version ${version} antwortet seit ${at}.`,
     decide: (since) =>
-      `Das Lernen ruht, bis Sie über das Feedback seit Ereignis ${since} entscheiden.`,
+      `Das Lernen ist angehalten, bis Sie über das Feedback seit ${since} entscheiden.`,
     drop: 'Dieses Feedback verwerfen',
     dropTitle: 'Dieses Feedback verwerfen?',
     dropText: (since) => [
-      `Alles Feedback seit Ereignis ${since} wird zurückgenommen und nie gelernt.`,
+      `Alles Feedback seit ${since} wird zurückgenommen und nie gelernt.`,
       'Danach geht das Lernen weiter.',
     ],
     keep: 'Trotzdem lernen',
     keepTitle: 'Dieses Feedback lernen?',
     keepText: (since) => [
-      `Alles Feedback seit Ereignis ${since} wird gelernt, und die neueste Version geht wieder live.`,
+      `Alles Feedback seit ${since} wird gelernt, und die neueste Version geht wieder live.`,
     ],
     frozen: (at, reason) =>
       reason ? `Angehalten seit ${at}: ${reason}.` : `Angehalten seit ${at}.`,
     frozenNote: 'Feedback wird aufbewahrt und gelernt, sobald Sie fortfahren.',
     resume: 'Weiter lernen',
-    on: 'Das Modell lernt.',
-    reason: 'Grund zum Anhalten',
+    reason: 'Lernen anhalten. Warum? (freiwillig)',
     freeze: 'Anhalten',
     past: 'Frühere Quarantänen',
     columns: {
-      since: 'Seit Ereignis',
-      until: 'Bis',
+      since: 'Feedback seit',
       reason: 'Grund',
       outcome: 'Ausgang',
       ended: 'Beendet',
@@ -265,16 +289,22 @@ export const learning: Messages['learning'] = {
         : `${shown} von ${of} Fragen ${plural(changed, 'bekommt', 'bekommen')} eine andere Antwort.`,
     none: 'Noch keine Frage wurde aufgezeichnet.',
     between: (since, version) => `Version ${since} → ${version}`,
-    better: (count) => `${count} besser`,
-    worse: (count) => `${count} schlechter`,
-    unknown: (count) => `${count} nicht bewertet`,
+    better: (count, shown) =>
+      `${shown} ${plural(count, 'ist', 'sind')} jetzt so, wie es die neueste Bewertung richtig nennt`,
+    worse: (count, shown) =>
+      `${shown} ${plural(count, 'war', 'waren')} so und ${plural(count, 'ist', 'sind')} es nicht mehr`,
+    unwanted: (count, shown) =>
+      `${shown} ${plural(count, 'bekam', 'bekamen')} ein 👎 und ${plural(count, 'wird', 'werden')} nicht mehr gegeben`,
+    unknown: (count) => `${count} ohne Bewertung, die entscheidet`,
+    ofTheFall: (since) =>
+      `Die Bewertungen seit ${since} zählen hier mit. Sind gerade sie falsch, sagt „richtig“ wenig: Vergleichen Sie die Antworten selbst.`,
     table: 'Geänderte Antworten',
     question: 'Frage',
     before: (version) => `Version ${version}`,
     said: 'Was dazu gesagt wurde',
     noAnswer: 'keine Antwort',
-    isBetter: 'besser',
-    isWorse: 'schlechter',
+    isBetter: 'jetzt richtig',
+    isWorse: 'vorher richtig',
     thumbUp: '👍 für die damalige Antwort',
     thumbDown: '👎 für die damalige Antwort',
     label: (label) => `richtig: ${label}`,
@@ -300,7 +330,7 @@ export const learning: Messages['learning'] = {
     title: 'Abgelehntes Feedback',
     note: 'Dieses Feedback konnte nicht gelernt werden. Es wurde beiseitegelegt, und das Lernen ging weiter.',
     table: 'Tabelle des abgelehnten Feedbacks',
-    columns: { offset: 'Ereignis', kind: 'Art', reason: 'Grund', time: 'Zeit' },
+    columns: { offset: 'Ereignisnummer', kind: 'Art', reason: 'Grund', time: 'Zeit' },
   },
   rejected: {
     title: 'Abgelehnte Versionen',

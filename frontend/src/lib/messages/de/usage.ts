@@ -49,7 +49,8 @@ export const usage: Messages['usage'] = {
   since: (day) => `Gezählt seit ${day}.`,
   download: 'Als CSV herunterladen',
   top: 'Am häufigsten gefragt',
-  topNote: (count) => `Unter den neuesten ${count} Fragen. Ähnliche Fragen stehen in einer Zeile.`,
+  topNote: (count) =>
+    `Unter den neuesten ${count} Fragen. Ähnliche Fragen mit derselben Antwort stehen in einer Zeile.`,
   completeSince: (day) => `Vollständig seit ${day}: Ältere Fragen wurden nicht durchsucht.`,
   question: 'Frage',
   alike: (text) => `und ${text} ähnliche: `,
@@ -59,6 +60,7 @@ export const usage: Messages['usage'] = {
   withoutReply: 'Ohne Antwort',
   decide: 'Im Posteingang',
   decideAbout: (question) => `Im Posteingang: über „${question}“ entscheiden`,
+  more: (count) => `Alle ${count} zeigen`,
   improve: 'Verbessern',
   improveReply: (question) => `Die Antwort auf „${question}“ verbessern`,
   noTexts: 'Dieses Modell beantwortet keine Fragen in Worten, daher gibt es hier keine Liste.',

@@ -6,16 +6,19 @@ export const learning = {
   chart: {
     accuracy: 'Accuracy',
     error: 'Mean error',
-    note: 'Each rating judges the answer given before it, when it comes. Dashed lines: two naive guessers.',
+    note: 'Every answer is judged before the model may learn from it. Dashed, for comparison: two ways of guessing blindly.',
+    moving: (count: string) => `Moving average of ${count} judged answers:`,
+    fall: 'the fall begins',
+    liveAgain: (version: string) => `version ${version} answers again`,
     guessers: (isError: boolean): string =>
       isError
-        ? 'One guesser says the last number again, the other says the mean so far. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.'
-        : 'One guesser says again what was right the last time, the other always says what is right most often. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.',
+        ? 'Blind guesses: the last number again, or the mean so far. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.'
+        : 'Blind guesses: again what was right the last time, or always what is right most often. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.',
     lines: 'the lines',
     replay: 'Replay the whole log',
     counting: (counted: string, head: string) => `Counted ${counted} of ${head} events so far.`,
     empty: 'No answer has been judged yet.',
-    xLabel: 'judgements',
+    xLabel: 'judged answers',
     names: {
       served: 'model',
       no_change: 'guess: same as last time',
@@ -37,29 +40,34 @@ export const learning = {
       needs_attention: 'Needs attention',
       not_learning: 'Not learning',
       too_little_feedback: 'Cannot judge yet',
+      rolled_back: 'Rolled back',
     },
+    /** Of an event of which nothing else is known. */
+    event: (offset: string) => `event ${offset}`,
+    place: (time: string, rating: string) =>
+      time && rating ? `${time} (judged answer ${rating})` : time || `judged answer ${rating}`,
     titled: (title: string) => `${title}:`,
     also: 'Also',
     right: (share: string, count: string) =>
       `${share} of the last ${count} judged answers were right.`,
     error: (mean: string, count: string) =>
       `the mean error of the last ${count} answers is ${mean}.`,
-    accuracyFell: (count: string, before: string, after: string, since: string) =>
-      `accuracy of the last ${count} answers fell from ${before} to ${after} after event ${since}.`,
-    errorRose: (count: string, before: string, after: string, since: string) =>
-      `the mean error of the last ${count} answers rose from ${before} to ${after} after event ${since}.`,
+    accuracyFell: (since: string, right: string, count: string, before: string) =>
+      `since ${since}, only ${right} of the last ${count} judged answers were right; before, ${before}.`,
+    errorRose: (since: string, after: string, count: string, before: string) =>
+      `since ${since}, the mean error of the last ${count} answers is ${after}; before, ${before}.`,
     belowBaseline: (guesser: string, count: string, other: string, model: string) =>
-      `a guesser that ${guesser} does better on the last ${count} answers: ${other}, the model ${model}.`,
+      `the model is no better than blindly saying ${guesser}: on the last ${count} answers that gives ${other}, the model ${model}.`,
     guessers: {
-      no_change: 'says again what was right the last time',
-      majority: 'always says what is right most often',
-      mean: 'always says the mean so far',
+      no_change: 'the same as last time',
+      majority: 'always the same answer',
+      mean: 'always the mean so far',
     },
     quarantine: (since: string) =>
-      `the guard rolled the model back. Decide below what the feedback since event ${since} is worth.`,
+      `the guard rolled the model back. Decide below what the feedback since ${since} is worth.`,
     unservable: 'no version of the model can be loaded.',
     rejected: (since: string, reason: string) =>
-      `nothing learned since event ${since} goes live, because the gate refuses it: ${reason}.`,
+      `nothing learned since ${since} goes live, because the gate refuses it: ${reason}.`,
     refused: (refused: string, of: string) =>
       `${refused} of the last ${of} events could not be learned.`,
     learnerStopped: 'the learner is not running. Feedback is kept.',
@@ -67,15 +75,18 @@ export const learning = {
       `the learner is starting again. Feedback is kept. ${reason}`,
     frozen: (reason: string) =>
       reason
-        ? `learning is frozen (${reason}). Feedback is kept.`
-        : 'learning is frozen. Feedback is kept.',
+        ? `learning is stopped (${reason}). Feedback is kept.`
+        : 'learning is stopped. Feedback is kept.',
     learningAgain: (reason: string) => `the model is learning its log again: ${reason}.`,
     behind: (events: string, waiting: string) =>
       `${events} events are not learned yet; the oldest has waited for ${waiting}.`,
     rolledBack: (version: string, newest: string) =>
       `rolled back: version ${version} answers, version ${newest} is the newest.`,
-    driftLoss: (since: string) => `errors became more frequent after about event ${since}.`,
-    driftFeatures: (since: string) => `the inputs changed after about event ${since}.`,
+    answersForNow: (version: string) =>
+      `version ${version} answers until the next rating is learned. Then the newest version does again.`,
+    answersStopped: (version: string) => `version ${version} answers. Learning is stopped.`,
+    driftLoss: (since: string) => `errors became more frequent since about ${since}.`,
+    driftFeatures: (since: string) => `the inputs changed since about ${since}.`,
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
     tooFew: (rated: string, enough: string) =>
@@ -94,30 +105,34 @@ export const learning = {
     lastError: (count: string) => `Mean error of the last ${count} answers`,
     right: 'right',
     none: 'Nothing judged yet',
-    guesser: 'Best naive guesser',
+    guesser: (guesser: string) => `For comparison: ${guesser}`,
     guesserHint:
-      'On the same questions: the better one of a guesser that says again what was right the last time, and one that always says what is right most often. A useful model beats both.',
-    lifetime: 'Since the beginning',
-    judgements: (count: number, shown: string) =>
-      `${shown} ${plural(count, 'judgement', 'judgements')}`,
+      'What blind guessing would have reached on the same questions: the better one of saying again what was right the last time, and of always giving the same answer. A useful model is far better.',
+    lifetime: 'All judged answers',
+    judgements: (count: number, shown: string) => `${shown} ${plural(count, 'answer', 'answers')}`,
     lifetimeHint:
       'Each rating judges the answer that was given before it, once, when it comes. A judgement stays counted if the rating is changed or taken back later.',
     standing: 'Ratings that stand',
     standingHint:
       'What people say now: one rating for each person and answer, without those that were changed or taken back. The repertoire and the use count the same.',
     good: (good: string) => `${good} good`,
-    trend: (values: string) => `The newest judgements in groups of 50, oldest first: ${values}`,
-    trendTitle: 'Newest 1,000 judgements',
+    trend: (values: string) => `The newest judged answers in groups of 50, oldest first: ${values}`,
+    trendAll: (count: string) => `All ${count} judged answers, 50 a point`,
+    trendNewest: (count: string) => `Newest ${count} judged answers, 50 a point`,
+    trendRolledBack: (count: string) =>
+      `${count} judged answers of this version and older ones, 50 a point`,
+    rating: (rating: string, time: string) =>
+      time ? `answer ${rating} · ${time}` : `answer ${rating}`,
   },
   learner: {
     label: 'Current status',
     title: 'Now',
     state: 'Learning',
     states: {
-      running: 'goes on',
+      running: 'on',
       restarting: 'starting again',
       stopped: 'stopped',
-      external: 'goes on in another process',
+      external: 'on, in another process',
       unknown: 'unknown',
     },
     frozen: 'stopped by a person or the guard',
@@ -125,8 +140,8 @@ export const learning = {
     rolledBack: (newest: string) => `rolled back from ${newest}`,
     learnedUntil: 'Has learned',
     learnedHint:
-      'Everything that happens is an event with a number: a rating, a correction, a taught answer. The live version has learned all events up to this number.',
-    learned: (until: string) => `events up to ${until}`,
+      'The live version has learned everything that was given up to then: ratings, corrections and taught answers.',
+    learned: (place: string) => `up to ${place}`,
     upToDate: 'up to date',
     behind: (count: string) => `${count} not learned yet`,
     freshness: 'Feedback is learned after',
@@ -143,14 +158,14 @@ export const learning = {
     loss: 'Errors became more frequent',
     features: 'The inputs changed',
     classes: (names: string) => `Missed more often: ${names}`,
-    since: (since: string, at: string) => `after about event ${since} · ${at}`,
-    rates: (before: string, after: string) => `errors ${before} → ${after}`,
+    since: (since: string, at: string) => `since about ${since} · noticed ${at}`,
+    rates: (before: string, after: string) => `wrong answers: ${before} → ${after}`,
     count: (count: number, shown: string) => `${shown} ${plural(count, 'alarm', 'alarms')}`,
     details: 'Details',
     table: 'Alarms of this change',
     what: 'What changed',
-    sinceColumn: 'Since about',
-    detected: 'Noticed at',
+    sinceColumn: 'Since about judged answer',
+    detected: 'Noticed at judged answer',
     before: 'Before',
     after: 'After',
     kinds: {
@@ -170,9 +185,9 @@ export const learning = {
     newer: 'newer',
     none: 'No version has been published yet.',
     count: (count: number, shown: string) => `${shown} ${plural(count, 'is', 'are')} kept.`,
-    note: 'A version with a label is kept, and requests can name it.',
-    learnedUntil: (offset: string) => `has learned events up to ${offset}`,
-    accuracy: (share: string) => `${share} right so far`,
+    note: 'Give one a label to keep it for good and to call it by name.',
+    learnedUntil: (place: string) => `learned up to ${place}`,
+    learnedNothing: 'has learned nothing yet',
     more: 'Show older versions',
     actions: (version: string) => `Actions for version ${version}`,
     rollBack: (version: string) => `Roll back to version ${version}`,
@@ -193,13 +208,16 @@ export const learning = {
   actions: {
     rollBack: (version: string) => `Roll back to version ${version}`,
     goForward: (version: string) => `Go forward to version ${version}`,
-    freeze: 'Freeze learning',
+    freeze: 'Stop learning',
     changed: 'What changed?',
     rollBackTitle: (version: string) => `Roll back to version ${version}?`,
     rollBackText: (version: string) => [
       `Version ${version} answers everybody at once, instead of the present one.`,
-      'Nothing is deleted. What was learned since stays in the log, and the next version that is learned goes live again. To keep this one, freeze learning as well.',
+      'Nothing is deleted. What was learned since stays in the log.',
     ],
+    rollBackStop: 'Also stop learning, so that it stays',
+    rollBackStopNote: 'Otherwise it answers only until the next rating is learned.',
+    rollBackReason: (version: string) => `rolled back to version ${version}`,
     rollBackAction: 'Roll back',
     goForwardTitle: (version: string) => `Go forward to version ${version}?`,
     goForwardText: (version: string) => [
@@ -207,14 +225,19 @@ export const learning = {
       'It answers everybody at once.',
     ],
     goForwardAction: 'Go forward',
-    freezeTitle: 'Freeze learning?',
+    freezeTitle: 'Stop learning?',
     freezeText: [
       'The model goes on answering and learns nothing until you resume. Feedback is kept and learned then.',
     ],
-    freezeAction: 'Freeze',
+    freezeAction: 'Stop',
     rolledBack: (version: string) => `Version ${version} answers now.`,
-    frozen: 'Learning is frozen.',
-    thawed: 'Learning goes on.',
+    rolledBackStopped: (version: string) => `Version ${version} answers now. Learning is stopped.`,
+    frozen: 'Learning is stopped.',
+    resumeTitle: 'Resume learning?',
+    resumeText: (version: string) => [
+      `Version ${version} answers until the next rating is learned. Then the newest version answers again, with everything that it has learned, also what led to the roll back.`,
+      'If that was wrong, take it back first: the ratings of a visitor are on the page Inbox.',
+    ],
   },
   operate: {
     title: 'Operator controls',
@@ -222,29 +245,27 @@ export const learning = {
     guardText: (version: string, at: string) =>
       `Version ${version} has been answering since ${at}.`,
     decide: (since: string) =>
-      `Learning is paused until you decide about the feedback since event ${since}.`,
+      `Learning is stopped until you decide about the feedback since ${since}.`,
     drop: 'Drop this feedback',
     dropTitle: 'Drop this feedback?',
     dropText: (since: string) => [
-      `All feedback since event ${since} is taken back and never learned.`,
-      'Learning then goes on.',
+      `All feedback since ${since} is taken back and never learned.`,
+      'Learning is then resumed.',
     ],
     keep: 'Learn it anyway',
     keepTitle: 'Learn this feedback?',
     keepText: (since: string) => [
-      `All feedback since event ${since} is learned, and the newest version goes live again.`,
+      `All feedback since ${since} is learned, and the newest version goes live again.`,
     ],
     frozen: (at: string, reason: string) =>
-      reason ? `Frozen since ${at}: ${reason}.` : `Frozen since ${at}.`,
+      reason ? `Stopped since ${at}: ${reason}.` : `Stopped since ${at}.`,
     frozenNote: 'Feedback is kept, and learned once you resume.',
     resume: 'Resume learning',
-    on: 'Learning is on.',
-    reason: 'Reason to freeze',
-    freeze: 'Freeze',
+    reason: 'Stop learning. Why? (optional)',
+    freeze: 'Stop',
     past: 'Past quarantines',
     columns: {
-      since: 'Since event',
-      until: 'Until',
+      since: 'Feedback since',
       reason: 'Reason',
       outcome: 'Outcome',
       ended: 'Ended',
@@ -267,16 +288,22 @@ export const learning = {
         : `${shown} of ${of} questions ${plural(changed, 'gets', 'get')} another answer.`,
     none: 'No question was recorded yet.',
     between: (since: string, version: string) => `Version ${since} → ${version}`,
-    better: (count: string) => `${count} better`,
-    worse: (count: string) => `${count} worse`,
-    unknown: (count: string) => `${count} not rated`,
+    better: (count: number, shown: string) =>
+      `${shown} ${plural(count, 'is', 'are')} now what the newest rating calls right`,
+    worse: (count: number, shown: string) =>
+      `${shown} ${plural(count, 'was', 'were')}, and ${plural(count, 'is', 'are')} not any more`,
+    unwanted: (count: number, shown: string) =>
+      `${shown} got a 👎, and ${plural(count, 'is', 'are')} no longer given`,
+    unknown: (count: string) => `${count} without a rating that decides`,
+    ofTheFall: (since: string) =>
+      `The ratings since ${since} count here too. If they are what is wrong, “right” means little: compare the answers themselves.`,
     table: 'Changed answers',
     question: 'Question',
     before: (version: string) => `Version ${version}`,
     said: 'What was said',
     noAnswer: 'no answer',
-    isBetter: 'better',
-    isWorse: 'worse',
+    isBetter: 'right now',
+    isWorse: 'right before',
     thumbUp: '👍 for the answer then',
     thumbDown: '👎 for the answer then',
     label: (label: string) => `right: ${label}`,
@@ -302,7 +329,7 @@ export const learning = {
     title: 'Refused feedback',
     note: 'This feedback could not be learned. It was set aside, and learning went on.',
     table: 'Table of refused feedback',
-    columns: { offset: 'Event', kind: 'Kind', reason: 'Reason', time: 'Time' },
+    columns: { offset: 'Event number', kind: 'Kind', reason: 'Reason', time: 'Time' },
   },
   rejected: {
     title: 'Rejected snapshots',
@@ -322,5 +349,5 @@ export const learning = {
     kept: 'not clearly better, so nothing changed.',
     ended: 'it ended before it could be judged.',
   },
-  needs: 'Rolling back, freezing, labels and refused feedback',
+  needs: 'Rolling back, stopping to learn, labels and refused feedback',
 };

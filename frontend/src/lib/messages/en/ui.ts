@@ -99,8 +99,8 @@ export const ui = {
     paused: 'Learning is paused. The model keeps answering, and what you teach is kept.',
     frozen: (reason: string) =>
       reason === ''
-        ? 'Learning is frozen. The model keeps answering.'
-        : `Learning is frozen: ${reason}. The model keeps answering.`,
+        ? 'Learning is stopped. The model keeps answering.'
+        : `Learning is stopped: ${reason}. The model keeps answering.`,
     relearning: 'The model is learning everything once more. Until then its answers may be worse.',
   },
   missing: {

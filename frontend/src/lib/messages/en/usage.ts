@@ -48,7 +48,8 @@ export const usage = {
   since: (day: string) => `Counted since ${day}.`,
   download: 'Download as CSV',
   top: 'Asked most',
-  topNote: (count: string) => `Among the newest ${count} questions. Similar questions are one row.`,
+  topNote: (count: string) =>
+    `Among the newest ${count} questions. Similar questions that get the same reply are one row.`,
   completeSince: (day: string) => `Complete since ${day}: older questions were not searched.`,
   question: 'Question',
   alike: (text: string) => `and ${text} like it: `,
@@ -58,6 +59,7 @@ export const usage = {
   withoutReply: 'No answer',
   decide: 'In the inbox',
   decideAbout: (question: string) => `In the inbox: decide about “${question}”`,
+  more: (count: string) => `Show all ${count}`,
   improve: 'Improve',
   improveReply: (question: string) => `Improve the reply to “${question}”`,
   noTexts: 'This model does not answer questions in words, so there is nothing to list.',
