@@ -65,23 +65,27 @@ def add_schemas(app: FastAPI) -> None:
 
 
 class DocumentRoute:
-    """GET /openapi.json, which needs no key: it must cost little. To render the document takes half a second of a core."""
+    """GET /openapi.json, which needs no key: it must cost little. To render the document takes half a second of a core.
 
-    def __init__(self, app: FastAPI) -> None:
-        self.app = app
+    It keeps no application: FastAPI's cache of what kind of function an endpoint is lives as long as the process, and with
+    the application it would keep every model of one that has ended.
+    """
+
+    def __init__(self) -> None:
         self._rendering: asyncio.Future[bytes] | None = None
 
     async def show(self, request: Request) -> Response:
         """The document; behind a path prefix, with a `servers` entry."""
         if self._rendering is None:
-            self._rendering = asyncio.ensure_future(asyncio.to_thread(self._render))
+            self._rendering = asyncio.ensure_future(asyncio.to_thread(render_document, request.app))
         body = await asyncio.shield(self._rendering)  # a request that is cancelled does not end it for others
         if prefix := request.scope.get("root_path", "").rstrip("/"):
             body = b'{"servers":%s,%s' % (json.dumps([{"url": prefix}]).encode(), body[1:])
         return Response(body, media_type="application/json")
 
-    def _render(self) -> bytes:
-        return bytes(JSONResponse(self.app.openapi()).body)
+
+def render_document(app: FastAPI) -> bytes:
+    return bytes(JSONResponse(app.openapi()).body)
 
 
 async def show_docs(request: Request) -> HTMLResponse:

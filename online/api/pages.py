@@ -17,7 +17,7 @@ LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"  # an SVG
 
 
 def add_pages(app: FastAPI, branding: Branding) -> None:
-    app.add_api_route("/openapi.json", DocumentRoute(app).show, include_in_schema=False)
+    app.add_api_route("/openapi.json", DocumentRoute().show, include_in_schema=False)
     app.add_api_route("/docs", show_docs, include_in_schema=False)
     rendered = {name: RenderedBuild(STATIC / name, branding) for name in RENDERERS}
 

@@ -1,6 +1,8 @@
 """Path prefixes in the documentation and in signed URLs, HEAD requests, and unknown fields."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,14 +52,29 @@ def test_the_prefix_of_a_proxy_is_in_every_url(app: FastAPI, is_stripped: bool) 
 
 def test_the_openapi_document_is_rendered_once(app: FastAPI) -> None:
     """It needs no key, and to render it takes 10 ms, and half a second the first time."""
-    shown = DocumentRoute(app).show
+    shown = DocumentRoute().show
 
     async def read() -> list[bytes]:
-        request = Request({"type": "http", "path": "/openapi.json", "headers": []})
+        request = Request({"type": "http", "path": "/openapi.json", "headers": [], "app": app})
         return [bytes((await shown(request)).body) for _ in range(2)]
 
     first, second = asyncio.run(read())
     assert first is second and b'"openapi":' in first
+
+
+def test_an_application_that_has_ended_leaves_no_memory(tmp_path: Path) -> None:
+    """A process that opens one after another, such as one of these tests, keeps no model of those before."""
+
+    async def work(client: httpx.AsyncClient) -> None:
+        assert (await client.get("/openapi.json")).is_success
+        assert (await client.post("/v1/models/vec:predict", json={"instances": [[1, 2]]})).is_success
+
+    app = create_app(Settings(state=tmp_path, models=(MODEL,), open=True), with_learner=False)
+    run(app, work)
+    ended = weakref.ref(app)
+    del app
+    gc.collect()
+    assert ended() is None
 
 
 def test_the_configured_prefix_overrides_the_header(tmp_path: Path) -> None:
