@@ -64,7 +64,7 @@ class GivenAnswer(Wire):
     score: float
 
 
-class SaidAbout(Wire):
+class NewestFeedback(Wire):
     """The newest feedback about a question: one of the three."""
 
     reward: float | None
@@ -81,7 +81,7 @@ class ChangedAnswer(Wire):
     asked_at: str
     before: GivenAnswer
     after: GivenAnswer
-    said: SaidAbout | None
+    said: NewestFeedback | None
     better: bool | None = Field(
         description="By what was said: true if it is right now, false if it was; null: unknown."
     )

@@ -213,7 +213,7 @@ def test_a_curator_answers_the_unanswered_questions_of_visitors(visits: Visits, 
     cluster = curator.get_by_role("group", name=re.compile("Qzx wvut plonk"))
     button(cluster, "Give a reply").click()
     cluster.get_by_role("textbox").fill("Plonk it is.")
-    button(cluster, "Teach this question").click()
+    button(cluster, "Teach this reply").click()
     expect(cluster).to_contain_text("learned in version")
     ask(visitor, "Qzx wvut plonk?")
     expect(last_reply(visitor)).to_contain_text("Plonk it is.")

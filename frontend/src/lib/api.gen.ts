@@ -1736,7 +1736,7 @@ export interface components {
             asked_at: string;
             before: components["schemas"]["GivenAnswer"];
             after: components["schemas"]["GivenAnswer"];
-            said: components["schemas"]["SaidAbout"] | null;
+            said: components["schemas"]["NewestFeedback"] | null;
             /**
              * Better
              * @description By what was said: true if it is right now, false if it was; null: unknown.
@@ -3043,6 +3043,23 @@ export interface components {
             /** Models */
             models: string[];
         };
+        /**
+         * NewestFeedback
+         * @description The newest feedback about a question: one of the three.
+         */
+        NewestFeedback: {
+            /** Reward */
+            reward: number | null;
+            /** Label */
+            label: string | null;
+            /** Correction */
+            correction: string | null;
+            /**
+             * Choice
+             * @description The answer that a reward rates.
+             */
+            choice: string | null;
+        };
         /** PredictAnswer */
         PredictAnswer: {
             /** Predictions */
@@ -3550,23 +3567,6 @@ export interface components {
             version: string;
             /** Learned Until */
             learned_until: number;
-        };
-        /**
-         * SaidAbout
-         * @description The newest feedback about a question: one of the three.
-         */
-        SaidAbout: {
-            /** Reward */
-            reward: number | null;
-            /** Label */
-            label: string | null;
-            /** Correction */
-            correction: string | null;
-            /**
-             * Choice
-             * @description The answer that a reward rates.
-             */
-            choice: string | null;
         };
         /** SentAlert */
         SentAlert: {

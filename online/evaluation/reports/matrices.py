@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.remarks import describe_known
 from online.evaluation.reports.verdict import describe_pair
 from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.confusion import Confusion
@@ -53,7 +54,8 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
         if sum(row)
     ]
     points = [f"{describe_pair(pair, words)}." for pair in confusion.pairs]
-    caption = describe_matrix(confusion, words)
+    known = describe_known(report, sum(map(sum, confusion.rows)), words)
+    caption = " ".join([*known, describe_matrix(confusion, words)])
     title = words("confusion", name=report.name)
     columns = [names[place] for place in used]
     return Matrix(

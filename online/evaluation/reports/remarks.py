@@ -59,3 +59,10 @@ def describe_remedies(remedies: Sequence[str], words: Words) -> Iterator[str]:
         *others, last = remedies
         values = {"others": ", ".join(others)} if others else {}
         yield words("remedy.many" if others else "remedy.one", last=last, **values)
+
+
+def describe_known(report: ReplayReport, count: int, words: Words) -> Iterator[str]:
+    """Yield that a figure is of the answers whose right one is known, if others were judged too. count: those that are known."""
+    judged = int(report.figures["judged"] or 0)
+    if count < judged:
+        yield words("known_only", count=count, judged=judged)

@@ -25,7 +25,7 @@ from online.evaluation.reports.plots import (
     plot_reliability,
     plot_versions,
 )
-from online.evaluation.reports.remarks import describe_left_out, describe_skipped
+from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_skipped
 from online.evaluation.reports.replay_table import (
     CLASS_COLUMNS,
     NUMBER_COLUMNS,
@@ -262,7 +262,10 @@ def build_class_table(report: ReplayReport, words: Words) -> PageTable:
         for label, figures in listed[:MAX_CLASS_ROWS]
     ]
     is_cut = len(listed) > MAX_CLASS_ROWS
-    notes = [words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed))] if is_cut else []
+    known = int(sum(figures["count"] for _, figures in listed))
+    notes = [*describe_known(report, known, words)]
+    if is_cut:
+        notes.append(words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed)))
     terms = {"class": "", "examples": "", "recall": "recall", "precision": "precision"}
     columns = [(words(f"column.{name}"), term) for name, term in terms.items()]
     return PageTable(words("table.classes", name=report.name), columns, rows, notes)

@@ -164,10 +164,12 @@ def compare_with_guesser(report: ReplayReport, words: Words) -> Iterator[str]:
         yield describe_error(describe_guesser(lead, words), lead.other, lead.high < 0, lead.low > 0, words)
         return
     guesser, points = words(f"than_guesser.{name_baseline(lead)}"), abs(100 * (lead.model - lead.other))
+    of_known = "_of_known" if lead.pairs < int(report.figures["judged"] or 0) else ""
+    count: dict[str, object] = {"count": lead.pairs} if of_known else {}
     if lead.high < 0:
-        yield words("ahead", points=points, guesser=guesser)
+        yield words(f"ahead{of_known}", points=points, guesser=guesser, **count)
     elif lead.low > 0:
-        yield words("behind", points=points, guesser=guesser)
+        yield words(f"behind{of_known}", points=points, guesser=guesser, **count)
     else:
         yield words("cannot_be_told", guesser=guesser, share=percent(lead.other))
 

@@ -51,7 +51,7 @@ class GivenAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NewestFeedback:
     """What the newest feedback about a question said. choice: the answer that a reward rates."""
 
     reward: float | None
@@ -81,7 +81,7 @@ class Change:
     asked_at: str
     before: GivenAnswer
     after: GivenAnswer
-    said: Said | None
+    said: NewestFeedback | None
 
     @property
     def is_better(self) -> bool | None:
@@ -175,7 +175,9 @@ class VersionComparison:
             return [question.features for question in questions]
         return served.encoder.encode([question.instance for question in questions])
 
-    async def _load_said(self, questions: Sequence[Question], rows: Sequence[dict[str, Any]]) -> dict[str, Said]:
+    async def _load_said(
+        self, questions: Sequence[Question], rows: Sequence[dict[str, Any]]
+    ) -> dict[str, NewestFeedback]:
         """The newest feedback about each question, by the id of its newest prediction."""
         newest_of = {id: each.predictions[0] for each in questions for id in each.predictions}
         choices = {row["id"]: row["choice"] for row in rows}
@@ -185,7 +187,7 @@ class VersionComparison:
             content = json.loads(opinion.content)
             reward, label, correction = (content.get(name) for name in ("reward", "label", "correction"))
             choice = choices[opinion.prediction_id]
-            found[newest_of[opinion.prediction_id]] = Said(reward, label, correction, choice)
+            found[newest_of[opinion.prediction_id]] = NewestFeedback(reward, label, correction, choice)
         return found
 
 

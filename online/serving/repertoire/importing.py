@@ -84,7 +84,22 @@ def parse_reply(number: int, line: str) -> ParsedLine:
     try:
         return ParsedLine(number, ReplyLine.model_validate_json(line))
     except ValidationError as error:
-        return ParsedLine(number, None, describe(error))
+        return ParsedLine(number, None, describe_line(error))
+
+
+def describe_line(error: ValidationError) -> str:
+    """What is wrong with a line, for people who write such files and not programs."""
+    finding, *others = error.errors()
+    if finding["type"] == "json_invalid":
+        return 'it is not JSON: a line looks like {"text": "We open at nine.", "examples": ["When do you open?"]}'
+    if finding["type"] == "string_type" and not others:
+        return f'"{name_place(finding["loc"])}" must be text in quotation marks'
+    return describe(error)
+
+
+def name_place(location: tuple[int | str, ...]) -> str:
+    """("examples", 1) -> "examples, entry 2"."""
+    return ", ".join(f"entry {part + 1}" if isinstance(part, int) else part for part in location)
 
 
 def parse_csv(text: str) -> Iterator[ParsedLine]:

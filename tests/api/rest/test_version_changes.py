@@ -46,7 +46,7 @@ def test_the_questions_that_a_version_answers_otherwise_are_listed_with_what_was
     (change,) = content["changes"]
     assert change["question"] == UP and change["asked"] == 2
     assert (change["before"]["choice"], change["after"]["choice"]) == ("one", "two")
-    assert change["said"] == {"reward": None, "label": "one", "correction": None}
+    assert change["said"] == {"reward": None, "label": "one", "correction": None, "choice": "one"}
     assert change["better"] is False
 
     back = found(service, "vec", first, f"?since={second}")

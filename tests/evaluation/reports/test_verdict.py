@@ -32,15 +32,20 @@ def score_answers(score: Score, answers: Answers) -> list[Loss]:
 
 
 def compare(models: dict[str, Answers], language: Language = "en", **more: Any) -> Verdict:
-    """Conclude from the answers of some models, of which the first is the champion. more: fields of every report."""
-    numbers = more.pop("numbers", False)
+    """Conclude from the answers of some models, of which the first is the champion. more: fields of every report.
+
+    rated_wrong: how many more answers had a thumb down alone, which does not say what is right.
+    """
+    numbers, rated_wrong = more.pop("numbers", False), more.pop("rated_wrong", 0)
     results, losses = list[ReplayResult](), list[list[Loss]]()
     for name, answers in models.items():
         score: Score = NumberScore() if numbers else ClassScore()
         losses.append(score_answers(score, answers))
         fields = {"bad": 0, "remedies": [], **more}
+        figures = score.figures()
+        figures["judged"] = (figures["judged"] or 0) + rated_wrong
         report = ReplayReport(
-            name, "knn", len(answers), len(answers), len(answers), None, score.figures(), 1.0, "", [],
+            name, "knn", len(answers), len(answers), len(answers), None, figures, 1.0, "", [],
             details=score.details(), leads=score.leads(), **fields,
         )  # fmt: skip
         comparison = None
@@ -68,6 +73,17 @@ def test_a_good_model_is_right_so_often_and_ahead_of_the_best_guesser() -> None:
     assert "of 2,000 answers (95 % interval 91.4 to 93.7 %)" in verdict.sentence
     assert "points ahead of always answering the most frequent class" in verdict.sentence
     assert verdict.next.startswith("Nothing needs to be done")
+
+
+def test_a_lead_on_some_of_the_answers_says_which() -> None:
+    """A thumb down says that an answer is wrong, and not whether a guesser would have been right."""
+    answers = answer(200, 0.99)
+    assert (
+        "on the 200 answers of which the right one is known, it is" in compare({"a": answers}, rated_wrong=800).sentence
+    )
+    german = compare({"a": answers}, "de", rated_wrong=800).sentence
+    assert "bei den 200 Antworten, zu denen die richtige bekannt ist, beträgt der Vorsprung" in german
+    assert "is known" not in compare({"a": answers}).sentence
 
 
 def test_a_better_model_is_named_with_a_difference_that_chance_does_not_explain() -> None:

@@ -58,6 +58,14 @@ def test_the_error_of_a_line_has_no_prefix_of_the_validator() -> None:
     assert line.error == "id: '.' and '..' are not valid ids"
 
 
+def test_usual_mistakes_in_a_line_are_told_without_the_words_of_a_parser() -> None:
+    data = b'{"text": 3}\n{"text": "Hi", "examples": ["When?", 4]}\nWe open at nine.\n'
+    number, entry, prose = parse_file(data, "jsonl")
+    assert number.error == '"text" must be text in quotation marks'
+    assert entry.error == '"examples, entry 2" must be text in quotation marks'
+    assert prose.number == 3 and prose.error.startswith('it is not JSON: a line looks like {"text": ')
+
+
 def test_a_csv_has_one_example_per_line_of_a_cell() -> None:
     data = 'text,id,examples\r\n"Yes, we do.",yes,"Do you?\nReally?"\r\nNo.,,\r\n'.encode("utf-8-sig")
     first, second = (line.reply for line in parse_file(data, "csv"))

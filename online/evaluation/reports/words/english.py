@@ -80,7 +80,13 @@ ENGLISH = {
     "nearer": "{name} is off by {error:.4g} but is nearer to the truth more often than chance explains",
     "as_near": "{name} is off by {error:.4g}, a difference that chance could explain",
     "ahead": "it is {points:.1f} points ahead of {guesser}",
+    "ahead_of_known": (
+        "on the {count:,} answers of which the right one is known, it is {points:.1f} points ahead of {guesser}"
+    ),
     "behind": "it is {points:.1f} points behind {guesser}",
+    "behind_of_known": (
+        "on the {count:,} answers of which the right one is known, it is {points:.1f} points behind {guesser}"
+    ),
     "cannot_be_told": "it cannot be told from {guesser} ({share:.1f} %)",
     # warnings
     "warn.interrupted": "The replay was interrupted: these are the results so far.",
@@ -140,6 +146,9 @@ ENGLISH = {
     "table.probabilities": "Probabilities",
     "table.tasks": "Tasks",
     "table.tasks_note": "Accuracy on the held-out fifth of each task.",
+    "known_only": (
+        "Only the {count:,} of {judged:,} judged answers of which the right one is known: a thumb down alone does not say it."
+    ),
     "table.classes": "Classes ({name})",
     "table.alarms": "Drift alarms",
     "table.most_frequent": "The {count} most frequent of {total:,}.",

@@ -89,7 +89,15 @@ GERMAN = {
     ),
     "as_near": "zum Vergleich {name}: um {error:.4g} daneben, ein Unterschied, den der Zufall erklären könnte",
     "ahead": "der Vorsprung beträgt {points:.1f} Punkte gegenüber {guesser}",
+    "ahead_of_known": (
+        "bei den {count:,} Antworten, zu denen die richtige bekannt ist, beträgt der Vorsprung {points:.1f} Punkte "
+        "gegenüber {guesser}"
+    ),
     "behind": "der Rückstand beträgt {points:.1f} Punkte gegenüber {guesser}",
+    "behind_of_known": (
+        "bei den {count:,} Antworten, zu denen die richtige bekannt ist, beträgt der Rückstand {points:.1f} Punkte "
+        "gegenüber {guesser}"
+    ),
     "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} %)",
     # warnings
     "warn.interrupted": "Das Nachspielen wurde abgebrochen: Dies sind die Ergebnisse bis dahin.",
@@ -159,6 +167,10 @@ GERMAN = {
     "table.probabilities": "Wahrscheinlichkeiten",
     "table.tasks": "Aufgaben",
     "table.tasks_note": "Trefferquote auf dem zurückgehaltenen Fünftel jeder Aufgabe.",
+    "known_only": (
+        "Nur die {count:,} von {judged:,} beurteilten Antworten, zu denen die richtige bekannt ist: Ein Daumen nach unten "
+        "allein sagt sie nicht."
+    ),
     "table.classes": "Klassen ({name})",
     "table.alarms": "Drift-Alarme",
     "table.most_frequent": "Die {count} häufigsten von {total:,}.",

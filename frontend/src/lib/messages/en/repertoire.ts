@@ -23,7 +23,7 @@ export const repertoire = {
   replies: 'Replies',
   search: 'Search replies and their example questions',
   show: 'Show',
-  filters: { all: 'all', given: 'given', retired: 'retired', never_right: 'never right' },
+  filters: { all: 'all', given: 'in use', retired: 'retired', never_right: 'never right' },
   neverRightNote: 'Each of these was rated wrong every time. The most rated come first.',
   sort: 'Sort',
   orders: {
@@ -110,7 +110,7 @@ export const repertoire = {
   found: 'Replies with these words:',
   foundRetired: 'retired; teaching restores it',
   teach: (count: number, shown: string) =>
-    count === 1 ? 'Teach this question' : `Teach all ${shown} questions`,
+    count === 1 ? 'Teach this reply' : `Teach all ${shown} questions`,
   giveReply: 'Give a reply',
   dismiss: 'Dismiss',
   dismissHint: 'Spam, or not our topic. It comes back if five more people ask it.',
