@@ -86,6 +86,37 @@ class ReplyCounts(Wire):
     never_right: int = Field(description="Those that were rated, and never right.")
 
 
+LineErrorCode = Literal[
+    "not_json",
+    "not_object",
+    "not_csv",
+    "cell_count",
+    "missing",
+    "unknown_field",
+    "not_text",
+    "not_list",
+    "not_boolean",
+    "not_id",
+    "not_valid",
+    "no_text",
+    "too_long",
+    "text_taken",
+    "second_text",
+]
+
+
+class LineProblem(Wire):
+    """What is wrong with a line, for programs that word it themselves."""
+
+    code: LineErrorCode
+    field: str | None = Field(description="The field that is wrong; null for the whole line.")
+    entry: int | None = Field(description="Which entry of that field is wrong, from 1; null for the whole field.")
+    about: str | None = Field(
+        description="`cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id "
+        "of the other reply. `second_text`: the other line. Null for other codes."
+    )
+
+
 class ImportedLine(Wire):
     """The effect of one line. does: its changes; empty for none. was: the text that it replaces."""
 
@@ -95,7 +126,8 @@ class ImportedLine(Wire):
     does: list[Literal["new", "reworded", "examples", "restored", "retired"]]
     examples: int = Field(description="The number of example questions that it adds.")
     was: str | None
-    error: str | None
+    error: str | None = Field(description="What is wrong with the line, in English; null for a valid one.")
+    problem: LineProblem | None = Field(description="The same as a code; null for a valid line.")
 
 
 class ImportAnswer(Wire):

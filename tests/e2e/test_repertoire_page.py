@@ -195,11 +195,15 @@ def test_a_file_is_previewed_with_its_invalid_lines_before_it_is_imported(
     )
     lines = page.get_by_role("region", name="Changes by line").get_by_role("row")
     expect(lines).to_have_count(4)
-    expect(lines.nth(1)).to_contain_text("a reply needs a text")
+    expect(lines.nth(1)).to_contain_text("Line 2: “text” is empty.")
     expect(lines.nth(1).get_by_role("rowheader")).to_have_text("2")
     expect(lines.nth(2)).to_contain_text("before: The network is called Guest.")
     expect(lines.nth(3)).to_contain_text("2 new example questions")
     assert page.locator("dl").inner_text().split() == ["new", "1", "changed", "1", "unchanged", "1", "invalid", "1"]
+    expect(page.locator(".drop")).to_contain_text("replies.jsonl")
+    expect(page.get_by_text("Choose another file")).to_be_visible()
+    check_fits(page)
+    assert page.locator(".table-box").evaluate("box => box.scrollWidth <= box.clientWidth")
     import_button = button(page, "Import 2 lines")
     expect(import_button).to_be_disabled()
     shoot(page, f"repertoire-import-{scheme}")
@@ -329,4 +333,18 @@ def test_replies_questions_and_feedback_say_when_they_came(visits: Visits, start
     expect(article.locator("time")).to_have_count(len(instants))
     found = article.locator("time").evaluate_all("times => times.map((each) => each.getAttribute('datetime'))")
     assert found == instants and len(details["taught"]) == 1
+    check_accessible(page)
+
+
+def test_an_import_says_what_is_wrong_with_a_line_in_the_language_of_the_page(visits: Visits, start: Start) -> None:
+    page = open_page(visits, start(CHAT), "?part=file", width=390, locale="de-DE")
+    file = '{"text": "Stifte gibt es vorn."}\n\n{"text": 3}\nStifte gibt es vorn.\n'
+    page.get_by_label("Datei auswählen").set_input_files(
+        {"name": "antworten.jsonl", "mimeType": "", "buffer": file.encode()}
+    )
+    lines = page.get_by_role("region", name="Änderungen pro Zeile").get_by_role("row")
+    expect(lines.nth(1)).to_contain_text("Zeile 3: „text“ muss Text in Anführungszeichen sein.")
+    expect(lines.nth(2)).to_contain_text("Zeile 4 ist kein JSON.")
+    shoot(page, "repertoire-import-de")
+    check_fits(page)
     check_accessible(page)

@@ -2660,8 +2660,13 @@ export interface components {
             examples: number;
             /** Was */
             was: string | null;
-            /** Error */
+            /**
+             * Error
+             * @description What is wrong with the line, in English; null for a valid one.
+             */
             error: string | null;
+            /** @description The same as a code; null for a valid line. */
+            problem: components["schemas"]["LineProblem"] | null;
         };
         /**
          * InboxAddition
@@ -2994,6 +2999,32 @@ export interface components {
         KeysAnswer: {
             /** Keys */
             keys: components["schemas"]["KeyInfo"][];
+        };
+        /**
+         * LineProblem
+         * @description What is wrong with a line, for programs that word it themselves.
+         */
+        LineProblem: {
+            /**
+             * Code
+             * @enum {string}
+             */
+            code: "not_json" | "not_object" | "not_csv" | "cell_count" | "missing" | "unknown_field" | "not_text" | "not_list" | "not_boolean" | "not_id" | "not_valid" | "no_text" | "too_long" | "text_taken" | "second_text";
+            /**
+             * Field
+             * @description The field that is wrong; null for the whole line.
+             */
+            field: string | null;
+            /**
+             * Entry
+             * @description Which entry of that field is wrong, from 1; null for the whole field.
+             */
+            entry: number | null;
+            /**
+             * About
+             * @description `cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id of the other reply. `second_text`: the other line. Null for other codes.
+             */
+            about: string | null;
         };
         /** ModelCard */
         ModelCard: {

@@ -82,6 +82,7 @@ export type OpenCluster = Schemas['UnansweredCluster'];
 export type OpenQuestion = Schemas['UnansweredQuestion'];
 export type ImportAnswer = Schemas['ImportAnswer'];
 export type ImportedLine = Schemas['ImportedLine'];
+export type LineProblem = Schemas['LineProblem'];
 export type RolledBack = Schemas['RollbackAnswer'];
 export type InboxAnswer = Schemas['InboxAnswer'];
 export type InboxGroup = Schemas['InboxGroup'];

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ApiError, type FileFormat, type RepertoireApi, type ReplyQuery } from '../../src/lib/api';
-import { effectOf } from '../../src/lib/repertoire/reply_import.svelte';
+import { describeProblem, effectOf } from '../../src/lib/repertoire/reply_import.svelte';
 import { Repertoire } from '../../src/lib/repertoire/repertoire.svelte';
 import { containsWords } from '../../src/lib/repertoire/reply_list.svelte';
 import type {
@@ -291,12 +291,13 @@ test('a correction that could not be sent keeps its text and its box', async () 
   ]);
 });
 
-const line = { id: 'x', text: 'Yes.', examples: 0, was: null, error: null };
+const line = { id: 'x', text: 'Yes.', examples: 0, was: null, error: null, problem: null };
+const problem = { code: 'no_text', field: 'text', entry: null, about: null } as const;
 const PLAN: ImportAnswer = {
   lines: [
     { ...line, line: 1, does: ['new'] },
     { ...line, line: 2, does: [] },
-    { ...line, line: 3, does: [], error: 'a reply needs a text' },
+    { ...line, line: 3, does: [], error: 'a reply needs a text', problem },
     { ...line, line: 4, does: ['reworded', 'examples'], was: 'No.', examples: 2 },
   ],
   bad: 1,
@@ -323,6 +324,18 @@ test('a file is only previewed until it is imported, and invalid lines must be s
   api.learnAll();
   await settle();
   expect(replyImport.change?.steps.at(-1)).toBe('learned in version 43');
+});
+
+test('what is wrong with a line of a file is said in plain words, with its number', () => {
+  expect(describeProblem(3, { ...problem, code: 'not_text' })).toBe(
+    'Line 3: “text” has to be text in quotation marks.',
+  );
+  expect(describeProblem(4, { ...problem, code: 'not_json', field: null })).toBe(
+    'Line 4 is not JSON.',
+  );
+  expect(describeProblem(5, { code: 'too_long', field: 'examples', entry: 2, about: '100' })).toBe(
+    'Line 5: Entry 2 of “examples” is too long. At most 100 characters are possible.',
+  );
 });
 
 test('an unreadable file gives the reason', async () => {

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, get_args
 
@@ -262,14 +263,17 @@ async def import_replies(
         planned, offset = await repertoire.import_lines(lines, skip_bad, admit, note)
         model.inbox.notify()
         await record_action(request, "import_replies", model.spec.name, name_offset(offset), lines=len(planned))
-    bad = sum(bool(each.error) for each in planned)
+    bad = sum(each.error is not None for each in planned)
     content = {"lines": [describe_line(each) for each in planned], "bad": bad, "offset": offset}
     return json_response(content, headers=live_headers(model))
 
 
 def describe_line(planned: PlannedLine) -> dict[str, object]:
     fields = {"line": planned.number, "id": planned.id, "text": planned.text, "does": planned.does, "was": planned.was}
-    return {**fields, "examples": len(planned.change.examples) if planned.change else 0, "error": planned.error or None}
+    problem = None if planned.error is None else asdict(planned.error)
+    error = None if problem is None else problem.pop("message")
+    examples = len(planned.change.examples) if planned.change else 0
+    return {**fields, "examples": examples, "error": error, "problem": problem}
 
 
 @router.get("/v1/models/{model}/unanswered", response_model=UnansweredAnswer)

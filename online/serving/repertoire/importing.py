@@ -16,16 +16,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from online.errors import BadInput
-from online.schemas.replies import ReplyLine
+from online.schemas.replies import LineErrorCode, ReplyLine
 from online.settings import describe
+from online.settings.messages import plain_message
 from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow, normalize_text
 
 Format = Literal["jsonl", "csv"]
 Does = Literal["new", "reworded", "examples", "restored", "retired"]
 COLUMNS = ("id", "text", "examples", "active")
+CODES: dict[str, LineErrorCode] = {  # by the types of the validator; every other one is `not_valid`
+    "json_invalid": "not_json",
+    "model_type": "not_object",
+    "missing": "missing",
+    "extra_forbidden": "unknown_field",
+    "string_type": "not_text",
+    "list_type": "not_list",
+    "bool_type": "not_boolean",
+    "bool_parsing": "not_boolean",
+}
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet runs such a cell; an apostrophe makes it text
 
 
@@ -41,12 +53,23 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class LineError:
+    """What is wrong with a line. message: in English. entry: of the field, from 1. about: see `LineProblem`."""
+
+    code: LineErrorCode
+    message: str
+    field: str | None = None
+    entry: int | None = None
+    about: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedLine:
     """A line of a file: the reply in it, or the error."""
 
     number: int
     reply: ReplyLine | None
-    error: str = ""
+    error: LineError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +82,7 @@ class PlannedLine:
     does: tuple[Does, ...] = ()
     change: Change | None = None
     was: str | None = None
-    error: str = ""
+    error: LineError | None = None
 
 
 # file -> lines
@@ -84,17 +107,38 @@ def parse_reply(number: int, line: str) -> ParsedLine:
     try:
         return ParsedLine(number, ReplyLine.model_validate_json(line))
     except ValidationError as error:
-        return ParsedLine(number, None, describe_line(error))
+        finding, *others = error.errors()
+        return ParsedLine(number, None, build_error(finding, describe(error) if others else describe_finding(finding)))
 
 
-def describe_line(error: ValidationError) -> str:
+def build_error(finding: ErrorDetails, message: str) -> LineError:
+    """The error of a line from the first finding of the validator."""
+    field, place = (*finding["loc"], None, None)[:2]
+    code = CODES.get(finding["type"], "not_id" if field == "id" else "not_valid")
+    entry = place + 1 if isinstance(place, int) else None
+    return LineError(code, message, None if field is None else str(field), entry)
+
+
+def describe_finding(finding: ErrorDetails) -> str:
     """What is wrong with a line, for people who write such files and not programs."""
-    finding, *others = error.errors()
-    if finding["type"] == "json_invalid":
-        return 'it is not JSON: a line looks like {"text": "We open at nine.", "examples": ["When do you open?"]}'
-    if finding["type"] == "string_type" and not others:
-        return f'"{name_place(finding["loc"])}" must be text in quotation marks'
-    return describe(error)
+    field = name_place(finding["loc"])
+    match CODES.get(finding["type"]):
+        case "not_json":
+            return 'it is not JSON: a line looks like {"text": "We open at nine.", "examples": ["When do you open?"]}'
+        case "not_object":
+            return 'it is not an object: a line looks like {"text": "We open at nine."}'
+        case "missing":
+            return f'"{field}" is missing'
+        case "unknown_field":
+            return f'"{field}" is not a known field; known are {", ".join(COLUMNS)}'
+        case "not_text":
+            return f'"{field}" must be text in quotation marks'
+        case "not_list":
+            return f'"{field}" must be a list in square brackets'
+        case "not_boolean":
+            return f'"{field}" must be true or false'
+        case _:
+            return f"{field}: {plain_message(finding['msg'])}"
 
 
 def name_place(location: tuple[int | str, ...]) -> str:
@@ -116,12 +160,13 @@ def parse_csv(text: str) -> Iterator[ParsedLine]:
                 yield parse_row(number, names, row)
             number = rows.line_num + 1
     except csv.Error as error:
-        yield ParsedLine(rows.line_num, None, f"this is not CSV: {error}")
+        yield ParsedLine(rows.line_num, None, LineError("not_csv", f"this is not CSV: {error}"))
 
 
 def parse_row(number: int, names: Sequence[str], row: Sequence[str]) -> ParsedLine:
     if len(row) != len(names):
-        return ParsedLine(number, None, f"it has {len(row)} cells where the header names {len(names)}")
+        message = f"it has {len(row)} cells where the header names {len(names)}"
+        return ParsedLine(number, None, LineError("cell_count", message, about=str(len(names))))
     cells = {name: remove_apostrophe(cell) for name, cell in zip(names, row, strict=True) if cell.strip()}
     line: dict[str, object] = dict(cells)
     if "examples" in cells:
@@ -170,18 +215,23 @@ class Plan:
             return self._change_known(line.number, reply, text, known)
         return self._add_new(line.number, reply, text, reply.id or next(self.new_id))
 
-    def _find_error(self, reply: ReplyLine, text: str) -> str:
+    def _find_error(self, reply: ReplyLine, text: str) -> LineError | None:
         if not text:
-            return "a reply needs a text"
-        longest = max(map(len, (text, *reply.examples)))
+            return LineError("no_text", "a reply needs a text", "text")
+        lengths = [len(text), *map(len, reply.examples)]
+        longest = max(lengths)
         if longest > self.max_chars:
-            return f"it has a text of {longest} characters; at most {self.max_chars} (max_text_chars)"
+            message = f"it has a text of {longest} characters; at most {self.max_chars} (max_text_chars)"
+            entry = lengths.index(longest)  # 0: of the reply itself
+            field = "examples" if entry else "text"
+            return LineError("too_long", message, field, entry or None, about=str(self.max_chars))
         other = self.by_text.get(fold_text(text))
         if reply.id in self.texts and other is not None and other != reply.id:
-            return f"another reply has this text already: {other}"
+            return LineError("text_taken", f"another reply has this text already: {other}", "text", about=other)
         if reply.id in self.reworded and fold_text(self.texts[reply.id]) != fold_text(text):
-            return f"line {self.reworded[reply.id]} gives the same id another text"
-        return ""
+            first = self.reworded[reply.id]
+            return LineError("second_text", f"line {first} gives the same id another text", "text", about=str(first))
+        return None
 
     def _change_known(self, number: int, reply: ReplyLine, text: str, id: str) -> PlannedLine:
         was = self.texts[id]

@@ -112,11 +112,10 @@ class Repertoire:
 
         def changes(connection: Connection) -> list[Change]:
             planned[:] = self._plan(connection, lines)
-            bad = [line for line in planned if line.error]
+            bad = [(line.number, line.error.message) for line in planned if line.error is not None]
             if bad and not skip_bad:
-                raise BadInput(
-                    f"{len(bad)} lines cannot be imported; the first is line {bad[0].number}: {bad[0].error}"
-                )
+                number, message = bad[0]
+                raise BadInput(f"{len(bad)} lines cannot be imported; the first is line {number}: {message}")
             return [line.change for line in planned if line.change is not None]
 
         replies = [line.reply for line in lines if line.reply is not None]

@@ -196,3 +196,16 @@ def test_ratings_that_stand_are_counted_alike_everywhere(app: FastAPI, curator: 
     check(1, 1, judged=4)
     rate(curator, prediction_id=id, reward=1.0)  # another person
     check(2, 2, judged=5)
+
+
+# files
+
+
+def test_an_invalid_line_of_an_import_has_its_error_as_a_code_beside_the_sentence(curator: TestClient) -> None:
+    file = '{"text": "Pens are here."}\n\n{"text": "Ink", "examples": ["Ink?", 4]}\nPens are here.\n'
+    answer = curator.post(f"{REPLIES}:import", params={"dry_run": True}, content=file).json()
+    good, entry, prose = answer["lines"]
+    assert (good["error"], good["problem"], answer["bad"]) == (None, None, 2)
+    assert (entry["line"], entry["error"]) == (3, '"examples, entry 2" must be text in quotation marks')
+    assert entry["problem"] == {"code": "not_text", "field": "examples", "entry": 2, "about": None}
+    assert (prose["line"], prose["problem"]["code"]) == (4, "not_json")

@@ -7,11 +7,12 @@ from itertools import count
 import pytest
 
 from online.errors import BadInput
-from online.schemas.replies import ReplyLine
-from online.serving.repertoire.importing import Change, Format, Plan, PlannedLine, parse_file, write_file
+from online.schemas.replies import LineErrorCode, ReplyLine
+from online.serving.repertoire.importing import Change, Format, LineError, Plan, PlannedLine, parse_file, write_file
 from online.store.database.values import fold_text
 from online.store.repertoire.replies import ReplyRow
 
+TOO_LONG = "it has a text of 101 characters; at most 100 (max_text_chars)"
 HOURS, RENEW = "We open at nine.", "Renew it on your account page."
 
 
@@ -50,20 +51,48 @@ def test_invalid_lines_of_a_jsonl_are_reported_by_number_and_the_others_are_read
         (5, False),
         (6, False),
     ]
-    assert "colour" in lines[2].error and "id" in lines[3].error and "text" in lines[4].error
+    assert [(line.error.code, line.error.field) for line in lines if line.error is not None] == [
+        ("not_json", None),
+        ("unknown_field", "colour"),
+        ("not_id", "id"),
+        ("missing", "text"),
+    ]
 
 
 def test_the_error_of_a_line_has_no_prefix_of_the_validator() -> None:
     (line,) = parse_file(b'{"id": "..", "text": "two"}', "jsonl")
-    assert line.error == "id: '.' and '..' are not valid ids"
+    assert line.error == LineError("not_id", "id: '.' and '..' are not valid ids", "id")
 
 
 def test_usual_mistakes_in_a_line_are_told_without_the_words_of_a_parser() -> None:
     data = b'{"text": 3}\n{"text": "Hi", "examples": ["When?", 4]}\nWe open at nine.\n'
     number, entry, prose = parse_file(data, "jsonl")
-    assert number.error == '"text" must be text in quotation marks'
-    assert entry.error == '"examples, entry 2" must be text in quotation marks'
-    assert prose.number == 3 and prose.error.startswith('it is not JSON: a line looks like {"text": ')
+    assert number.error == LineError("not_text", '"text" must be text in quotation marks', "text")
+    assert entry.error == LineError("not_text", '"examples, entry 2" must be text in quotation marks', "examples", 2)
+    assert prose.number == 3 and prose.error is not None and prose.error.code == "not_json"
+    assert prose.error.message.startswith('it is not JSON: a line looks like {"text": ')
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "field", "message"),
+    [
+        ("3", "not_object", None, 'it is not an object: a line looks like {"text": "We open at nine."}'),
+        ('{"id": "x"}', "missing", "text", '"text" is missing'),
+        (
+            '{"text": "a", "by": 1}',
+            "unknown_field",
+            "by",
+            '"by" is not a known field; known are id, text, examples, active',
+        ),
+        ('{"text": "a", "examples": "b"}', "not_list", "examples", '"examples" must be a list in square brackets'),
+        ('{"text": "a", "active": "perhaps"}', "not_boolean", "active", '"active" must be true or false'),
+    ],
+)
+def test_an_error_has_a_code_and_the_field_beside_its_sentence(
+    line: str, code: LineErrorCode, field: str | None, message: str
+) -> None:
+    (parsed,) = parse_file(line.encode(), "jsonl")
+    assert parsed.error == LineError(code, message, field)
 
 
 def test_a_csv_has_one_example_per_line_of_a_cell() -> None:
@@ -75,10 +104,10 @@ def test_a_csv_has_one_example_per_line_of_a_cell() -> None:
 
 def test_invalid_rows_of_a_csv_are_reported_by_their_first_line() -> None:
     lines = parse_file(b'id,text,active\na,"one\ntwo",true\nb\nc,three,perhaps\n', "csv")
-    assert [(line.number, line.error.partition(":")[0]) for line in lines] == [
-        (2, ""),
-        (4, "it has 1 cells where the header names 3"),
-        (5, "active"),
+    assert [(line.number, line.error) for line in lines] == [
+        (2, None),
+        (4, LineError("cell_count", "it has 1 cells where the header names 3", about="3")),
+        (5, LineError("not_boolean", '"active" must be true or false', "active")),
     ]
 
 
@@ -112,7 +141,7 @@ def test_a_written_file_reads_back_equal_and_has_no_formulas(format: Format) -> 
 
 def test_an_unknown_text_is_a_new_reply() -> None:
     line = plan_line({"text": " The cafe  is upstairs. ", "examples": ["Coffee?", " coffee? ", ""]})
-    assert line.does == ("new",) and line.error == ""
+    assert line.does == ("new",) and line.error is None
     assert line.change == Change("new1", "The cafe is upstairs.", ("Coffee?",), new=True)
 
 
@@ -137,7 +166,7 @@ def test_a_retired_reply_is_restored_and_an_active_one_is_retired() -> None:
 
 def test_a_line_equal_to_its_reply_changes_nothing() -> None:
     line = plan_line({"id": "renew", "text": RENEW, "active": False})
-    assert line.does == () and line.change is None and line.error == ""
+    assert line.does == () and line.change is None and line.error is None
 
 
 def test_each_line_sees_the_changes_of_the_lines_before() -> None:
@@ -149,18 +178,22 @@ def test_each_line_sees_the_changes_of_the_lines_before() -> None:
         {"text": HOURS},
     )
     assert [line.does for line in lines] == [("new",), ("examples",), (), ("reworded",), ("new",)]
-    assert lines[1].id == "cafe" and lines[2].error == "line 1 gives the same id another text"
+    clash = LineError("second_text", "line 1 gives the same id another text", "text", about="1")
+    assert lines[1].id == "cafe" and lines[2].error == clash
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "error"),
     [
-        ({"text": "  "}, "needs a text"),
-        ({"text": "x" * 101}, "of 101 characters; at most 100"),
-        ({"text": "x", "examples": ["y" * 101]}, "of 101 characters; at most 100"),
-        ({"id": "hours", "text": RENEW}, "another reply has this text already: renew"),
+        ({"text": "  "}, LineError("no_text", "a reply needs a text", "text")),
+        ({"text": "x" * 101}, LineError("too_long", TOO_LONG, "text", about="100")),
+        ({"text": "x", "examples": ["y", "y" * 101]}, LineError("too_long", TOO_LONG, "examples", 2, "100")),
+        (
+            {"id": "hours", "text": RENEW},
+            LineError("text_taken", "another reply has this text already: renew", "text", about="renew"),
+        ),
     ],
 )
-def test_an_invalid_line_has_an_error_and_changes_nothing(line: dict[str, object], words: str) -> None:
+def test_an_invalid_line_has_an_error_and_changes_nothing(line: dict[str, object], error: LineError) -> None:
     planned = plan_line(line)
-    assert words in planned.error and planned.change is None
+    assert planned.error == error and planned.change is None

@@ -6,9 +6,10 @@
 import type { FileFormat, RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
-import type { ImportAnswer, ImportedLine } from '../schema';
+import type { ImportAnswer, ImportedLine, LineProblem } from '../schema';
 import { t } from '../messages';
 import { detailOf } from '../ui/problems';
+import { count } from '../ui/wording';
 
 export const LINE_EFFECTS = ['new', 'changed', 'unchanged', 'invalid'] as const;
 export type LineEffect = (typeof LINE_EFFECTS)[number];
@@ -18,6 +19,13 @@ export function effectOf({ does, error }: ImportedLine): LineEffect {
   if (error !== null) return 'invalid';
   if (does.length === 0) return 'unchanged';
   return does.includes('new') ? 'new' : 'changed';
+}
+
+/** What is wrong with a line, as a sentence with its number: "Line 4 is not JSON." */
+export function describeProblem(line: number, { code, field, entry, about }: LineProblem): string {
+  const words = t.repertoire.file;
+  const where = words.field(field ?? '', entry === null ? null : count(entry));
+  return words.problems[code](count(line), where, about ?? '');
 }
 
 export const formatOf = (name: string): FileFormat => (/\.csv$/i.test(name) ? 'csv' : 'jsonl');

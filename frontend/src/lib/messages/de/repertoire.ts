@@ -104,7 +104,7 @@ export const repertoire: Messages['repertoire'] = {
   found: 'Antworten mit diesen Wörtern:',
   foundRetired: 'stillgelegt; das Beibringen stellt sie wieder her',
   teach: (count, shown) =>
-    count === 1 ? 'Für diese Frage beibringen' : `Für alle ${shown} Fragen beibringen`,
+    count === 1 ? 'Diese Antwort beibringen' : `Für alle ${shown} Fragen beibringen`,
   giveReply: 'Antwort geben',
   dismiss: 'Verwerfen',
   dismissHint:
@@ -119,13 +119,40 @@ export const repertoire: Messages['repertoire'] = {
     jsonl: 'JSONL mit einer Antwort pro Zeile:',
     csv: 'Oder CSV mit denselben Spalten: die Beispiele stehen in einer Zelle, eines pro Zeile.',
     preview: 'Nur „text“ ist nötig. Sie sehen eine Vorschau, bevor sich etwas ändert.',
-    choose: 'Wählen Sie eine Datei, oder legen Sie sie hier ab',
+    choose: 'Datei auswählen',
+    chooseAnother: 'Andere Datei auswählen',
+    orDrop: 'oder hier ablegen',
     checking: (name) => `${name} wird geprüft …`,
     changes: (name) => `Änderungen in ${name}`,
     effects: { new: 'neu', changed: 'geändert', unchanged: 'unverändert', invalid: 'ungültig' },
     byLine: 'Änderungen pro Zeile',
     line: 'Zeile',
     change: 'Änderung',
+    field: (name, entry) => (entry === null ? `„${name}“` : `Eintrag ${entry} von „${name}“`),
+    problems: {
+      not_json: (line) => `Zeile ${line} ist kein JSON.`,
+      not_object: (line) => `Zeile ${line} muss in geschweiften Klammern stehen: {"text": "…"}.`,
+      not_csv: (line) => `Zeile ${line} ist kein CSV: Prüfen Sie die Anführungszeichen.`,
+      cell_count: (line, _, about) =>
+        `Zeile ${line}: Die Zahl der Zellen muss ${about} sein, wie in der ersten Zeile der Datei.`,
+      missing: (line, where) => `Zeile ${line}: ${where} fehlt.`,
+      unknown_field: (line, where) =>
+        `Zeile ${line}: ${where} ist kein bekanntes Feld. Bekannt sind „id“, „text“, „examples“ und „active“.`,
+      not_text: (line, where) => `Zeile ${line}: ${where} muss Text in Anführungszeichen sein.`,
+      not_list: (line, where) =>
+        `Zeile ${line}: ${where} muss eine Liste in eckigen Klammern sein.`,
+      not_boolean: (line, where) => `Zeile ${line}: ${where} muss true oder false sein.`,
+      not_id: (line, where) =>
+        `Zeile ${line}: ${where} muss aus 1 bis 128 Zeichen ohne „#“ und „/“ bestehen.`,
+      not_valid: (line, where) => `Zeile ${line}: ${where} hat einen Wert, der nicht möglich ist.`,
+      no_text: (line, where) => `Zeile ${line}: ${where} ist leer.`,
+      too_long: (line, where, about) =>
+        `Zeile ${line}: ${where} ist zu lang. Möglich sind höchstens ${about} Zeichen.`,
+      text_taken: (line, _, about) =>
+        `Zeile ${line}: Die Antwort „${about}“ hat diesen Text schon.`,
+      second_text: (line, _, about) =>
+        `Zeile ${line}: Zeile ${about} gibt derselben „id“ einen anderen Text.`,
+    },
     before: (text) => `vorher: ${text}`,
     newExamples: (count, shown) =>
       `${shown} ${count === 1 ? 'neue Beispielfrage' : 'neue Beispielfragen'}`,

@@ -125,13 +125,45 @@ export const repertoire = {
     jsonl: 'JSONL with one reply per line:',
     csv: 'Or CSV with the same columns: the examples are in one cell, one per line.',
     preview: 'Only “text” is required. You see a preview before anything changes.',
-    choose: 'Choose a file, or drop it here',
+    choose: 'Choose a file',
+    chooseAnother: 'Choose another file',
+    orDrop: 'or drop it here',
     checking: (name: string) => `Checking ${name}…`,
     changes: (name: string) => `Changes in ${name}`,
     effects: { new: 'new', changed: 'changed', unchanged: 'unchanged', invalid: 'invalid' },
     byLine: 'Changes by line',
     line: 'Line',
     change: 'Change',
+    field: (name: string, entry: string | null) =>
+      entry === null ? `“${name}”` : `Entry ${entry} of “${name}”`,
+    /* line: its number. where: a field, as above. about: what the service names beside it. */
+    problems: {
+      not_json: (line: string) => `Line ${line} is not JSON.`,
+      not_object: (line: string) => `Line ${line} has to be in curly brackets: {"text": "…"}.`,
+      not_csv: (line: string) => `Line ${line} is not CSV: check its quotation marks.`,
+      cell_count: (line: string, _: string, about: string) =>
+        `Line ${line}: the number of cells has to be ${about}, as in the first line of the file.`,
+      missing: (line: string, where: string) => `Line ${line}: ${where} is missing.`,
+      unknown_field: (line: string, where: string) =>
+        `Line ${line}: ${where} is not a known field. Known are “id”, “text”, “examples” and “active”.`,
+      not_text: (line: string, where: string) =>
+        `Line ${line}: ${where} has to be text in quotation marks.`,
+      not_list: (line: string, where: string) =>
+        `Line ${line}: ${where} has to be a list in square brackets.`,
+      not_boolean: (line: string, where: string) =>
+        `Line ${line}: ${where} has to be true or false.`,
+      not_id: (line: string, where: string) =>
+        `Line ${line}: ${where} has to be 1 to 128 characters without “#” and “/”.`,
+      not_valid: (line: string, where: string) =>
+        `Line ${line}: ${where} has a value that is not possible.`,
+      no_text: (line: string, where: string) => `Line ${line}: ${where} is empty.`,
+      too_long: (line: string, where: string, about: string) =>
+        `Line ${line}: ${where} is too long. At most ${about} characters are possible.`,
+      text_taken: (line: string, _: string, about: string) =>
+        `Line ${line}: the reply “${about}” has this text already.`,
+      second_text: (line: string, _: string, about: string) =>
+        `Line ${line}: line ${about} gives the same “id” another text.`,
+    },
     before: (text: string) => `before: ${text}`,
     newExamples: (count: number, shown: string) =>
       `${shown} ${plural(count, 'new example question', 'new example questions')}`,
