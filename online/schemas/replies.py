@@ -149,6 +149,10 @@ class UnansweredCluster(Wire):
 
     asked: int
     questions: list[UnansweredQuestion]
+    inbox_group: str | None = Field(
+        description="The id of an open group of the inbox with a reply that somebody suggests for one of these questions."
+    )
+    suggestions: int = Field(description="How many items of that group suggest a reply.")
 
 
 class UnansweredAnswer(Wire):

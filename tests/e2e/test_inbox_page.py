@@ -158,3 +158,18 @@ def test_a_question_asked_often_leads_to_its_open_group(visits: Visits, service:
     expect(page.get_by_role("heading", name="Do you sell stamps?")).to_be_visible()
     page.go_back()
     expect(link).to_be_visible()
+
+
+def test_an_unanswered_question_leads_to_the_suggestion_that_waits_for_it(visits: Visits, service: Service) -> None:
+    say(service, "Can I send a fax from here?", correction="A fax can be sent at the desk.")
+    page = visits.open(f"{service.url}/repertoire?part=unanswered")
+    sign_in(page, ADMIN_KEY)
+    cluster = page.get_by_role("group", name="fax")
+    link = cluster.get_by_role("link", name="1 suggestion waits in the inbox")
+    expect(link).to_be_visible()
+    expect(cluster.locator("time")).to_have_attribute("title", re.compile(r"\b20\d\d\b"))
+    shoot(page, "repertoire-waiting")
+    check_accessible(page)
+    link.click()
+    expect(page).to_have_url(re.compile(r"/inbox\?(model=chat&)?group=."))
+    expect(group(page)).to_contain_text("A fax can be sent at the desk.")

@@ -3975,6 +3975,16 @@ export interface components {
             asked: number;
             /** Questions */
             questions: components["schemas"]["UnansweredQuestion"][];
+            /**
+             * Inbox Group
+             * @description The id of an open group of the inbox with a reply that somebody suggests for one of these questions.
+             */
+            inbox_group: string | null;
+            /**
+             * Suggestions
+             * @description How many items of that group suggest a reply.
+             */
+            suggestions: number;
         };
         /** UnansweredQuestion */
         UnansweredQuestion: {

@@ -221,11 +221,24 @@ test('a missing reply is reported as missing', async () => {
 
 const cluster = (...texts: string[]): OpenCluster => ({
   asked: texts.length,
+  inbox_group: null,
+  suggestions: 0,
   questions: texts.map((text) => ({
     text,
     predictions: [`p-${text}`, `q-${text}`],
     asked_at: '2026-11-21T09:00:00Z',
   })),
+});
+
+test('a cluster says which group of the inbox suggests a reply, until it is decided', async () => {
+  const { api, repertoire } = await openRepertoire(
+    (api) => (api.clusters = [{ ...cluster('a'), inbox_group: 'g', suggestions: 2 }]),
+  );
+  const { unanswered } = repertoire;
+  expect(unanswered.shown![0]!.waiting).toEqual({ group: 'g', suggestions: 2 });
+  api.clusters = [cluster('a')];
+  await unanswered.load();
+  expect(unanswered.shown![0]!.waiting).toBeNull();
 });
 
 test('one click teaches every question of a cluster, and another undoes it', async () => {

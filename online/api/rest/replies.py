@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, get_args
@@ -30,6 +31,7 @@ from online.schemas.replies import (
     UnansweredAnswer,
 )
 from online.serving.inbox.additions import record_addition
+from online.serving.inbox.groups import Group, find_suggestions
 from online.serving.model_runtime import ModelRuntime
 from online.serving.repertoire.admission import admit_changes
 from online.serving.repertoire.importing import Format, PlannedLine, parse_file, write_file
@@ -292,14 +294,18 @@ async def list_unanswered(model: ModelDep) -> Response:
         lambda: cluster_questions(select_unanswered(collect_questions(rows), served.model))
     )
     shown = leave_out_dismissed(clusters, rows, dismissed)
-    return json_response({"clusters": [describe_cluster(each) for each in shown]}, headers=live_headers(model))
+    groups = await model.inbox.reader.load_groups()
+    content = {"clusters": [describe_cluster(each, groups) for each in shown]}
+    return json_response(content, headers=live_headers(model))
 
 
-def describe_cluster(cluster: Cluster) -> dict[str, object]:
+def describe_cluster(cluster: Cluster, groups: Sequence[Group]) -> dict[str, object]:
+    """groups: the open ones of the inbox."""
     questions = [
         {"text": each.text, "predictions": each.predictions, "asked_at": each.asked_at} for each in cluster.questions
     ]
-    return {"asked": cluster.count, "questions": questions}
+    group, suggestions = find_suggestions(groups, [each.text for each in cluster.questions])
+    return {"asked": cluster.count, "questions": questions, "inbox_group": group, "suggestions": suggestions}
 
 
 def build_admit(model: ModelRuntime, runtime: Runtime, caller: Caller) -> Admit:

@@ -95,6 +95,18 @@ def index_questions(groups: Sequence[Group]) -> dict[str, str]:
     return {fold_text(text): group.id for group in reversed(groups[:LISTED]) for text, _ in group.questions}
 
 
+def find_suggestions(groups: Sequence[Group], texts: Iterable[str]) -> tuple[str | None, int]:
+    """The first listed group that suggests a reply for one of these questions, and how many of its items do; (None, 0) without."""
+    asked = {fold_text(text) for text in texts}
+    for group in groups[:LISTED]:
+        if asked.isdisjoint(fold_text(text) for text, _ in group.questions):
+            continue
+        suggestions = sum(read_content(item).get("correction") is not None for item in group.items)
+        if suggestions:
+            return group.id, suggestions
+    return None, 0
+
+
 def group_items(items: Iterable[OpenItem]) -> list[Group]:
     """Group items of a ranker by meaning; the group with the newest item comes first."""
     by_words: dict[str, list[OpenItem]] = defaultdict(list)

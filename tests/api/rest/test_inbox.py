@@ -496,6 +496,19 @@ def test_an_erased_user_leaves_nothing_in_the_inbox(app: FastAPI, curator: TestC
     assert len(json.loads(kept_rows)[3]) == 0 and len(json.loads(kept_rows)[1]) == 2
 
 
+def test_an_unanswered_question_names_the_open_group_that_suggests_a_reply(app: FastAPI, curator: TestClient) -> None:
+    def waiting() -> dict[str, tuple[str | None, int]]:
+        found = unanswered(curator)
+        return {each["questions"][0]["text"]: (each["inbox_group"], each["suggestions"]) for each in found}
+
+    ask(curator, "Buy cheap watches!")
+    item = say(visitor(app), GARDEN, correction=LESSON)
+    (group,) = read(curator)["groups"]
+    assert waiting() == {GARDEN: (group["id"], 1), "Buy cheap watches!": (None, 0)}
+    decide(curator, [item["id"]], "reject")
+    assert waiting() == {GARDEN: (None, 0), "Buy cheap watches!": (None, 0)}
+
+
 # what is asked most
 
 

@@ -29,6 +29,8 @@ interface Dependencies {
 
 export class QuestionCluster {
   questions = $state.raw<OpenQuestion[]>([]);
+  /** Replies that wait in a group of the inbox; null for none. */
+  waiting = $state.raw<{ group: string; suggestions: number } | null>(null);
   open = $state(false);
   draft = $state('');
   /** The candidates with the highest scores. */
@@ -52,8 +54,9 @@ export class QuestionCluster {
     this.update(cluster);
   }
 
-  update({ questions }: OpenCluster) {
+  update({ questions, inbox_group: group, suggestions }: OpenCluster) {
     this.questions = questions;
+    this.waiting = group === null ? null : { group, suggestions };
   }
 
   /** Open or close the form. Its text stays. */

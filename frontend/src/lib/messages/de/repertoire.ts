@@ -105,6 +105,8 @@ export const repertoire: Messages['repertoire'] = {
   foundRetired: 'stillgelegt; das Beibringen stellt sie wieder her',
   teach: (count, shown) =>
     count === 1 ? 'Diese Antwort beibringen' : `Für alle ${shown} Fragen beibringen`,
+  suggestionsWait: (count, shown) =>
+    count === 1 ? '1 Vorschlag wartet im Posteingang' : `${shown} Vorschläge warten im Posteingang`,
   giveReply: 'Antwort geben',
   dismiss: 'Verwerfen',
   dismissHint:

@@ -111,6 +111,8 @@ export const repertoire = {
   foundRetired: 'retired; teaching restores it',
   teach: (count: number, shown: string) =>
     count === 1 ? 'Teach this reply' : `Teach all ${shown} questions`,
+  suggestionsWait: (count: number, shown: string) =>
+    `${shown} ${plural(count, 'suggestion waits', 'suggestions wait')} in the inbox`,
   giveReply: 'Give a reply',
   dismiss: 'Dismiss',
   dismissHint: 'Spam, or not our topic. It comes back if five more people ask it.',
