@@ -202,7 +202,7 @@ def test_a_report_is_accessible_and_fits_in_both_schemes(
     page = visits.open(path.as_uri(), width=width, scheme=scheme)
     check_accessible(page)
     colour = page.evaluate("getComputedStyle(document.querySelector('svg text')).fill")
-    assert colour == ("rgb(26, 26, 27)" if scheme == "light" else "rgb(236, 238, 241)")
+    assert colour == ("rgb(23, 33, 28)" if scheme == "light" else "rgb(228, 235, 231)")
     explain = page.get_by_role("button", name="What does Accuracy mean?").first
     explain.hover()
     expect(page.get_by_role("tooltip").filter(visible=True)).to_contain_text("The share of judged answers")

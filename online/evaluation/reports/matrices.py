@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.remarks import describe_known
+from online.evaluation.reports.remarks import describe_known, has_known
 from online.evaluation.reports.verdict import describe_pair
 from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.confusion import Confusion
@@ -38,9 +38,12 @@ class Matrix:
 
 
 def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
-    """None if the model predicts no classes, or only one."""
+    """None if the model predicts no classes, or only one, or if the right one is not known of most answers."""
     confusion = report.details.confusion
     if confusion is None or confusion.class_count < 2:
+        return None
+    count = sum(map(sum, confusion.rows))
+    if not has_known(report, count):
         return None
     names = [*confusion.classes, words("confusion.others"), words("confusion.no_answer")]
     used = [
@@ -54,9 +57,9 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
         if sum(row)
     ]
     points = [f"{describe_pair(pair, words)}." for pair in confusion.pairs]
-    known = describe_known(report, sum(map(sum, confusion.rows)), words)
+    known = [*describe_known(report, count, words)]
     caption = " ".join([*known, describe_matrix(confusion, words)])
-    title = words("confusion", name=report.name)
+    title = words("confusion.known" if known else "confusion", name=report.name, count=count)
     columns = [names[place] for place in used]
     return Matrix(
         title,

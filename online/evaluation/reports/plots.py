@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any
 
@@ -52,6 +52,16 @@ DASHES = {
     "mean": (0, (1, 3)),
     LEARNED_BASELINE: (0, (6, 2)),
 }
+
+
+MAX_BARS = 60  # of feedback over time
+UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}  # in seconds
+FLOORED: dict[str, Any] = {
+    "second": {},
+    "minute": {"second": 0},
+    "hour": {"second": 0, "minute": 0},
+    "day": {"second": 0, "minute": 0, "hour": 0},
+}  # a bar begins where its unit does
 
 
 STYLE: Any = {
@@ -260,23 +270,57 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
 
 
 def plot_rate(report: ReplayReport, words: Words) -> Plot | None:
-    """Plot the feedback per hour, if the log has times."""
-    rates = [(middle, rate) for stretch in thin_curve(report.details.curve) for middle, rate in compute_rate(stretch)]
-    if len(rates) < 2:
+    """Plot how much feedback came in each stretch of time, if the log has times and they are more than one stretch."""
+    counted = count_by_time(report.details.curve)
+    if counted is None:
         return None
+    unit, starts, counts = words(f"unit.{counted.unit}"), counted.starts, counted.counts
 
     def draw(axes: Axes) -> None:
-        axes.plot([when for when, _ in rates], [rate for _, rate in rates], color=COLOURS[2], linewidth=1.5)  # type: ignore[arg-type]
-        axes.set_ylabel(words("plot.feedback_per_hour"))
-        axes.set_ylim(bottom=0)
+        axes.bar(starts, counts, timedelta(seconds=UNITS[counted.unit]), align="edge", color=COLOURS[0])  # type: ignore[arg-type]
+        axes.set_ylabel(words("plot.feedback_per", unit=unit))
         use_numbers(words, axes.yaxis)
         use_dates(words, axes.xaxis)
         axes.tick_params(axis="x", labelrotation=20)
 
-    rows = [[words.moment(when), words.number(rate, ",.1f")] for when, rate in rates]
-    columns = [words("plot.time"), words("plot.per_hour")]
+    rows = [[words.moment(start), words.number(count, ",")] for start, count in zip(starts, counts, strict=True)]
+    columns = [words("plot.time"), words("plot.received")]
     svg = render_svg(draw, "rate", 2.8)
-    return Plot(words("plot.feedback"), words("plot.feedback_caption"), svg, columns, rows, "feedback")
+    return Plot(words("plot.feedback"), words("plot.feedback_caption", unit=unit), svg, columns, rows, "feedback")
+
+
+@dataclass(frozen=True, slots=True)
+class TimeCounts:
+    """unit: one of UNITS. starts: of each stretch of that length, without gaps. counts: how much came in it."""
+
+    unit: str
+    starts: list[datetime]
+    counts: list[int]
+
+
+def count_by_time(curve: Sequence[CurveSegment]) -> TimeCounts | None:
+    """Count in the shortest unit that needs at most MAX_BARS; None without times or with only one stretch.
+
+    What came between the first and the last time of a segment is spread evenly; the counts add up to all.
+    """
+    known = [each for each in curve if each.began and each.ended and each.counts]
+    times, totals, total = list[datetime](), list[int](), 0
+    for segment in known:
+        times += [datetime.fromisoformat(segment.began or ""), datetime.fromisoformat(segment.ended or "")]
+        totals += [total, total := total + max(segment.counts.values())]
+    if not times:
+        return None
+    first, last = min(times), max(times)
+    unit = next((name for name, length in UNITS.items() if (last - first).total_seconds() < MAX_BARS * length), "month")
+    start = first.replace(microsecond=0, **FLOORED.get(unit, FLOORED["day"]))
+    bars = int((last - start).total_seconds() // UNITS[unit]) + 1
+    if bars < 2:
+        return None
+    seconds = np.maximum.accumulate([(at - start).total_seconds() for at in times])
+    reached = np.interp(UNITS[unit] * np.arange(bars + 1), seconds, totals).round().astype(int)
+    reached[-1] = total
+    starts = [start + timedelta(seconds=UNITS[unit] * place) for place in range(bars)]
+    return TimeCounts(unit, starts, np.diff(reached).tolist())
 
 
 def use_dates(words: Words, axis: Axis) -> None:
@@ -289,14 +333,6 @@ def use_dates(words: Words, axis: Axis) -> None:
     formatter.scaled = {365.0: "%Y", 30.0: "%m.%Y", 1.0: "%d.%m.%Y", 1 / 24: "%d.%m. %H:%M", 0.0: "%H:%M:%S"}
     axis.set_major_locator(locator)
     axis.set_major_formatter(formatter)
-
-
-def compute_rate(stretch: CurveSegment) -> Iterator[tuple[datetime, float]]:
-    if stretch.began and stretch.ended and stretch.counts:
-        began, ended = datetime.fromisoformat(stretch.began), datetime.fromisoformat(stretch.ended)
-        hours = (ended - began).total_seconds() / 3600
-        if hours > 0:
-            yield began + (ended - began) / 2, max(stretch.counts.values()) / hours
 
 
 def plot_lateness(report: ReplayReport, words: Words) -> Plot | None:

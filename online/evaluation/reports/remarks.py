@@ -28,13 +28,14 @@ def name_baseline(lead: Lead) -> str:
     return "no_change_number" if lead.numbers and lead.baseline == "no_change" else lead.baseline
 
 
-def warn(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
-    """Yield a sentence on each model that a baseline is far ahead of, with what helps."""
+def warn(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH, names_options: bool = True) -> Iterator[str]:
+    """Yield a sentence on each model that a baseline is far ahead of. names_options: with the settings that help."""
     for report in reports:
         far = sorted((lead for lead in report.leads if lead.is_far), key=lambda lead: -lead.size)
         if far:
             leads = (describe_lead(report.name, lead, words) for lead in far)
-            yield " ".join([*leads, *describe_remedies(report.remedies, words)])
+            remedies = report.remedies if names_options else []
+            yield " ".join([*leads, *describe_remedies(remedies, words)])
 
 
 def describe_lead(model: str, lead: Lead, words: Words) -> str:
@@ -59,6 +60,14 @@ def describe_remedies(remedies: Sequence[str], words: Words) -> Iterator[str]:
         *others, last = remedies
         values = {"others": ", ".join(others)} if others else {}
         yield words("remedy.many" if others else "remedy.one", last=last, **values)
+
+
+def has_known(report: ReplayReport, count: int) -> bool:
+    """Whether the right answer is known for enough of the judged answers to show figures of those alone.
+
+    count: those that are known. With fewer, the rest are answers that were wrong, and the known ones look too good.
+    """
+    return 2 * count >= int(report.figures["judged"] or 0)
 
 
 def describe_known(report: ReplayReport, count: int, words: Words) -> Iterator[str]:

@@ -25,7 +25,7 @@ from online.evaluation.reports.plots import (
     plot_reliability,
     plot_versions,
 )
-from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_skipped
+from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_skipped, has_known
 from online.evaluation.reports.replay_table import (
     CLASS_COLUMNS,
     NUMBER_COLUMNS,
@@ -124,7 +124,7 @@ def render_page(
         title=title or words("title", source=source),
         source=source,
         subtitle=build_subtitle(reports, interrupted, words),
-        verdict=conclude(results, interrupted, words),
+        verdict=conclude(results, interrupted, words, names_options=False),
         key_figures=[*build_key_figures(reports, words)],
         sections=[(find_kind(section), section) for section in sections],
         states=[{"name": report.name, "state": report.state_sha256} for report in reports],
@@ -248,7 +248,8 @@ def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport]
         yield words("users", count=len(users), share=max(users.values()) / sum(users.values()))
 
 
-def build_class_table(report: ReplayReport, words: Words) -> PageTable:
+def build_class_table(report: ReplayReport, words: Words) -> PageTable | None:
+    """None if the right class is not known of most answers."""
     listed = sorted(report.details.labels.items(), key=lambda each: -each[1]["count"])
     rows = [
         PageRow(
@@ -263,6 +264,8 @@ def build_class_table(report: ReplayReport, words: Words) -> PageTable:
     ]
     is_cut = len(listed) > MAX_CLASS_ROWS
     known = int(sum(figures["count"] for _, figures in listed))
+    if not has_known(report, known):
+        return None
     notes = [*describe_known(report, known, words)]
     if is_cut:
         notes.append(words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed)))

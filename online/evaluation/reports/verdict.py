@@ -23,7 +23,8 @@ MOSTLY_ONE_CLASS = 0.9  # share of the most frequent class from which accuracy s
 OVERCONFIDENT = 0.1  # expected calibration error
 FREQUENT_CONFUSION = 0.1  # share of a class that goes to one wrong answer
 
-GUESSERS = ("majority", "no_change", "mean", LEARNED_BASELINE)
+BLIND_GUESSERS = ("majority", "no_change", "mean")  # they do not look at the inputs
+GUESSERS = (*BLIND_GUESSERS, LEARNED_BASELINE)
 
 Level = Literal["good", "attention", "unclear"]
 
@@ -51,7 +52,10 @@ class Verdict:
         return [each for each in (*self.warnings, self.sentence, *self.failures) if each != self.headline]
 
 
-def conclude(results: Sequence[ReplayResult], interrupted: bool = False, words: Words = IN_ENGLISH) -> Verdict:
+def conclude(
+    results: Sequence[ReplayResult], interrupted: bool = False, words: Words = IN_ENGLISH, names_options: bool = True
+) -> Verdict:
+    """Conclude from a replay. names_options: whether the advice may name options of the command line."""
     reports = [result.report for result in results if result.report is not None]
     failures = [
         words("failed", name=result.candidate.name, failure=result.failure) for result in results if result.failure
@@ -62,10 +66,10 @@ def conclude(results: Sequence[ReplayResult], interrupted: bool = False, words: 
         return Verdict("unclear", nothing, [], words("nothing.next"), failures)
     best = find_best(judged)
     fall = find_fall(best.details.curve) if not is_of_numbers(best) else None
-    off = [*warn_of_result(results, best, fall, words)]
+    off = [*warn_of_result(results, best, fall, words, names_options)]
     few = [*warn_of_few(best, interrupted, words)]
     level: Level = "attention" if failures or off else "unclear" if few else "good"
-    sentence, next = describe_result(results, judged, best, words), advise(results, best, fall, words)
+    sentence, next = describe_result(results, judged, best, words), advise(results, best, fall, words, names_options)
     return Verdict(level, sentence, [*off, *few], next, failures)
 
 
@@ -198,18 +202,51 @@ def warn_of_few(report: ReplayReport, interrupted: bool, words: Words) -> Iterat
 
 
 def warn_of_result(
-    results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words
+    results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words, names_options: bool
 ) -> Iterator[str]:
+    """Yield the most urgent first. Of several models only the best counts: a worse one need not be used."""
     reports = [result.report for result in results if result.report is not None]
-    yield from warn(reports, words)
-    lead = find_strongest(best.leads)
-    if lead is not None and lead.low > 0 and not lead.is_far:
-        yield describe_lead(best.name, lead, words)
+    lead, unbeaten = find_strongest(best.leads), find_unbeaten(reports, best)
+    if unbeaten is not None:
+        yield describe_unbeaten(len(reports), best, unbeaten, words)
+    else:
+        yield from warn([best], words, names_options)
+        if lead is not None and lead.low > 0 and not lead.is_far:
+            yield describe_lead(best.name, lead, words)
     if fall is not None and not fall.has_recovered:
         yield describe_fall(best.name, fall, words)
     bad, lines = reports[0].bad, reports[0].events + reports[0].bad
     if bad > MAX_BAD * lines:
         yield words("warn.unusable", count=bad, share=percent(bad / lines))
+
+
+def find_unbeaten(reports: Sequence[ReplayReport], best: ReplayReport) -> Lead | None:
+    """Return the guesser, blind to the inputs, that none of several models is surely ahead of; None if one is.
+
+    None also where too few answers were judged: then nothing is surely ahead.
+    """
+    if int(best.figures["judged"] or 0) < MIN_JUDGED:
+        return None
+    if len(reports) < 2 or not all(any(lead.high >= 0 for lead in list_blind(report)) for report in reports):
+        return None
+    return find_strongest(list_blind(best))
+
+
+def list_blind(report: ReplayReport) -> list[Lead]:
+    """Return the baselines that do not look at the inputs, of those that answered more than a few times."""
+    return [lead for lead in report.leads if lead.baseline in BLIND_GUESSERS and lead.pairs >= 2]
+
+
+def describe_unbeaten(count: int, best: ReplayReport, lead: Lead, words: Words) -> str:
+    if lead.numbers:
+        guesser = words(f"than_guesser.{name_baseline(lead)}")
+        return words("warn.none_nearer", count=count, guesser=guesser, error=lead.other)
+    labels = best.details.labels
+    if lead.baseline == "majority" and labels:
+        guesser = words("than_guesser.majority_named", label=max(labels, key=lambda label: labels[label]["count"]))
+    else:
+        guesser = words(f"than_guesser.{name_baseline(lead)}")
+    return words("warn.none_better", count=count, guesser=guesser, share=percent(lead.other))
 
 
 def describe_fall(name: str, fall: Fall, words: Words) -> str:
@@ -222,20 +259,34 @@ def describe_fall(name: str, fall: Fall, words: Words) -> str:
 # what to do next
 
 
-def advise(results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words) -> str:
+def advise(
+    results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words, names_options: bool
+) -> str:
     """Return a short paragraph: the most urgent first, at most three sentences."""
     has_fallen = fall is not None and not fall.has_recovered  # then what it confused before says little
     details = [] if has_fallen else [*advise_on_details(best, words)]
-    sentences = [*advise_on_trouble(best, fall, words), *advise_on_choice(results, best, words), *details]
+    reports = [result.report for result in results if result.report is not None]
+    is_unbeaten = find_unbeaten(reports, best) is not None
+    choice = [] if is_unbeaten else [*advise_on_choice(results, best, words)]  # none is worth its keep
+    remedies = [*advise_on_guesser(best, is_unbeaten, words, names_options)]
+    sentences = [*advise_to_collect(best, words), *remedies, *advise_on_fall(best, fall, words), *choice, *details]
     return " ".join(sentences[:3]) or words("next.nothing")
 
 
-def advise_on_trouble(best: ReplayReport, fall: Fall | None, words: Words) -> Iterator[str]:
+def advise_to_collect(best: ReplayReport, words: Words) -> Iterator[str]:
     judged = int(best.figures["judged"] or 0)
     if judged < MIN_JUDGED:
         yield words("next.collect", count=MIN_JUDGED - judged)
-    if best.remedies:
+
+
+def advise_on_guesser(best: ReplayReport, is_unbeaten: bool, words: Words, names_options: bool) -> Iterator[str]:
+    if best.remedies and names_options:
         yield from describe_remedies(best.remedies, words)
+    elif best.remedies or is_unbeaten:
+        yield words("next.other_model")
+
+
+def advise_on_fall(best: ReplayReport, fall: Fall | None, words: Words) -> Iterator[str]:
     if fall is not None and not fall.has_recovered:
         look = words("next.look", event=fall.offset)
         yield f"{look} {words('next.alarms')}" if best.drift else look

@@ -79,7 +79,7 @@ def test_the_page_warns_of_a_model_far_behind_a_baseline_and_names_the_columns_t
     (warning,) = re.findall(r'<p class="(?:sentence )?warning" role="note">(.*?)</p>', page)
     assert re.match(r"&lt;m&gt; is \d\d\.\d points behind a logistic model", warning)
     assert (
-        "(--model best_of)" in warning
+        "--model" not in page
         and "without the columns a, b" in page
         and re.search(r'<th scope="row">logistic<span class="help">', page)
     )
@@ -92,7 +92,7 @@ def test_the_verdict_stands_first_and_in_the_head_where_a_service_reads_it(page:
     path.write_text(page)
     finding = read_finding(path)
     assert finding is not None and finding.level == "attention"  # one of the models failed
-    assert re.match(r"\w+ is right in \d\d\.\d % of 600 answers", finding.sentence) and finding.language == "en"
+    assert re.match(r"\w+ is right in \d\d\.\d\u00a0% of 600 answers", finding.sentence) and finding.language == "en"
 
 
 def test_no_language_lacks_a_sentence_a_value_or_a_word() -> None:
@@ -126,7 +126,7 @@ def test_a_page_in_german_has_the_figures_of_the_english_one_in_german_words(
     path.write_text(german)
     finding = read_finding(path)
     assert finding is not None and finding.level == "attention" and finding.language == "de"
-    assert re.match(r"\w+ liegt bei \d\d,\d % von 600 Antworten richtig", finding.sentence)
+    assert re.match(r"\w+ liegt bei \d\d,\d\u00a0% von 600 Antworten richtig", finding.sentence)
     assert '<html lang="de">' in german
     for text in ("Was jetzt zu tun ist:", "<h2>Lernkurve</h2>", "<h2>Wahrscheinlichkeiten</h2>", "das Häufigste"):
         assert text in german
@@ -195,6 +195,28 @@ def test_a_report_on_numbers_shows_errors_and_predictions_instead_of_classes(tmp
     for title in ("Predicted against true (regressor)", "Errors (regressor)"):
         assert f"<h2>{title}</h2>" in page
     assert "regressor is off by" in page and "Confusion" not in page and page.count("<svg") == 3
+
+
+@pytest.mark.parametrize(("known", "is_shown"), [(500, True), (200, False)])
+def test_figures_of_the_known_answers_alone_say_so_or_are_left_out(
+    results: list[ReplayResult], known: int, is_shown: bool
+) -> None:
+    """With thumbs down alone the right class is not known: those that are known look too good."""
+    judged = [result for result in results if result.report is not None]
+    changed = list[ReplayResult]()
+    for result in judged:
+        assert result.report is not None
+        figures = {**result.report.figures, "judged": int(600 * 600 / known)}
+        changed.append(replace(result, report=replace(result.report, figures=figures)))
+    page = render_page(changed, "log", False)
+    found = re.findall(r"<h2>(Confusion matrix[^<]*)</h2>", page)
+    assert bool(found) == is_shown == bool(re.search(r"<h2>Classes", page))
+    assert all("600 answers of which the right one is known" in title for title in found)
+
+
+def test_a_number_and_its_percent_sign_stay_in_one_line(page: str) -> None:
+    shown = re.sub(r"<style>.*?</style>|<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\d ?%", re.sub(r"style=\"[^\"]*\"", "", shown))
 
 
 def test_the_command_prints_the_verdict_at_its_end(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def compare(models: dict[str, Answers], language: Language = "en", **more: Any) 
     rated_wrong: how many more answers had a thumb down alone, which does not say what is right.
     """
     numbers, rated_wrong = more.pop("numbers", False), more.pop("rated_wrong", 0)
+    names_options = more.pop("names_options", True)
     results, losses = list[ReplayResult](), list[list[Loss]]()
     for name, answers in models.items():
         score: Score = NumberScore() if numbers else ClassScore()
@@ -54,7 +55,7 @@ def compare(models: dict[str, Answers], language: Language = "en", **more: Any) 
             pair.add(losses[0], losses[-1])
             comparison = pair.as_dict(len(models) - 1)
         results.append(ReplayResult(CandidateSpec("knn", name=name), report, None, comparison))
-    return conclude(results, words=Words(language))
+    return conclude(results, words=Words(language), names_options=names_options)
 
 
 def answer(count: int, share: float, seed: int = 0) -> list[tuple[str, str | None]]:
@@ -202,3 +203,41 @@ def test_every_warning_and_advice_exists_in_german(numbers: bool) -> None:
         assert verdict.warnings[0].startswith("Die Trefferquote von ridge fiel nach Ereignis 9")
         assert "250 Zeilen waren unbrauchbar, 20,0 % des Logs" in verdict.warnings[1]
         assert verdict.next.startswith("Was bei solchen Daten geholfen hat: a oder b. Sehen Sie nach")
+
+
+def guess_badly(count: int, seed: int) -> Answers:
+    """A model that learns nothing: half of the right answers are `hours`."""
+    rng, truths = random.Random(seed), random.Random("truths")
+    rights = truths.choices(["hours", "parking", "fees"], (5, 3, 2), k=count)
+    return [(right, rng.choice(["hours", "parking", "fees"])) for right in rights]
+
+
+def test_where_no_model_beats_a_guesser_that_is_the_headline() -> None:
+    models = {f"m{seed}": guess_badly(1_000, seed) for seed in range(3)}
+    verdict = compare(models, remedies=['kind = "best_of" (--model best_of)'])
+    assert verdict.level == "attention"
+    assert verdict.headline.startswith("None of the 3 models is better beyond chance than always answering “hours” (")
+    assert sum("baseline" in line for line in verdict.warnings) == 0 and "Keep " not in verdict.next
+    german = compare(models, "de")
+    assert german.headline.startswith("Gegenüber einem Rater, der immer „hours“ nennt (")
+    assert german.next.startswith("Versuchen Sie es mit einer anderen Art von Modell")
+
+
+def test_few_answers_do_not_show_that_no_model_beats_a_guesser() -> None:
+    verdict = compare({f"m{seed}": guess_badly(90, seed) for seed in range(2)})
+    assert not any("None of the" in line for line in verdict.warnings)
+    assert any(line.startswith("Only 90 answers could be judged") for line in verdict.warnings)
+
+
+def test_a_model_that_lost_is_not_the_headline() -> None:
+    verdict = compare({"bad": guess_badly(1_000, 1), "good": [(right, right) for right, _ in guess_badly(1_000, 1)]})
+    assert verdict.level == "good" and verdict.headline == verdict.sentence
+    assert verdict.headline.startswith("good is right in") and verdict.next.startswith("Use good instead of bad.")
+
+
+def test_a_page_names_no_option_of_the_command_line() -> None:
+    report = compare({"ridge": answer(2_000, 0.3)}, remedies=["--model best_of"])
+    page = compare({"ridge": answer(2_000, 0.3)}, remedies=["--model best_of"], names_options=False)
+    assert "--model" in report.headline and "--model" in report.next
+    assert "--" not in " ".join([*page.warnings, page.sentence, page.next])
+    assert page.next.startswith("Try another kind of model")

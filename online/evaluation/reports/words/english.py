@@ -54,6 +54,7 @@ ENGLISH = {
     "guesser.mean": "always answering the mean so far",
     "guesser.logistic": "a simple logistic model",
     "than_guesser.majority": "always answering the most frequent class",
+    "than_guesser.majority_named": "always answering “{label}”",
     "than_guesser.no_change": "repeating the last class",
     "than_guesser.no_change_number": "repeating the last number",
     "than_guesser.mean": "always answering the mean so far",
@@ -91,6 +92,10 @@ ENGLISH = {
     # warnings
     "warn.interrupted": "The replay was interrupted: these are the results so far.",
     "warn.few": "Only {count:,} answers could be judged, which is too few to rely on: use at least {enough}.",
+    "warn.none_better": "None of the {count} models is better beyond chance than {guesser} ({share:.1f} %).",
+    "warn.none_nearer": (
+        "None of the {count} models is nearer to the truth beyond chance than {guesser}, which is off by {error:.4g}."
+    ),
     "warn.fell": "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % after event {event:,}.",
     "warn.fell_now": (
         "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % after event {event:,} and is {now:.1f} % now."
@@ -108,6 +113,7 @@ ENGLISH = {
     # what to do next
     "next.nothing": "Nothing needs to be done: go on collecting feedback, and look at the report again.",
     "next.collect": "Collect about {count:,} more judged answers before you decide anything.",
+    "next.other_model": ("Try another kind of model, and check that the inputs say something about the right answers."),
     "next.look": ("Look at what changed around event {event:,}: new questions, another labelling, or wrong feedback."),
     "next.alarms": "The drift alarms below say what changed.",
     "next.use": "Use {name} instead of {other}.",
@@ -211,6 +217,7 @@ ENGLISH = {
     "users": "{count:,} users gave feedback; the most active gave {share:.0%} of it.",
     # matrices
     "confusion": "Confusion matrix ({name})",
+    "confusion.known": "Confusion matrix ({name}), {count:,} answers of which the right one is known",
     "confusion.across": "answered",
     "confusion.down": "right class",
     "confusion.others": "other classes",
@@ -256,10 +263,16 @@ ENGLISH = {
     "plot.chance": "predicted probability of the answer",
     "plot.probability": "probability",
     "plot.feedback": "Feedback",
-    "plot.feedback_caption": "Feedback received per hour.",
-    "plot.feedback_per_hour": "feedback per hour",
+    "plot.feedback_caption": "Feedback received per {unit}.",
+    "plot.feedback_per": "feedback per {unit}",
     "plot.time": "time",
-    "plot.per_hour": "per hour",
+    "plot.received": "received",
+    "unit.second": "second",
+    "unit.minute": "minute",
+    "unit.hour": "hour",
+    "unit.day": "day",
+    "unit.week": "week",
+    "unit.month": "30 days",
     "plot.freshness": "Freshness",
     "plot.freshness_caption": ("Time from the acknowledgement of feedback to the first version that has learned it."),
     "plot.ms": "ms",

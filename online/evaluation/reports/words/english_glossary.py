@@ -37,7 +37,7 @@ ENGLISH_GLOSSARY = {
     "least_accuracy": ("Least accuracy", "The lowest accuracy on a task after a later one had begun."),
     "tasks": ("Held-out tasks", "A fifth of the rows of each task is never learned and is used to test. A column that gets paler downwards shows a task that is being forgotten."),
     "versions": ("Version", "The state of a model that answered: a service publishes a new one as it learns."),
-    "feedback": ("Feedback per hour", "How many labels, corrections and ratings arrived."),
+    "feedback": ("Feedback received", "How many labels, corrections and ratings arrived."),
     "freshness": ("Freshness", "The time from the moment feedback was acknowledged to the first version that has learned it."),
     "drift": ("Drift alarm", "A place where the answers became worse, or the inputs changed, by more than chance explains. Offsets count the events of the log."),
     "state": ("Learned state", "A checksum of everything the model has learned. The same log and model give the same one, on every machine."),

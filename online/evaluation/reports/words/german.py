@@ -55,6 +55,7 @@ GERMAN = {
     "guesser.mean": "ein Rater, der immer den bisherigen Mittelwert nennt",
     "guesser.logistic": "ein einfaches logistisches Modell",
     "than_guesser.majority": "einem Rater, der immer die häufigste Klasse nennt",
+    "than_guesser.majority_named": "einem Rater, der immer „{label}“ nennt",
     "than_guesser.no_change": "einem Rater, der die letzte Klasse wiederholt",
     "than_guesser.no_change_number": "einem Rater, der die letzte Zahl wiederholt",
     "than_guesser.mean": "einem Rater, der immer den bisherigen Mittelwert nennt",
@@ -104,6 +105,13 @@ GERMAN = {
     "warn.few": (
         "Nur {count:,} Antworten konnten beurteilt werden. Darauf ist kein Verlass: Es sollten mindestens {enough} sein."
     ),
+    "warn.none_better": (
+        "Gegenüber {guesser} ({share:.1f} %), ist keines der {count} Modelle mehr als zufällig besser."
+    ),
+    "warn.none_nearer": (
+        "Gegenüber {guesser} (um {error:.4g} daneben), ist keines der {count} Modelle mehr als zufällig näher an der "
+        "Wahrheit."
+    ),
     "warn.fell": "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} %.",
     "warn.fell_now": (
         "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} % und liegt jetzt bei "
@@ -126,6 +134,10 @@ GERMAN = {
         "Nichts ist zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder in den Bericht."
     ),
     "next.collect": "Sammeln Sie etwa {count:,} weitere beurteilte Antworten, bevor Sie etwas entscheiden.",
+    "next.other_model": (
+        "Versuchen Sie es mit einer anderen Art von Modell, und prüfen Sie, ob die Eingaben etwas über die richtigen "
+        "Antworten sagen."
+    ),
     "next.look": (
         "Sehen Sie nach, was sich um Ereignis {event:,} verändert hat: neue Fragen, andere Labels oder falsches Feedback."
     ),
@@ -235,6 +247,7 @@ GERMAN = {
     "users": "{count:,} Personen gaben Feedback; von der aktivsten kam {share:.0%} davon.",
     # matrices
     "confusion": "Verwechslungsmatrix ({name})",
+    "confusion.known": "Verwechslungsmatrix ({name}), {count:,} Antworten, zu denen die richtige bekannt ist",
     "confusion.across": "Antwort",
     "confusion.down": "richtige Klasse",
     "confusion.others": "andere Klassen",
@@ -281,10 +294,16 @@ GERMAN = {
     "plot.chance": "vorhergesagte Wahrscheinlichkeit der Antwort",
     "plot.probability": "Wahrscheinlichkeit",
     "plot.feedback": "Feedback",
-    "plot.feedback_caption": "Feedback pro Stunde.",
-    "plot.feedback_per_hour": "Feedback pro Stunde",
+    "plot.feedback_caption": "Feedback pro {unit}.",
+    "plot.feedback_per": "Feedback pro {unit}",
     "plot.time": "Zeit",
-    "plot.per_hour": "pro Stunde",
+    "plot.received": "eingegangen",
+    "unit.second": "Sekunde",
+    "unit.minute": "Minute",
+    "unit.hour": "Stunde",
+    "unit.day": "Tag",
+    "unit.week": "Woche",
+    "unit.month": "30 Tage",
     "plot.freshness": "Frische",
     "plot.freshness_caption": ("Zeit von der Bestätigung des Feedbacks bis zur ersten Version, die es gelernt hat."),
     "plot.ms": "ms",

@@ -37,7 +37,7 @@ GERMAN_GLOSSARY = {
     "least_accuracy": ("Kleinste Trefferquote", "Die niedrigste Trefferquote einer Aufgabe, nachdem eine spätere begonnen hatte."),
     "tasks": ("Zurückgehaltene Aufgaben", "Ein Fünftel der Zeilen jeder Aufgabe wird nie gelernt und dient der Prüfung. Eine Spalte, die nach unten blasser wird, zeigt eine Aufgabe, die vergessen wird."),
     "versions": ("Version", "Der Stand eines Modells, der antwortete: Ein Dienst veröffentlicht einen neuen, während er lernt."),
-    "feedback": ("Feedback pro Stunde", "Wie viele Labels, Korrekturen und Bewertungen eingingen."),
+    "feedback": ("Eingegangenes Feedback", "Wie viele Labels, Korrekturen und Bewertungen eingingen."),
     "freshness": ("Frische", "Die Zeit von der Bestätigung eines Feedbacks bis zur ersten Version, die es gelernt hat."),
     "drift": ("Drift-Alarm", "Eine Stelle, an der die Antworten schlechter wurden oder die Eingaben sich veränderten, mehr als der Zufall erklärt. Die Nummern zählen die Ereignisse des Logs."),
     "state": ("Gelernter Zustand", "Eine Prüfsumme über alles, was das Modell gelernt hat. Dasselbe Log und Modell ergeben dieselbe, auf jeder Maschine."),

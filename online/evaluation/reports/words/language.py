@@ -25,16 +25,17 @@ SWAPPED = str.maketrans(",.", ".,")
 
 
 class NumberFormatter(Formatter):
-    """Formats as `str.format` does, with the numbers of a language. language: `de` writes 1.234,5 and 12 %."""
+    """Formats as `str.format` does, with the numbers of a language. A number and its percent sign stay in one line. language: `de` writes 1.234,5."""
 
     def __init__(self, language: Language) -> None:
         self.language = language
 
     def format_field(self, value: Any, format_spec: str) -> str:
         text: str = super().format_field(value, format_spec)
-        if self.language == "en" or isinstance(value, str):
+        if isinstance(value, str):
             return text
-        return text.translate(SWAPPED).replace("%", "\u00a0%")
+        text = text.replace("%", "\u00a0%")
+        return text if self.language == "en" else text.translate(SWAPPED)
 
 
 @dataclass(frozen=True, slots=True)
