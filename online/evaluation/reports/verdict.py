@@ -23,7 +23,8 @@ MOSTLY_ONE_CLASS = 0.9  # share of the most frequent class from which accuracy s
 OVERCONFIDENT = 0.1  # expected calibration error
 FREQUENT_CONFUSION = 0.1  # share of a class that goes to one wrong answer
 
-BLIND_GUESSERS = ("majority", "no_change", "mean")  # they do not look at the inputs
+MOST_FREQUENT = ("majority",)  # the baseline that always answers the most frequent class, which can be named
+BLIND_GUESSERS = (*MOST_FREQUENT, "no_change", "mean")  # they do not look at the inputs
 GUESSERS = (*BLIND_GUESSERS, LEARNED_BASELINE)
 
 Level = Literal["good", "attention", "unclear"]
@@ -242,7 +243,7 @@ def describe_unbeaten(count: int, best: ReplayReport, lead: Lead, words: Words) 
         guesser = words(f"than_guesser.{name_baseline(lead)}")
         return words("warn.none_nearer", count=count, guesser=guesser, error=lead.other)
     labels = best.details.labels
-    if lead.baseline == "majority" and labels:
+    if lead.baseline in MOST_FREQUENT and labels:
         guesser = words("than_guesser.majority_named", label=max(labels, key=lambda label: labels[label]["count"]))
     else:
         guesser = words(f"than_guesser.{name_baseline(lead)}")
