@@ -8,12 +8,15 @@ import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.preload import PreloaderProcess, interpreter_variables
 from tests.support import Service, skip_or_fail
+
+if TYPE_CHECKING:
+    from online.store import Store
 
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY if os.access(MEMORY := "/dev/shm", os.W_OK) else gettempdir())
 for library in ("OPENBLAS", "OMP", "MKL"):  # the test workers share few cores, so more threads would only compete
@@ -232,6 +235,17 @@ def redis_url() -> str:
 def postgres_url() -> Iterator[str]:
     """A database for one test, dropped afterwards."""
     yield from create_database()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> "Iterator[Store]":
+    """An empty store, in each of the two databases."""
+    from online.store import Store
+
+    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
+    store = Store(sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_url")))
+    yield store
+    store.close()
 
 
 def create_database() -> Iterator[str]:

@@ -8,7 +8,7 @@ An erased user, or an erased prediction, leaves no example here: both are blanke
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, delete, func, insert, select
+from sqlalchemy import Connection, Select, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.errors import NotFound
@@ -70,19 +70,22 @@ def list_retired_classes(connection: Connection, model: str) -> set[str]:
 
 def is_known_class(connection: Connection, model: str, label: str) -> bool:
     """Whether feedback has named the class."""
-    named = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == label).limit(1)
-    kept = select(CLASSES.c.offset).where(CLASSES.c.model == model, CLASSES.c.id == label)
-    return any(connection.execute(query).first() is not None for query in (named, kept))
+    return is_named_in(connection, model, label, select(EVENTS.c.offset))
 
 
 def is_taught_class(connection: Connection, model: str, label: str) -> bool:
     """Whether feedback that was not retracted has named the class: a name of which all was taken back is new again."""
     retractions = EVENTS.alias()
     retracted = (retractions.c.model == EVENTS.c.model) & (retractions.c.target_offset == EVENTS.c.offset)
-    named = select(EVENTS.c.offset).where(EVENTS.c.model == model, EVENTS.c.label == label, EVENTS.c.kind == "label")
-    standing = named.where(~select(retractions.c.offset).where(retracted).exists()).limit(1)
+    standing = ~select(retractions.c.offset).where(retracted).exists()
+    return is_named_in(connection, model, label, select(EVENTS.c.offset).where(EVENTS.c.kind == "label", standing))
+
+
+def is_named_in(connection: Connection, model: str, label: str, events: Select[tuple[int]]) -> bool:
+    """Whether one of the events names the class, or its own row keeps that an expired one did."""
+    named = events.where(EVENTS.c.model == model, EVENTS.c.label == label).limit(1)
     kept = select(CLASSES.c.offset).where(CLASSES.c.model == model, CLASSES.c.id == label)
-    return any(connection.execute(query).first() is not None for query in (standing, kept))
+    return any(connection.execute(query).first() is not None for query in (named, kept))
 
 
 def record_class_change(connection: Connection, model: str, label: str, active: bool, change_id: str) -> int:

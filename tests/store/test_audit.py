@@ -2,7 +2,6 @@
 
 import os
 import string
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,12 @@ ENTRIES = [
 ]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
-    store = Store(sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_url")))
+@pytest.fixture
+def store(store: Store) -> Store:
+    """The store, with the entries."""
     for entry in ENTRIES:
         store.submit(partial(append_audit, entry=entry)).result()
-    yield store
-    store.close()
+    return store
 
 
 def tamper(store: Store, statement: str, **values: Any) -> None:

@@ -1,26 +1,12 @@
 """The examples of each class, on both databases."""
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from online.store import Store, now
 from online.store.classes import list_examples_of_class, load_newest_examples
 from online.store.feedback import add_feedback, mark_retracted
 from online.store.predictions import add_predictions
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    url = (
-        f"sqlite:///{tmp_path / 'online.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-    store = Store(url)
-    yield store
-    store.close()
 
 
 def prediction(id: str, input: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Copying the journal: every prediction is in the store exactly once, whichever process copies it, and whatever fails."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,6 @@ from online.store.deletion.retention import prune_oldest
 from online.store.encoder_moves import save_encoder
 from online.store.journal_copy import Copied, JournalCopy, copy_all
 from online.store.predictions import PREDICTIONS, load_predictions
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
-    store = Store(sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_url")))
-    yield store
-    store.close()
 
 
 @pytest.fixture

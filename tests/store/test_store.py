@@ -24,16 +24,6 @@ from online.store.refusals import load_refusals, mark_refused
 from online.store.repertoire.replies import add_reply, find_reply_by_text, normalize_text
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    url = (
-        f"sqlite:///{tmp_path / 'online.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-    store = Store(url)
-    yield store
-    store.close()
-
-
 @pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     store = Store(f"sqlite:///{tmp_path / 'online.db'}")

@@ -122,9 +122,9 @@ def parse_place(after: str, sort: Sort) -> list[Key]:
 
 
 def is_key(value: Key) -> bool:
-    """Whether a database takes the value."""
+    """Whether a database takes the value. Raises UnicodeEncodeError for one half of a surrogate pair."""
     if isinstance(value, str):
-        return "\0" not in value and value.isprintable()
+        return b"\0" not in value.encode()
     return abs(value) < 2**63
 
 

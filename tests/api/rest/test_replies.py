@@ -83,6 +83,20 @@ def test_a_search_is_paged_and_counted(curator: TestClient) -> None:
     assert [*ids(first), *ids(rest)] == ids(read(curator, q="how do i")) and rest["found"] == 3
 
 
+@pytest.mark.parametrize(
+    "text", ["👩\u200d🚀 launches at noon.", "\u2028Line", "\u202eright to left", "Tab\tand\nline"]
+)
+def test_a_page_ends_at_any_text(curator: TestClient, text: str) -> None:
+    curator.post(REPLIES, json={"text": text}).raise_for_status()
+    listed = ids(read(curator, sort="by_text"))
+    found, after = list[str](), dict[str, str]()
+    for _ in listed:
+        answer = read(curator, sort="by_text", limit=1, **after)
+        found += ids(answer)
+        after = {"after": str(answer["next"])}
+    assert found == listed and answer["next"] is None
+
+
 PLACES = (
     *("", "nonsense", "[]", "{}", "3", "null", '["listed"]', '["newest",1,"a"]', '["listed",1]', '["listed","1","a"]'),
     *('["listed",1.5,"a"]', '["listed",true,"a"]', '["listed",1,"a\\u0000"]', '["listed",1,"\\ud800"]', "[" * 700),

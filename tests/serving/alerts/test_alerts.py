@@ -67,14 +67,6 @@ class Clock:
         self.now += timedelta(seconds=seconds)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
-    store = Store(sqlite if request.param == "sqlite" else request.getfixturevalue("postgres_url"))
-    yield store
-    store.close()
-
-
 @pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     store = Store(f"sqlite:///{tmp_path / 'online.db'}")

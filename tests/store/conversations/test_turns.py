@@ -1,8 +1,6 @@
 """Branches, pages and shares of conversations, in both databases."""
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,14 +21,6 @@ from online.store.conversations.turns import TURNS, Turn, find_parents, load_que
 from online.store.deletion.expired_events import delete_predictions
 from online.store.deletion.retention import prune_predictions
 from online.store.predictions import add_predictions
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
-    store = Store(sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_url")))
-    yield store
-    store.close()
 
 
 def add(connection: Connection, id: str, after: str | None = None, conversation: str = "c", exclude: str = "") -> None:

@@ -1,11 +1,9 @@
 """Pruning of old rows: what is deleted, what is kept, and where the next step goes on."""
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from sqlalchemy import Connection, func, select
 
 from online.store import Store
@@ -16,16 +14,6 @@ from online.store.external_messages import MESSAGES, add_message
 from online.store.feedback import FeedbackRow, add_feedback
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.store.shadow_answers import SHADOW_ANSWERS, ShadowAnswerRow, add_shadow_answers
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    url = (
-        f"sqlite:///{tmp_path / 'online.db'}" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    )
-    store = Store(url)
-    yield store
-    store.close()
 
 
 def day(number: int) -> str:

@@ -1,8 +1,6 @@
 """Lists of replies in both databases: words, filters, orders, pages, counts, and when each was added."""
 
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -23,14 +21,6 @@ from online.store.repertoire.replies import (
     update_reply_text,
 )
 from online.store.usage.answer_ratings import AnswerRatings, add_answer_ratings
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    sqlite = f"sqlite:///{tmp_path / 'online.db'}"
-    store = Store(sqlite if request.param == "sqlite" else str(request.getfixturevalue("postgres_url")))
-    yield store
-    store.close()
 
 
 def add(connection: Connection, id: str, text: str, *examples: str, model: str = "m") -> None:
