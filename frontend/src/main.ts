@@ -23,6 +23,7 @@ import { registerServiceWorker } from './lib/ui/service_worker';
 import { applyColors, pageSettings } from './lib/ui/page_settings';
 import { Preferences } from './lib/ui/preferences.svelte';
 import { Session } from './lib/ui/session.svelte';
+import { pause } from './lib/ui/pause';
 import { language, loadMessages } from './lib/messages';
 
 /** The storage of this browser; null where it is switched off. */
@@ -34,7 +35,6 @@ function storage() {
   }
 }
 
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const preferences = new Preferences(storage(), navigator.languages);
 const connection = new Connection(ping, pause);
 watchConnection((answered) => connection.report(answered));

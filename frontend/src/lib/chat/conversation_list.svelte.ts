@@ -8,8 +8,8 @@ import type { Pause } from '../ui/live_status.svelte';
 import { t } from '../messages';
 import type { ConversationChange, ConversationSummary, StoredConversation } from '../schema';
 import { problemOf } from '../ui/problems';
+import { Newest } from '../ui/newest';
 
-const TYPING_MS = 250;
 const DAY_MS = 86_400_000;
 
 export type ConversationsApi = Pick<
@@ -40,6 +40,7 @@ export class StoredConversations {
   hasMore = $derived(this.next !== null);
   /** Number of the latest request; answers to earlier ones are dropped. */
   private count = 0;
+  private typing = new Newest();
 
   constructor(
     private api: ConversationsApi,
@@ -49,9 +50,7 @@ export class StoredConversations {
   /** Search after a pause in typing. */
   async search(words: string): Promise<void> {
     this.words = words;
-    const count = ++this.count;
-    await this.pause(TYPING_MS);
-    if (count === this.count) await this.refresh();
+    if ((await this.typing.beginAfterTyping(this.pause)) !== null) await this.refresh();
   }
 
   async refresh(): Promise<void> {

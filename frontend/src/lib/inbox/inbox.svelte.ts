@@ -1,6 +1,6 @@
 /* The inbox of one model: groups of what people said, one of them chosen, and decisions about it.
 
-   groups -> chosen -> decide -> toast with undo -> the next group is chosen
+   groups -> chosen -> decide -> notice with undo -> the next group is chosen
    events, an undo, another curator's decision -> refresh
 */
 
@@ -17,12 +17,12 @@ import type {
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';
+import { Newest } from '../ui/newest';
 import { nameCaller } from './callers';
 import { matterOf, suggestionsOf } from './effect';
 import { titleOf } from './titles';
 
 const REST_MS = 1000;
-const TYPING_MS = 200;
 const MAX_DECIDED = 200; // items of one request
 
 export type View = 'open' | 'done';
@@ -85,6 +85,7 @@ export class Inbox {
 
   private chosenId = $state<string | null>(null);
   private suggestionKey = $state<string | null>(null);
+  private typing = new Newest();
   private lastDecisions: Made[] = []; // those that can be undone
 
   chosen = $derived(
@@ -180,8 +181,7 @@ export class Inbox {
   /** Search for groups with these words, after a pause in typing. */
   async search(words: string): Promise<void> {
     this.words = words;
-    await this.context.pause(TYPING_MS);
-    if (words === this.words) await this.load();
+    if ((await this.typing.beginAfterTyping(this.context.pause)) !== null) await this.load();
   }
 
   /** Show all groups again. */

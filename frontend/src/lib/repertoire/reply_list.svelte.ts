@@ -10,7 +10,6 @@ import { Newest } from '../ui/newest';
 import { problemOf } from '../ui/problems';
 import type { Pause } from '../ui/live_status.svelte';
 
-export const TYPING_MS = 200;
 export const PAGE_SIZE = 50; // replies added to the list each time
 export const MAX_PAGE = 1000; // replies in one answer of the service
 
@@ -73,9 +72,8 @@ export class ReplyList {
   /** Search after a pause in typing. */
   async search(words: string): Promise<void> {
     [this.words, this.wanted] = [words, PAGE_SIZE];
-    const signal = this.newest.begin();
-    await this.pause(TYPING_MS);
-    if (!signal.aborted) await this.load(signal);
+    const signal = await this.newest.beginAfterTyping(this.pause);
+    if (signal !== null) await this.load(signal);
   }
 
   setFilter(filter: ReplyFilter): Promise<void> {

@@ -7,7 +7,6 @@
 import type { RepertoireApi } from '../api';
 import { Change } from './change.svelte';
 import type { LiveStatus } from '../ui/live_status.svelte';
-import { TYPING_MS } from './reply_list.svelte';
 import type { Candidate, OpenCluster, OpenQuestion, ReplySummary } from '../schema';
 import type { Pause } from '../ui/live_status.svelte';
 import { Newest } from '../ui/newest';
@@ -74,11 +73,10 @@ export class QuestionCluster {
   /** Change the text, and search for replies with its words after a pause in typing. */
   async write(draft: string): Promise<void> {
     this.draft = draft;
-    const signal = this.newest.begin();
     const q = draft.trim().slice(0, MAX_WORDS);
     if (q === '') this.found = [];
-    else await this.context.pause(TYPING_MS);
-    if (q === '' || signal.aborted) return;
+    const signal = await this.newest.beginAfterTyping(this.context.pause);
+    if (q === '' || signal === null) return;
     const answer = await this.context.api
       .replies({ q, limit: MAX_FOUND }, signal)
       .catch(() => null); // optional: a reply can be written as well

@@ -123,6 +123,7 @@ export const repertoire: Messages['repertoire'] = {
     preview: 'Nur „text“ ist nötig. Sie sehen eine Vorschau, bevor sich etwas ändert.',
     choose: 'Datei auswählen',
     chooseAnother: 'Andere Datei auswählen',
+    drop: 'Datei hier ablegen',
     orDrop: 'oder hier ablegen',
     checking: (name) => `${name} wird geprüft …`,
     changes: (name) => `Änderungen in ${name}`,

@@ -129,6 +129,7 @@ export const repertoire = {
     preview: 'Only “text” is required. You see a preview before anything changes.',
     choose: 'Choose a file',
     chooseAnother: 'Choose another file',
+    drop: 'Drop a file here',
     orDrop: 'or drop it here',
     checking: (name: string) => `Checking ${name}…`,
     changes: (name: string) => `Changes in ${name}`,
