@@ -180,7 +180,8 @@ def test_the_status_of_a_model_reports_its_freshness(service: Service) -> None:
     for _ in range(3):
         service.wait_learned("vec", give(service, "vec", input=[1, 1, 1, 1], label="up")["offset"])
     fresh = service.http.get("/v1/models/vec").json()["freshness_ms"]
-    assert 0 < fresh["p50"] <= fresh["p95"] and fresh["last"] > 0
+    # 0.0 is feedback that was learned before it was acknowledged
+    assert 0 <= fresh["p50"] <= fresh["p95"] < 60_000 and 0 <= fresh["last"] < 60_000
 
 
 def test_retracted_feedback_is_unlearned_exactly(service: Service) -> None:
