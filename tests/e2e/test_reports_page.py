@@ -10,9 +10,10 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.report_page import write_report
+from online.evaluation.reports.words.language import ALL_WORDS, Words
 from online.evaluation.sources.opening import open_source
 from tests.conftest import Start
-from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
+from tests.e2e.browsing import SIZES, Visits, check_accessible, check_fits, shoot
 from tests.evaluation.replaying import ignore_progress
 from tests.support import Service
 
@@ -23,6 +24,21 @@ kind = "classifier"
 options = { input = "vector", size = 2, scale = 4.0 }
 """
 REPORT_MS = 180_000
+USED_FONTS = "document.fonts.ready.then(() => [...document.fonts].map(({family, status}) => `${family.replaceAll('\"', '')} ${status}`))"
+BROKEN_WORDS = """
+() => [...document.querySelectorAll('th')].flatMap((head) => {
+  const texts = document.createTreeWalker(head, NodeFilter.SHOW_TEXT);
+  const broken = [];
+  for (let text = texts.nextNode(); text; text = texts.nextNode())
+    for (const { index, 0: word } of text.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      if (new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1) broken.push(word);
+    }
+  return broken;
+})
+"""
 DROP = """
 ([zone, name, text]) => {
   const files = new DataTransfer();
@@ -73,7 +89,7 @@ def test_a_report_is_created_shown_and_renewed_and_a_dropped_log_is_replayed(
 
     give_feedback(service, 3)
     expect(own).to_contain_text("3 new events since then")
-    own.get_by_role("button", name="Refresh").click()
+    own.get_by_role("button", name="Make a new report").click()
     expect_report(page, "vec, up to event 12")
     own.get_by_text("1 older report").click()
     own.get_by_role("link", name="Up to event 9").click()
@@ -243,3 +259,37 @@ def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> Non
     expect(page.get_by_role("heading", name="vec", exact=True)).to_be_visible(timeout=REPORT_MS)
     assert page.title() == "Report on vec, up to event 3"
     assert page.evaluate("origin") == "null"
+    assert page.evaluate(USED_FONTS) == ["Figtree Variable loaded"]  # which the policy allows
+
+
+def test_a_report_is_made_again_without_new_events(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    give_feedback(service, 3)
+    page = visits.open(f"{service.url}/reports")
+    expect_report(page, "vec, up to event 3")
+    own = page.get_by_role("region", name="Report on vec")
+    made_at = service.http.get("/v1/models/vec/report/state").json()["made_at"]
+    own.get_by_role("button", name="Make a new report").click()
+    expect(page.get_by_role("progressbar", name="Progress of Report on vec")).to_be_visible()
+    expect(page.get_by_role("progressbar", name="Progress of Report on vec")).to_be_hidden(timeout=REPORT_MS)
+    assert service.http.get("/v1/models/vec/report/state").json()["made_at"] > made_at
+    expect_report(page, "vec, up to event 3")
+
+
+@pytest.mark.parametrize("width", [390, 320])
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+def test_words_in_the_heads_of_tables_stay_whole_on_a_phone(
+    visits: Visits, tmp_path: Path, width: int, words: Words
+) -> None:
+    names = ["opening hours", "place", "complaints", "reservations", "accessibility"]
+    log = tmp_path / "log.jsonl"
+    lines = [{"input": [n % 7, n % 5], "label": names[(n % 7) * (n % 5) % 5]} for n in range(1_200)]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    specs = [CandidateSpec("knn", name="knn", every=10, baseline=True)]
+    results, _ = replay_all(open_source(str(log)), specs, Span(), 0.0, ignore_progress)
+    path = tmp_path / "report.html"
+    write_report(results, "log.jsonl", False, path, words=words)
+    page = visits.open(path.as_uri(), width=width)
+    page.evaluate("document.fonts.ready")
+    assert page.evaluate(BROKEN_WORDS) == []
+    check_fits(page)

@@ -7,7 +7,7 @@ import {
 import { TimeLeft } from '../../src/lib/reports/time_left';
 
 test('a time left is as precise as an estimate is', () => {
-  expect([0.2, 7.4, 12, 41, 57, 200, 3_540, 5_000].map(describeTime)).toEqual([
+  expect([0.2, 7.4, 12, 41, 57, 200, 3_540, 5_000, 7_140].map(describeTime)).toEqual([
     '1 second',
     '8 seconds',
     '15 seconds',
@@ -16,6 +16,7 @@ test('a time left is as precise as an estimate is', () => {
     '3 min',
     '59 min',
     '1 h 25 min',
+    '2 h',
   ]);
 });
 

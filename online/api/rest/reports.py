@@ -30,7 +30,7 @@ STYLE_POLICY = (
 )
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": f"sandbox; {STYLE_POLICY}",
+    "Content-Security-Policy": f"sandbox; font-src data:; {STYLE_POLICY}",  # the report holds its font
     "X-Content-Type-Options": "nosniff",
 }
 NOT_READY: dict[int | str, dict[str, Any]] = {
@@ -142,7 +142,5 @@ def describe_progress(making: Progress, words: Words) -> str:
     if making.done and making.total:
         line += words("making.events", done=making.done, total=making.total)
     if making.left_s is not None:
-        minutes, seconds = divmod(round(making.left_s), 60)
-        times = {"minutes": minutes} if minutes else {}
-        line += words("making.minutes_left" if minutes else "making.seconds_left", seconds=seconds, **times)
+        line += words("making.left", time=words.duration(max(1, round(making.left_s))))
     return line

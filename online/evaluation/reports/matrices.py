@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.bases import count_judged, describe_basis
 from online.evaluation.reports.remarks import describe_known, has_known
 from online.evaluation.reports.verdict import describe_pair
 from online.evaluation.reports.words.language import Words
@@ -24,7 +25,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """across, down: what the columns and the rows are. rows: a label, and a cell for each column. points: listed below."""
+    """across, down: what the columns and the rows are. rows: a label, and a cell for each column. points: listed below.
+
+    basis: which answers it is of.
+    """
 
     title: str
     term: str
@@ -35,6 +39,7 @@ class Matrix:
     caption: str
     points: list[str] = field(default_factory=list)
     points_title: str = ""
+    basis: str = ""
 
 
 def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
@@ -59,7 +64,7 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
     points = [f"{describe_pair(pair, words)}." for pair in confusion.pairs]
     known = [*describe_known(report, count, words)]
     caption = " ".join([*known, describe_matrix(confusion, words)])
-    title = words("confusion.known" if known else "confusion", name=report.name, count=count)
+    title = words("confusion", name=report.name)
     columns = [names[place] for place in used]
     return Matrix(
         title,
@@ -71,6 +76,7 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
         caption,
         points,
         words("confusion.points"),
+        describe_basis(count, count_judged(report), words),
     )
 
 

@@ -17,8 +17,9 @@ from matplotlib.ticker import ScalarFormatter
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis
 from online.evaluation.reports.replay_table import BASELINES
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import DURATIONS, Words
 from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
 from online.prequential import CurveSegment
 
@@ -86,7 +87,7 @@ STYLE: Any = {
 class Plot:
     """A plot. columns, rows: the same numbers as a table, for readers who cannot see it. term: explains it.
 
-    is_wide: whether it takes the width of the page.
+    is_wide: whether it takes the width of the page. basis: which answers it is of.
     """
 
     title: str
@@ -96,6 +97,7 @@ class Plot:
     rows: list[list[str]]
     term: str
     is_wide: bool = False
+    basis: str = ""
 
 
 def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4, width: float = 6.8) -> str:
@@ -165,8 +167,8 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
     caption += [] if numbers else [words("plot.bands")]
     caption += [words("plot.ticks")] if any(report.drift for report in reports) else []
     columns = [words("plot.examples"), *(words("plot.model" if name == "model" else f"row.{name}") for name in names)]
-    svg = render_svg(draw, "learning", 3.6, 9.6)
-    return Plot(words("plot.learning"), " ".join(caption), svg, columns, rows, "learning", is_wide=True)
+    svg, basis = render_svg(draw, "learning", 3.6, 9.6), words.plural("basis.judged", count_judged(reports[0]))
+    return Plot(words("plot.learning"), " ".join(caption), svg, columns, rows, "learning", True, basis)
 
 
 def cycle_colours() -> Iterator[str]:
@@ -232,7 +234,8 @@ def plot_versions(report: ReplayReport, words: Words) -> Plot | None:
     ]
     columns = [words("plot.from_version"), words("plot.rated"), words("plot.accuracy")]
     svg = render_svg(draw, "versions")
-    return Plot(words("plot.versions"), words("plot.versions_caption"), svg, columns, rows, "versions")
+    basis = words("basis.served", count=sum(rated for _, rated, _ in groups))
+    return Plot(words("plot.versions"), words("plot.versions_caption"), svg, columns, rows, "versions", basis=basis)
 
 
 def group_versions(versions: dict[int, tuple[int, int]], most: int = 60) -> list[tuple[int, int, int]]:
@@ -266,7 +269,10 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
     ]
     columns = [words(f"plot.{name}") for name in ("model", "probability", "accuracy", "examples")]
     svg = render_svg(draw, "reliability", 3.8)
-    return Plot(words("plot.calibration"), words("plot.calibration_caption"), svg, columns, rows, "calibration")
+    title, caption = words("plot.calibration"), words("plot.calibration_caption")
+    first = next(report for report in reports if report.details.reliability)
+    basis = describe_basis(count_with_probabilities(first), count_judged(first), words)
+    return Plot(title, caption, svg, columns, rows, "calibration", basis=basis)
 
 
 def plot_rate(report: ReplayReport, words: Words) -> Plot | None:
@@ -338,21 +344,28 @@ def use_dates(words: Words, axis: Axis) -> None:
 def plot_lateness(report: ReplayReport, words: Words) -> Plot | None:
     """Plot the freshness, if the log has the times at which events were learned."""
     known = [(stretch.until, stretch.mean(LATENESS)) for stretch in thin_curve(report.details.curve)]
-    points = [(until, 1_000 * mean) for until, mean in known if mean is not None]
+    points = [(until, mean) for until, mean in known if mean is not None]
     if len(points) < 2:
         return None
+    unit, length = choose_unit(max(mean for _, mean in points))
 
     def draw(axes: Axes) -> None:
-        axes.plot([until for until, _ in points], [mean for _, mean in points], color=COLOURS[1], linewidth=1.5)
+        means = [mean / length for _, mean in points]
+        axes.plot([until for until, _ in points], means, color=COLOURS[1], linewidth=1.5)
         axes.set_xlabel(words("plot.examples"))
-        axes.set_ylabel(words("plot.mean_ms"))
+        axes.set_ylabel(words("plot.mean_in", unit=unit))
         axes.set_ylim(bottom=0)
         use_numbers(words, axes.xaxis, axes.yaxis)
 
-    rows = [[words.number(until, ","), words.number(mean, ",.1f")] for until, mean in points]
-    columns = [words("plot.examples"), words("plot.ms")]
+    rows = [[words.number(until, ","), words.duration(mean)] for until, mean in points]
+    columns = [words("plot.examples"), words("plot.mean_time")]
     svg = render_svg(draw, "lateness", 2.8)
     return Plot(words("plot.freshness"), words("plot.freshness_caption"), svg, columns, rows, "freshness")
+
+
+def choose_unit(longest: float) -> tuple[str, float]:
+    """Return the unit of an axis of times, and its length. longest: in seconds, as the unit is."""
+    return next(((unit, length) for unit, length in DURATIONS if longest >= length), ("ms", 0.001))
 
 
 def format_number(value: float | None, words: Words) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
 from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.bases import count_judged
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.sources.column_choice import MAX_NAMED
@@ -67,11 +68,14 @@ def has_known(report: ReplayReport, count: int) -> bool:
 
     count: those that are known. With fewer, the rest are answers that were wrong, and the known ones look too good.
     """
-    return 2 * count >= int(report.figures["judged"] or 0)
+    return 2 * count >= count_judged(report)
 
 
 def describe_known(report: ReplayReport, count: int, words: Words) -> Iterator[str]:
-    """Yield that a figure is of the answers whose right one is known, if others were judged too. count: those that are known."""
-    judged = int(report.figures["judged"] or 0)
+    """Yield that a figure is of the answers whose right one is known, if others were judged too.
+
+    count: those that are known.
+    """
+    judged = count_judged(report)
     if count < judged:
         yield words("known_only", count=count, judged=judged)

@@ -1,11 +1,13 @@
 """Prints the results of replays as tables in the terminal."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
+from online.evaluation.reports.bases import count_judged
 from online.evaluation.reports.remarks import describe_left_out, describe_skipped
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
@@ -90,25 +92,32 @@ def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, b
     for report in reports:
         table.add_row(report.name, *(IN_ENGLISH.figure(report.figures.get(key), spec) for key, spec in columns))
     table.add_section()
-    for _, name, figure in find_baselines(reports, columns, IN_ENGLISH) if baselines else ():
-        table.add_row(name, figure)
+    for each in find_baselines(reports, columns, IN_ENGLISH) if baselines else ():
+        table.add_row(f"{each.row} (on {each.count:,})" if each.is_partial else each.row, each.figure)
     return table
 
 
-def find_baselines(reports: Sequence[ReplayReport], columns: Columns, words: Words) -> Iterator[tuple[str, str, str]]:
-    """Yield the name of each baseline, words for it and its first figure.
+@dataclass(frozen=True, slots=True)
+class BaselineRow:
+    """A baseline in a table. figure: its first one, of `count` answers; is_partial: whether the model has more."""
 
-    Those that do not depend on the model are the first's.
-    """
+    name: str
+    row: str
+    figure: str
+    count: int | None
+    is_partial: bool
+
+
+def find_baselines(reports: Sequence[ReplayReport], columns: Columns, words: Words) -> Iterator[BaselineRow]:
+    """Yield a row of each baseline. Those that do not depend on the model are the first's."""
     key, spec = columns[0]
     for name in BASELINES:
         found = next((each for each in reports if each.figures.get(f"{name}_{key}") is not None), None)
         if found is not None:
-            pairs = next((lead.pairs for lead in found.leads if lead.baseline == name), 0)
-            is_partial = name == LEARNED_BASELINE and pairs < (found.figures["judged"] or 0)
-            row = words(f"row.{name}")
-            shown = words("row.on", name=row, count=pairs) if is_partial else row
-            yield name, shown, words.figure(found.figures[f"{name}_{key}"], spec)
+            count = found.figures.get(f"{name}_judged")
+            is_partial = count is not None and count < count_judged(found)
+            figure = words.figure(found.figures[f"{name}_{key}"], spec)
+            yield BaselineRow(name, words(f"row.{name}"), figure, None if count is None else int(count), is_partial)
 
 
 def describe_comparison(result: ReplayResult, champion: str, words: Words = IN_ENGLISH) -> str:
@@ -116,7 +125,8 @@ def describe_comparison(result: ReplayResult, champion: str, words: Words = IN_E
     comparison, names = result.comparison or {}, {"name": result.candidate.name, "champion": champion}
     if comparison["difference"] is None:
         return words("compared.nothing", **names)
-    decided = {"count": comparison["decided_at"]} if comparison["decided_at"] else {}
+    is_decided = comparison["decided_at"] and comparison["verdict"] != "undecided"
+    decided = {"count": comparison["decided_at"]} if is_decided else {}
     return words(
         "compared.decided" if decided else "compared",
         **names,

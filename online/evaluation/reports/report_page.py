@@ -4,7 +4,8 @@ results --conclude--> Verdict, first
         --sections--> tables, plots, matrices, with an explanation of each figure
 """
 
-from collections.abc import Iterator, Sequence
+import base64
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,13 @@ import matplotlib
 
 from online.errors import SetupError
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
+from online.evaluation.reports.bases import (
+    count_judged,
+    count_with_probabilities,
+    describe_basis,
+    find_smaller_basis,
+    is_partial,
+)
 from online.evaluation.reports.glossary import Glossary
 from online.evaluation.reports.matrices import Matrix, build_confusion_matrix, build_forgetting_matrix
 from online.evaluation.reports.number_plots import plot_predictions, plot_residuals
@@ -49,22 +57,28 @@ from online.learning.drift import Alarm
 
 MAX_CLASS_ROWS = 30  # rows of the table of classes
 MAX_ALARM_ROWS = 30
+MAX_SHORT_ROWS = 12  # of a table beside which one section fits
+FONT = Path(__file__).parent / "font" / "figtree-latin-wght-normal.woff2"  # the font of the pages
 
 
 @dataclass(frozen=True, slots=True)
 class PageRow:
-    """A row of a table. baseline: whether it is a baseline, shown in a softer colour. term: explains it."""
+    """A row of a table. baseline: whether it is a baseline, shown in a softer colour. term: explains it.
+
+    bases: by the place of a cell, which answers it is of, if not those that the row names.
+    """
 
     cells: list[str]
     baseline: bool = False
     term: str = ""
+    bases: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
     """A table of the page. columns: names, each with the term that explains it, or "". notes: paragraphs below it.
 
-    is_wide: whether it takes the width of the page.
+    is_wide: whether it takes the width of the page. basis: which answers it is of.
     """
 
     title: str
@@ -73,16 +87,22 @@ class PageTable:
     notes: list[str] = field(default_factory=list)
     term: str = ""
     is_wide: bool = False
+    basis: str = ""
+
+    @property
+    def is_tall(self) -> bool:
+        return len(self.rows) > MAX_SHORT_ROWS
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFigure:
-    """A figure at the top of the page. note: a line below it."""
+    """A figure at the top of the page. note: a line below it. basis: which answers it is of."""
 
     name: str
     value: str
     note: str
     term: str
+    basis: str = ""
 
 
 Section = PageTable | Plot | Matrix
@@ -113,13 +133,14 @@ def render_page(
     """Return the page as HTML. source: the name of what was replayed. title: of the document, if not a replay's."""
     reports = [result.report for result in results if result.report is not None]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["bind"] = lambda text: text.replace(" %", "\u00a0%")  # a number keeps its sign in a line
+    environment.filters["bind"] = keep_together
     template = environment.from_string(Path(__file__).with_name("report.html").read_text())
     with matplotlib.rc_context(STYLE):
         sections = [section for section in build_sections(results, reports, words) if section is not None]
     glossary = Glossary(words)
     return template.render(
         words=words,
+        font=base64.b64encode(FONT.read_bytes()).decode(),
         language=words.language,
         title=title or words("title", source=source),
         source=source,
@@ -130,6 +151,11 @@ def render_page(
         states=[{"name": report.name, "state": report.state_sha256} for report in reports],
         glossary=glossary,
     )
+
+
+def keep_together(text: str) -> str:
+    """Keep a number and its percent sign in one line, with what German joins to them by hyphens."""
+    return text.replace(" %", "\u00a0%").replace("-%-", "-\u2060%-\u2060")
 
 
 def find_kind(section: Section) -> str:
@@ -158,21 +184,25 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
     best = find_best(judged)
     figures, lead = best.figures, find_strongest(best.leads)
     spec = ".6g" if is_of_numbers(best) else ".1%"
+    basis = words.plural("basis.judged", count_judged(best))
     if is_of_numbers(best):
-        yield KeyFigure(words("key.error"), words.figure(figures["mae"], spec), best.name, "mae")
-        yield KeyFigure(words("key.r2"), words.figure(figures["r2"], ".3f"), words("key.r2_note"), "r2")
+        yield KeyFigure(words("key.error"), words.figure(figures["mae"], spec), best.name, "mae", basis)
+        yield KeyFigure(words("key.r2"), words.figure(figures["r2"], ".3f"), words("key.r2_note"), "r2", basis)
     else:
         low, high = find_interval(best)
         note = words("key.accuracy_note", name=best.name, low=low, high=high)
-        yield KeyFigure(words("key.accuracy"), words.figure(figures["accuracy"], spec), note, "accuracy")
-        if (figures["judged"] or 0) > WINDOW:  # otherwise it is the accuracy of all
+        yield KeyFigure(words("key.accuracy"), words.figure(figures["accuracy"], spec), note, "accuracy", basis)
+        if count_judged(best) > WINDOW:  # otherwise it is the accuracy of all
             newest = words.figure(figures["windowed_accuracy"], spec)
-            name = words("key.windowed", count=WINDOW)
-            yield KeyFigure(name, newest, words("key.windowed_note"), "windowed_accuracy")
+            name, which = words("key.windowed", count=WINDOW), words("basis.newest", count=WINDOW)
+            yield KeyFigure(name, newest, words("key.windowed_note"), "windowed_accuracy", which)
     if lead is not None:
         name, other = words("key.guesser"), words.number(lead.other, spec)
-        yield KeyFigure(name, other, describe_guesser(lead, words), lead.baseline)
-    count = words.number(int(figures["judged"] or 0), ",")
+        if is_partial(best, lead):
+            figure = words.number(lead.model, spec)
+            basis = words("basis.beside", count=lead.pairs, judged=count_judged(best), name=best.name, figure=figure)
+        yield KeyFigure(name, other, describe_guesser(lead, words), lead.baseline, basis)
+    count = words.number(count_judged(best), ",")
     yield KeyFigure(words("key.judged"), count, words("key.judged_note", events=best.events), "judged")
 
 
@@ -190,7 +220,7 @@ def build_sections(
     yield plot_learning_curve(reports, words)
     notes = [*build_notes(results, reports, words)]
     columns = NUMBER_COLUMNS if numbers else choose_columns(reports)
-    yield build_figures_table("table.overall", reports, columns, True, notes, words)
+    yield build_figures_table("table.overall", reports, columns, True, notes, words, count_judged)
     if numbers:
         yield plot_predictions(best, words)
         yield plot_residuals(best, words)
@@ -199,7 +229,8 @@ def build_sections(
     yield from (build_class_table(report, words) for report in shown if report.details.labels)
     if not numbers:
         yield plot_reliability(reports, words)
-        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, [], words)
+        counted = count_with_probabilities
+        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, [], words, counted)
     if any(report.tasks for report in reports):
         yield build_figures_table("table.tasks", reports, TASK_COLUMNS, False, [words("table.tasks_note")], words)
         yield from (build_forgetting_matrix(report, words) for report in reports)
@@ -222,15 +253,27 @@ def build_figures_table(
     baselines: bool,
     notes: list[str],
     words: Words,
+    count: Callable[[ReplayReport], int] | None = None,
 ) -> PageTable:
-    """title: the key of its words."""
-    rows = [
-        PageRow([each.name, *(words.figure(each.figures.get(key), spec) for key, spec in columns)]) for each in reports
-    ]
-    for name, shown, figure in find_baselines(reports, columns, words) if baselines else ():
-        rows.append(PageRow([shown, figure, *[""] * (len(columns) - 1)], baseline=True, term=name))
-    heads = [(words("column.predictor"), ""), *((words(f"column.{key}"), key) for key, _ in columns)]
+    """title: the key of its words. count: returns how many answers the figures of a model are of, shown beside them."""
+    rows = [build_figures_row(each, columns, words, count) for each in reports]
+    for each in find_baselines(reports, columns, words) if baselines else ():
+        answers = "" if each.count is None else words.number(each.count, ",")
+        cells = [each.row, answers, each.figure, *[""] * (len(columns) - 1)]
+        rows.append(PageRow(cells, baseline=True, term=each.name))
+    heads = [(words("column.predictor"), ""), *([(words("column.answers"), "judged")] if count else [])]
+    heads += [(words(f"column.{key}"), key) for key, _ in columns]
     return PageTable(words(title), heads, rows, notes, is_wide=baselines)
+
+
+def build_figures_row(
+    report: ReplayReport, columns: Columns, words: Words, count: Callable[[ReplayReport], int] | None
+) -> PageRow:
+    answers = [words.number(count(report), ",")] if count else []
+    cells = [report.name, *answers, *(words.figure(report.figures.get(key), spec) for key, spec in columns)]
+    smaller = {place: find_smaller_basis(report, key) for place, (key, _) in enumerate(columns, 1 + len(answers))}
+    bases = {place: words("basis.short", count=fewer) for place, fewer in smaller.items() if fewer is not None}
+    return PageRow(cells, bases=bases)
 
 
 def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words) -> Iterator[str]:
@@ -271,7 +314,8 @@ def build_class_table(report: ReplayReport, words: Words) -> PageTable | None:
         notes.append(words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed)))
     terms = {"class": "", "examples": "", "recall": "recall", "precision": "precision"}
     columns = [(words(f"column.{name}"), term) for name, term in terms.items()]
-    return PageTable(words("table.classes", name=report.name), columns, rows, notes)
+    basis = describe_basis(known, count_judged(report), words)
+    return PageTable(words("table.classes", name=report.name), columns, rows, notes, basis=basis)
 
 
 def build_alarm_table(reports: Sequence[ReplayReport], words: Words) -> PageTable | None:

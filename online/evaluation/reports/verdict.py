@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
+from online.evaluation.reports.bases import count_judged, count_known, is_partial
 from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.accuracy_falls import Fall, find_fall
@@ -32,9 +33,11 @@ Level = Literal["good", "attention", "unclear"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """level: attention where something is off, unclear where there is too little to tell. next: what to do now.
+    """What a replay shows.
 
-    failures: of models that could not be replayed. headline: what to read first, the most urgent warning or the sentence.
+    level: attention where something is off, unclear where there is too little to tell. next: what to do now.
+    failures: of models that could not be replayed. headline: what to read first, the most urgent warning or
+    the sentence.
     """
 
     level: Level
@@ -169,14 +172,18 @@ def compare_with_guesser(report: ReplayReport, words: Words) -> Iterator[str]:
         yield describe_error(describe_guesser(lead, words), lead.other, lead.high < 0, lead.low > 0, words)
         return
     guesser, points = words(f"than_guesser.{name_baseline(lead)}"), abs(100 * (lead.model - lead.other))
-    of_known = "_of_known" if lead.pairs < int(report.figures["judged"] or 0) else ""
-    count: dict[str, object] = {"count": lead.pairs} if of_known else {}
-    if lead.high < 0:
-        yield words(f"ahead{of_known}", points=points, guesser=guesser, **count)
-    elif lead.low > 0:
-        yield words(f"behind{of_known}", points=points, guesser=guesser, **count)
-    else:
-        yield words("cannot_be_told", guesser=guesser, share=percent(lead.other))
+    which = "ahead" if lead.high < 0 else "behind" if lead.low > 0 else "cannot_be_told"
+    shares = {"share": percent(lead.model), "other": percent(lead.other)}
+    compared = words(which, points=points, guesser=guesser, **shares)
+    yield f"{describe_compared(report, lead, words)}{compared}"
+
+
+def describe_compared(report: ReplayReport, lead: Lead, words: Words) -> str:
+    """Return the beginning of a comparison with a baseline on some of the answers; "" where it is on all of them."""
+    if not is_partial(report, lead):
+        return ""
+    has_unknown = count_known(report) < count_judged(report) and lead.baseline != LEARNED_BASELINE
+    return words("compared_on.known" if has_unknown else "compared_on.both", count=lead.pairs)
 
 
 def find_strongest(leads: Sequence[Lead]) -> Lead | None:

@@ -87,20 +87,22 @@ class ClassScore:
             self.calibration.add(answer, truth)
 
     def figures(self) -> Figures:
-        accuracy, no_change = self.hits["model"].share, self.hits["no_change"].share
+        accuracy, last_class = self.hits["model"].share, self.ahead["no_change"].lead("no_change")
         figures: Figures = {
             "judged": self.hits["model"].judged,
             "right": self.hits["model"].right,
             "accuracy": accuracy,
         }
-        figures |= {f"{name}_accuracy": hits.share for name, hits in self.hits.items() if name != "model"}
+        others = {name: hits for name, hits in self.hits.items() if name != "model"}
+        figures |= {f"{name}_accuracy": hits.share for name, hits in others.items()}
+        figures |= {f"{name}_judged": hits.judged for name, hits in others.items()}
         figures |= {
             "served_rated": self.served.hits.judged,
             "served_right": self.served.hits.right,
             "answered": round(self.answered / self.hits["model"].judged, 6) if self.hits["model"].judged else None,
             "windowed_accuracy": round(sum(self.window) / len(self.window), 6) if self.window else None,
             "fading_accuracy": round(self.faded / self.fading, 6) if self.fading else None,
-            "kappa_temporal": compute_kappa(accuracy, no_change),
+            "kappa_temporal": compute_kappa(last_class.model, last_class.other) if last_class else None,
         }
         return {**figures, **compute_agreement(self.confusion), **self.calibration.figures()}
 

@@ -82,6 +82,7 @@ class NumberScore:
             "judged": judged,
             "mae": errors["model"],
             **{f"{name}_mae": error for name, error in errors.items() if name != "model"},
+            **{f"{name}_judged": self.judged[name] for name in errors if name != "model"},
             "rmse": round_digits(self.rmse.get()) if judged else None,
             "r2": round(self.r2.get(), 6) if judged > 1 else None,
             "covered": self.covered.share,

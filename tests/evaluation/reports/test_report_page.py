@@ -1,5 +1,6 @@
 """The report page of a replay: it is self-contained, and shows the same figures as the table."""
 
+import base64
 import json
 import re
 from dataclasses import replace
@@ -27,7 +28,9 @@ from online.evaluation.sources.opening import open_source
 from online.serving.jobs.findings import read_finding
 from tests.evaluation.conftest import Driven
 from tests.evaluation.replaying import KNN, LINEAR, ignore_progress, write_blobs
-from tests.support import run_online
+from tests.support import run_online, skip_or_fail
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ def test_the_page_shows_the_figures_of_the_table_and_escapes_names(page: str) ->
 
 
 def test_the_newest_answers_have_no_figure_where_they_are_all_answers(page: str) -> None:
-    assert "last 1,000" not in page.lower()
+    assert not re.search("last (<[^>]+>)?1,000", page.lower())
 
 
 def test_ids_inside_the_plots_are_unique(page: str) -> None:
@@ -211,7 +214,59 @@ def test_figures_of_the_known_answers_alone_say_so_or_are_left_out(
     page = render_page(changed, "log", False)
     found = re.findall(r"<h2>(Confusion matrix[^<]*)</h2>", page)
     assert bool(found) == is_shown == bool(re.search(r"<h2>Classes", page))
-    assert all("600 answers of which the right one is known" in title for title in found)
+    assert is_shown == ("of 600 of the 720 judged answers" in page) == ("answers that were wrong are missing" in page)
+
+
+def test_each_figure_at_the_top_and_each_section_of_figures_says_which_answers_it_is_of(
+    results: list[ReplayResult],
+) -> None:
+    """The accuracy is of all judged answers, the kappa beside it of those alone of which the right one is known."""
+    changed = list[ReplayResult]()
+    for result in results:
+        if result.report is None:
+            continue
+        figures = {**result.report.figures, "judged": 720}
+        changed.append(replace(result, report=replace(result.report, figures=figures)))
+    page = render_page(changed, "log", False)
+    boxes = re.findall(r"<div><dt>.*?</div>", page[page.index("<dl") : page.index("</dl>")], re.DOTALL)
+    shares = [box for box in boxes if re.search(r'class="value">[\d.]+\s%', box)]
+    assert len(shares) == 2 and all(re.search(r'<dd class="basis">of \d+ (of the 720 )?judged', box) for box in shares)
+    assert re.search(r"of 600 of the 720 judged answers; \w+ has \d\d\.\d\s% there", shares[1])
+    overall = page[(start := page.index("<h2>Overall")) : page.index("</table>", start)]
+    assert re.search(r"<td>720</td><td>[\d.]+\s%</td>", overall)  # the accuracy is of so many
+    assert re.search(r"<td>0\.\d+<small>of 600</small></td>", overall)  # the kappa
+    assert re.search(r"majority<span.*?</th><td>600</td><td>[\d.]+\s%", overall, re.DOTALL)
+    for title in ("Confusion matrix", "Classes", "Calibration"):
+        head = page[(start := page.index(f"<h2>{title}")) : page.index("<div class=", page.index("</h2>", start))]
+        assert re.search(r'<p class="basis">of (600|59\d) of the 720 judged answers</p>', head), title
+
+
+def test_the_page_holds_the_font_of_the_other_pages(page: str) -> None:
+    (font,) = re.findall(r"url\(\"data:font/woff2;base64,([\w+/=]+)\"\)", page)
+    content = base64.b64decode(font)
+    assert content[:4] == b"wOF2" and len(content) < 30_000
+    shipped = ROOT / "frontend/node_modules/@fontsource-variable/figtree/files/figtree-latin-wght-normal.woff2"
+    if not shipped.exists():
+        skip_or_fail("the page's packages are not installed: make page")
+    assert content == shipped.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "english", "german"),
+    [
+        (0.0824, "82.4 ms", "82,4 ms"),
+        (0.9999, "1 s", "1 s"),
+        (8.23, "8.2 s", "8,2 s"),
+        (59.8, "1 min", "1 min"),
+        (200.4, "3 min 20 s", "3 min 20 s"),
+        (3_599.7, "1 h", "1 h"),
+        (8_123, "2 h 15 min", "2 h 15 min"),
+        (90_000, "1 d 1 h", "1 d 1 h"),
+        (1e8, "1,157 d 10 h", "1.157 d 10 h"),
+    ],
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, english: str, german: str) -> None:
+    assert [words.duration(seconds).replace("\u00a0", " ") for words in ALL_WORDS] == [english, german]
 
 
 def test_a_number_and_its_percent_sign_stay_in_one_line(page: str) -> None:

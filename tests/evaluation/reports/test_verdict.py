@@ -1,6 +1,7 @@
 """The verdict of a report: what it claims follows from the figures, and what is off comes first."""
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,12 +9,13 @@ import pytest
 
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
+from online.evaluation.reports.replay_table import describe_comparison
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.scoring.paired_comparison import PairedComparison
-from online.evaluation.scoring.score import JudgedOutcomes, Loss, PendingOutcome, Score
+from online.evaluation.scoring.score import LEARNED_BASELINE, JudgedOutcomes, Loss, PendingOutcome, Score
 from online.models import Answer
 from online.schemas.events import Event
 from online.schemas.fields import Language
@@ -83,8 +85,48 @@ def test_a_lead_on_some_of_the_answers_says_which() -> None:
         "on the 200 answers of which the right one is known, it is" in compare({"a": answers}, rated_wrong=800).sentence
     )
     german = compare({"a": answers}, "de", rated_wrong=800).sentence
-    assert "bei den 200 Antworten, zu denen die richtige bekannt ist, beträgt der Vorsprung" in german
+    assert (
+        "auf den 200 Antworten, zu denen die richtige bekannt ist: " in german and " Punkte Vorsprung vor der" in german
+    )
     assert "is known" not in compare({"a": answers}).sentence
+
+
+def test_a_lead_on_some_of_the_answers_has_both_figures_of_those() -> None:
+    """The figure of the baseline may be above the accuracy of all answers, although the model is ahead of it."""
+    for language in ("en", "de"):
+        sentence = compare({"a": answer(200, 0.99)}, language, rated_wrong=800).sentence
+        share, other = map(read_number, re.search(r"\(([\d.,]+) (?:against|gegen) ([\d.,]+) %\)", sentence).groups())  # type: ignore[union-attr]
+        points = read_number(re.search(r"([\d.,]+) (?:points ahead|Punkte Vorsprung)", sentence).group(1))  # type: ignore[union-attr]
+        assert share > 95 and points == pytest.approx(share - other, abs=0.11)
+
+
+def read_number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def test_a_logistic_model_that_ran_on_some_of_the_answers_is_not_called_a_matter_of_feedback() -> None:
+    score = ClassScore()
+    for offset, (right, answered) in enumerate(answer(1_000, 0.9), 1):
+        guesses = {**score.guesses(), **({LEARNED_BASELINE: right if offset % 4 else "c"} if offset <= 400 else {})}
+        judged = JudgedOutcomes()
+        judged.append(Event("", "label", label=right), PendingOutcome(Answer(answered, ()), 1, guesses), offset)
+        score.add_all(judged)
+        score.observe(right)
+    report = ReplayReport(
+        "ridge", "knn", 1_000, 1_000, 1_000, None, score.figures(), 1.0, "", [], 0, score.details(), leads=score.leads()
+    )  # fmt: skip
+    sentence = conclude([ReplayResult(CandidateSpec("knn", name="ridge"), report, None, None)]).sentence
+    assert "on the 400 answers by which both can be judged, it " in sentence and "is known" not in sentence
+
+
+def test_an_undecided_comparison_was_not_decided() -> None:
+    pair = PairedComparison(numbers=False)
+    pair.add(*zip(*[((n, 1.0), (n, 0.0)) for n in range(200)], strict=True))
+    assert pair.decided_at is not None
+    pair.add(*zip(*[((n, 0.0), (n, 1.0)) for n in range(200, 400)], strict=True))
+    result = ReplayResult(CandidateSpec("knn", name="knn"), None, None, pair.as_dict())
+    sentence = describe_comparison(result, "slda")
+    assert "knn is undecided against slda" in sentence and "decided after" not in sentence
 
 
 def test_a_better_model_is_named_with_a_difference_that_chance_does_not_explain() -> None:
@@ -188,7 +230,7 @@ def test_the_verdict_in_german_claims_the_same() -> None:
         verdict.sentence.startswith("ridge liegt bei 9") and " von 3.000 Antworten richtig (95-%-" in verdict.sentence
     )
     assert " Punkte besser als slda (" in verdict.sentence and "den der Zufall nicht erklärt; " in verdict.sentence
-    assert "gegenüber einem Rater, der immer die häufigste Klasse nennt." in verdict.sentence
+    assert "Punkte Vorsprung vor der einfachen Regel „immer die häufigste Klasse“ (" in verdict.sentence
 
 
 @pytest.mark.parametrize("numbers", [False, True])
@@ -196,7 +238,7 @@ def test_every_warning_and_advice_exists_in_german(numbers: bool) -> None:
     rng = random.Random(0)
     if numbers:
         verdict = compare({"ridge": [(str(n % 7), str(rng.gauss(90, 9))) for n in range(500)]}, "de", numbers=True)
-        assert "liegt weit hinter" in verdict.headline and "zum Vergleich ein" in verdict.sentence
+        assert "liegt weit hinter" in verdict.headline and "zum Vergleich die einfache Regel" in verdict.sentence
     else:
         worse = [*answer(900, 0.94), *answer(100, 0.03)]
         verdict = compare({"ridge": worse}, "de", bad=250, remedies=["a", "b"])
@@ -219,7 +261,7 @@ def test_where_no_model_beats_a_guesser_that_is_the_headline() -> None:
     assert verdict.headline.startswith("None of the 3 models is better beyond chance than always answering “hours” (")
     assert sum("baseline" in line for line in verdict.warnings) == 0 and "Keep " not in verdict.next
     german = compare(models, "de")
-    assert german.headline.startswith("Gegenüber einem Rater, der immer „hours“ nennt (")
+    assert german.headline.startswith("Gegenüber der einfachen Regel „immer: hours“ (")
     assert german.next.startswith("Versuchen Sie es mit einer anderen Art von Modell")
 
 

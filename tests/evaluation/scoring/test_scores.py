@@ -101,6 +101,19 @@ def test_a_reward_of_1_scores_every_answer_and_a_reward_of_0_only_the_same_answe
     assert (figures["served_rated"], figures["served_right"]) == (4, 2)
 
 
+def test_the_temporal_kappa_compares_on_the_same_answers() -> None:
+    """A thumb down says that an answer is wrong, and not whether repeating the last class would have been right."""
+    score = ClassScore()
+    for expected, choice in (("a", "a"), ("a", "b"), ("b", "b"), ("a", "a"), ("a", "a")):
+        score_label(score, expected, create_answer(choice))
+    before = score.figures()
+    for _ in range(5):
+        score_reward(score, "c", 0.0, "c")
+    after = score.figures()
+    assert after["accuracy"] == 4 / 10 and (after["judged"], after["no_change_judged"]) == (10, 5)
+    assert after["kappa_temporal"] == before["kappa_temporal"] == pytest.approx((0.8 - 0.4) / 0.6, abs=1e-6)
+
+
 def test_the_frozen_copy_is_scored_beside_the_model() -> None:
     score = ClassScore()
     score_label(score, "a", create_answer("a"), frozen=create_answer("b"))

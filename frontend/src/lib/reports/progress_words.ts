@@ -14,7 +14,8 @@ export function describeTime(seconds: number): string {
   if (seconds < 55) return progress.seconds(Math.ceil(seconds / 5) * 5);
   const minutes = Math.max(1, Math.round(seconds / 60));
   if (minutes < 60) return progress.minutes(minutes);
-  return progress.hours(Math.floor(minutes / 60), Math.round((minutes % 60) / 5) * 5);
+  const rounded = Math.round(minutes / 5) * 5;
+  return progress.hours(Math.floor(rounded / 60), rounded % 60);
 }
 
 /** "Replaying · 4,200 of about 10,000 events · 850 per second · about 10 seconds left" */

@@ -26,7 +26,7 @@ GERMAN = {
     "left_out.one": "ohne die Spalte {names}",
     "left_out.many": "ohne die Spalten {names}",
     "and_more": "{names} und {count:,} weitere",
-    "skipped": "kein logistisches Modell lernte zum Vergleich daneben: {reason}",
+    "skipped": "kein logistisches Modell lernte zum Vergleich mit: {reason}",
     "skipped.texts": "es liest keine Texte",
     "skipped.too_large": "die Zeilen haben zu viele Spalten, oder es gibt zu viele Klassen",
     # the page while a report is made
@@ -40,31 +40,30 @@ GERMAN = {
     "making.ahead.one": ", {count} andere Auswertung davor",
     "making.ahead.many": ", {count} andere Auswertungen davor",
     "making.events": ": {done:,} von {total:,} Ereignissen",
-    "making.minutes_left": ", noch etwa {minutes} min {seconds:02} s",
-    "making.seconds_left": ", noch etwa {seconds} s",
+    "making.left": ", noch etwa {time}",
     "step.waiting for its turn": "wartet",
     "step.starting": "startet",
     "step.reading the log": "das Log wird gelesen",
     "step.writing the log": "die Ereignisse werden gesammelt",
     "step.replaying it": "wird nachgespielt",
     "step.writing the page": "der Bericht wird gezeichnet",
-    # guessers: by themselves; in the dative; in a warning, in the dative
-    "guesser.majority": "ein Rater, der immer die häufigste Klasse nennt",
-    "guesser.no_change": "ein Rater, der die letzte Klasse wiederholt",
-    "guesser.no_change_number": "ein Rater, der die letzte Zahl wiederholt",
-    "guesser.mean": "ein Rater, der immer den bisherigen Mittelwert nennt",
+    # baselines: by themselves; in the dative; in a warning, in the dative
+    "guesser.majority": "die einfache Regel „immer die häufigste Klasse“",
+    "guesser.no_change": "die einfache Regel „noch einmal die letzte Klasse“",
+    "guesser.no_change_number": "die einfache Regel „noch einmal die letzte Zahl“",
+    "guesser.mean": "die einfache Regel „immer der bisherige Mittelwert“",
     "guesser.logistic": "ein einfaches logistisches Modell",
-    "than_guesser.majority": "einem Rater, der immer die häufigste Klasse nennt",
-    "than_guesser.majority_named": "einem Rater, der immer „{label}“ nennt",
-    "than_guesser.no_change": "einem Rater, der die letzte Klasse wiederholt",
-    "than_guesser.no_change_number": "einem Rater, der die letzte Zahl wiederholt",
-    "than_guesser.mean": "einem Rater, der immer den bisherigen Mittelwert nennt",
+    "than_guesser.majority": "der einfachen Regel „immer die häufigste Klasse“",
+    "than_guesser.majority_named": "der einfachen Regel „immer: {label}“",
+    "than_guesser.no_change": "der einfachen Regel „noch einmal die letzte Klasse“",
+    "than_guesser.no_change_number": "der einfachen Regel „noch einmal die letzte Zahl“",
+    "than_guesser.mean": "der einfachen Regel „immer der bisherige Mittelwert“",
     "than_guesser.logistic": "einem einfachen logistischen Modell",
-    "baseline.majority": "einem Rater, der immer die häufigste Klasse nennt",
-    "baseline.no_change": "einem Rater, der die letzte Klasse wiederholt",
-    "baseline.no_change_number": "einem Rater, der die letzte Zahl wiederholt",
-    "baseline.mean": "einem Rater, der immer den bisherigen Mittelwert nennt",
-    "baseline.logistic": "einem logistischen Modell mit Standardoptionen, das daneben lernte",
+    "baseline.majority": "der einfachen Regel „immer die häufigste Klasse“",
+    "baseline.no_change": "der einfachen Regel „noch einmal die letzte Klasse“",
+    "baseline.no_change_number": "der einfachen Regel „noch einmal die letzte Zahl“",
+    "baseline.mean": "der einfachen Regel „immer der bisherige Mittelwert“",
+    "baseline.logistic": "einem logistischen Modell mit Standardoptionen, das zum Vergleich mitlernte",
     # the verdict
     "failed": "{name} konnte nicht nachgespielt werden: {failure}.",
     "nothing_judged": (
@@ -86,31 +85,22 @@ GERMAN = {
         "zum Vergleich {name}: um {error:.4g} daneben und häufiger weiter von der Wahrheit entfernt, als der Zufall erklärt"
     ),
     "nearer": (
-        "zum Vergleich {name}: um {error:.4g} daneben, aber häufiger näher an der Wahrheit, als der Zufall erklärt"
+        "zum Vergleich {name}: um {error:.4g} daneben und häufiger näher an der Wahrheit, als der Zufall erklärt"
     ),
     "as_near": "zum Vergleich {name}: um {error:.4g} daneben, ein Unterschied, den der Zufall erklären könnte",
-    "ahead": "der Vorsprung beträgt {points:.1f} Punkte gegenüber {guesser}",
-    "ahead_of_known": (
-        "bei den {count:,} Antworten, zu denen die richtige bekannt ist, beträgt der Vorsprung {points:.1f} Punkte "
-        "gegenüber {guesser}"
-    ),
-    "behind": "der Rückstand beträgt {points:.1f} Punkte gegenüber {guesser}",
-    "behind_of_known": (
-        "bei den {count:,} Antworten, zu denen die richtige bekannt ist, beträgt der Rückstand {points:.1f} Punkte "
-        "gegenüber {guesser}"
-    ),
-    "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} %)",
+    "compared_on.known": "auf den {count:,} Antworten, zu denen die richtige bekannt ist: ",
+    "compared_on.both": "auf den {count:,} Antworten, an denen sich beide messen lassen: ",
+    "ahead": "{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %)",
+    "behind": "{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %)",
+    "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %)",
     # warnings
     "warn.interrupted": "Das Nachspielen wurde abgebrochen: Dies sind die Ergebnisse bis dahin.",
     "warn.few": (
         "Nur {count:,} Antworten konnten beurteilt werden. Darauf ist kein Verlass: Es sollten mindestens {enough} sein."
     ),
-    "warn.none_better": (
-        "Gegenüber {guesser} ({share:.1f} %), ist keines der {count} Modelle mehr als zufällig besser."
-    ),
+    "warn.none_better": ("Gegenüber {guesser} ({share:.1f} %) ist keines der {count} Modelle nachweislich besser."),
     "warn.none_nearer": (
-        "Gegenüber {guesser} (um {error:.4g} daneben), ist keines der {count} Modelle mehr als zufällig näher an der "
-        "Wahrheit."
+        "Gegenüber {guesser} (um {error:.4g} daneben) ist keines der {count} Modelle nachweislich näher an der Wahrheit."
     ),
     "warn.fell": "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} %.",
     "warn.fell_now": (
@@ -130,9 +120,7 @@ GERMAN = {
     "remedy.one": "Was bei solchen Daten geholfen hat: {last}.",
     "remedy.many": "Was bei solchen Daten geholfen hat: {others} oder {last}.",
     # what to do next
-    "next.nothing": (
-        "Nichts ist zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder in den Bericht."
-    ),
+    "next.nothing": "Es ist nichts zu tun: Sammeln Sie weiter Rückmeldungen, und sehen Sie später wieder nach.",
     "next.collect": "Sammeln Sie etwa {count:,} weitere beurteilte Antworten, bevor Sie etwas entscheiden.",
     "next.other_model": (
         "Versuchen Sie es mit einer anderen Art von Modell, und prüfen Sie, ob die Eingaben etwas über die richtigen "
@@ -144,25 +132,25 @@ GERMAN = {
     "next.alarms": "Die Drift-Alarme unten sagen, was sich verändert hat.",
     "next.use": "Verwenden Sie {name} statt {other}.",
     "next.keep": "Bleiben Sie bei {name}.",
-    "next.keep_for_now": "Bleiben Sie bei {name}: Kein anderes Modell ist mehr als zufällig besser.",
+    "next.keep_for_now": "Bleiben Sie bei {name}: Kein anderes Modell ist nachweislich besser.",
     "next.keep_until": (
-        "Bleiben Sie bei {name}: Noch ist kein anderes Modell mehr als zufällig besser; ein Unterschied dieser Größe braucht "
-        "zum Beweis etwa {examples:,} Beispiele."
+        "Bleiben Sie bei {name}: Noch ist kein anderes Modell nachweislich besser; für einen Unterschied dieser Größe braucht "
+        "der Nachweis etwa {examples:,} Beispiele."
     ),
     "next.one_class": (
-        "{share:.1f} % der Antworten gehören zu einer Klasse, daher sagt die Trefferquote wenig: Achten Sie auf die "
-        "Erkennungsrate jeder Klasse (ausgewogene Trefferquote {balanced:.1f} %)."
+        "{share:.1f} % der Antworten gehören zu einer Klasse, daher sagt die Trefferquote wenig: Achten Sie auf den Recall "
+        "jeder Klasse (ausgewogene Trefferquote {balanced:.1f} %)."
     ),
-    "next.mistake": ("Der häufigste Fehler: {mistake}. Mehr Beispiele für beide helfen, oder ein Name für beide."),
+    "next.mistake": "Der häufigste Fehler: {mistake}. Mehr Beispiele für beide helfen, oder ein gemeinsamer Name.",
     "next.no_answer": "Der häufigste Fehler: {mistake}. Mehr Beispiele dafür helfen.",
     "next.overconfident": (
         "Verlassen Sie sich nicht auf die Wahrscheinlichkeiten: Sie weichen weit davon ab, wie oft die Antwort richtig ist "
         "(siehe Kalibrierung)."
     ),
-    "confused.one": "„{right}“ wurde {count:,}-mal mit „{answered}“ beantwortet, {share:.0f} % davon",
-    "confused.many": "„{right}“ wurde {count:,}-mal mit „{answered}“ beantwortet, {share:.0f} % davon",
-    "unanswered.one": "„{right}“ bekam {count:,}-mal keine Antwort, {share:.0f} % davon",
-    "unanswered.many": "„{right}“ bekam {count:,}-mal keine Antwort, {share:.0f} % davon",
+    "confused.one": "„{right}“ wurde {count:,}-mal mit „{answered}“ beantwortet, in {share:.0f} % der Fälle",
+    "confused.many": "„{right}“ wurde {count:,}-mal mit „{answered}“ beantwortet, in {share:.0f} % der Fälle",
+    "unanswered.one": "„{right}“ bekam {count:,}-mal keine Antwort, in {share:.0f} % der Fälle",
+    "unanswered.many": "„{right}“ bekam {count:,}-mal keine Antwort, in {share:.0f} % der Fälle",
     # the figures at the top
     "key.error": "Mittlerer Fehler",
     "key.r2": "R²",
@@ -171,17 +159,25 @@ GERMAN = {
     "key.accuracy_note": "{name}, {low:.1%} bis {high:.1%}",
     "key.windowed": "Letzte {count:,}",
     "key.windowed_note": "wie gut das Modell jetzt ist",
-    "key.guesser": "Bester einfacher Rater",
+    "key.guesser": "Bester Vergleichswert",
     "key.judged": "Beurteilte Antworten",
     "key.judged_note": "{events:,} Ereignisse",
+    # which answers a figure is of
+    "basis.judged.one": "von {count:,} beurteilten Antwort",
+    "basis.judged.many": "von {count:,} beurteilten Antworten",
+    "basis.some": "von {count:,} der {judged:,} beurteilten Antworten",
+    "basis.beside": "von {count:,} der {judged:,} beurteilten Antworten; dort hat {name} {figure}",
+    "basis.newest": "von den neuesten {count:,} beurteilten Antworten",
+    "basis.served": "von {count:,} bewerteten Antworten, die der Dienst gab",
+    "basis.short": "von {count:,}",
     # tables
     "table.overall": "Insgesamt",
     "table.probabilities": "Wahrscheinlichkeiten",
     "table.tasks": "Aufgaben",
     "table.tasks_note": "Trefferquote auf dem zurückgehaltenen Fünftel jeder Aufgabe.",
     "known_only": (
-        "Nur die {count:,} von {judged:,} beurteilten Antworten, zu denen die richtige bekannt ist: Ein Daumen nach unten "
-        "allein sagt sie nicht."
+        "Nur die {count:,} von {judged:,} beurteilten Antworten, zu denen die richtige bekannt ist. Ein Daumen nach unten "
+        "allein sagt sie nicht; daher fehlen hier falsche Antworten."
     ),
     "table.classes": "Klassen ({name})",
     "table.alarms": "Drift-Alarme",
@@ -190,14 +186,15 @@ GERMAN = {
     "table.alarms_note": (
         "Die Änderung ist die des mittleren Verlusts, bei Eingaben die des Mittelwerts in einer Richtung."
     ),
-    "column.predictor": "Modell oder Rater",
+    "column.predictor": "Modell",
+    "column.answers": "Antworten",
     "column.accuracy": "Trefferquote",
     "column.windowed_accuracy": "letzte 1.000",
-    "column.fading_accuracy": "verblassend",
+    "column.fading_accuracy": "gewichtete Trefferquote",
     "column.kappa": "Kappa",
-    "column.kappa_temporal": "zeitlich",
-    "column.log_loss": "Log-Verlust",
-    "column.brier": "Brier-Wert",
+    "column.kappa_temporal": "zeitliches Kappa",
+    "column.log_loss": "Log-Loss",
+    "column.brier": "Brier-Score",
     "column.ece": "Kalibrierungsfehler",
     "column.average_accuracy": "Mittel",
     "column.forgetting": "Vergessen",
@@ -207,25 +204,24 @@ GERMAN = {
     "column.least_accuracy": "kleinste",
     "column.mae": "MAE",
     "column.rmse": "RMSE",
-    "column.r2": "R2",
+    "column.r2": "R²",
     "column.covered": "im Intervall",
     "column.class": "Klasse",
     "column.examples": "Beispiele",
-    "column.recall": "Erkennungsrate",
-    "column.precision": "Genauigkeit",
+    "column.recall": "Recall",
+    "column.precision": "Precision",
     "column.model": "Modell",
     "column.at_event": "bei Ereignis",
     "column.since": "seit",
     "column.what": "was sich verändert hat",
     "column.where": "wo",
     "column.change": "Änderung",
-    "row.served": "wie gegeben",
+    "row.served": "damals gegeben",
     "row.frozen": "eingefroren",
     "row.no_change": "wie zuletzt",
     "row.majority": "das Häufigste",
     "row.logistic": "logistisch",
     "row.mean": "Mittelwert",
-    "row.on": "{name} (bei {count:,})",
     "alarm.loss": "alle Antworten",
     "alarm.class": "Antworten einer Klasse",
     "alarm.features": "Eingaben",
@@ -243,11 +239,10 @@ GERMAN = {
         "{name} gegen {champion}: {verdict}, {points:+.2f} Punkte "
         "(95-%-Intervall: {low:+.2f} bis {high:+.2f}, jederzeit gültig, entschieden nach {count:,})"
     ),
-    "same_answers": "{name} gab {same:,} von {asked:,} Antworten so, wie sie damals gegeben wurden.",
-    "users": "{count:,} Personen gaben Feedback; von der aktivsten kam {share:.0%} davon.",
+    "same_answers": "{name} gab {same:,} von {asked:,} Antworten genauso wie damals.",
+    "users": "{count:,} Personen gaben Feedback; {share:.0%} davon kam von der aktivsten.",
     # matrices
     "confusion": "Verwechslungsmatrix ({name})",
-    "confusion.known": "Verwechslungsmatrix ({name}), {count:,} Antworten, zu denen die richtige bekannt ist",
     "confusion.across": "Antwort",
     "confusion.down": "richtige Klasse",
     "confusion.others": "andere Klassen",
@@ -306,11 +301,11 @@ GERMAN = {
     "unit.month": "30 Tage",
     "plot.freshness": "Frische",
     "plot.freshness_caption": ("Zeit von der Bestätigung des Feedbacks bis zur ersten Version, die es gelernt hat."),
-    "plot.ms": "ms",
-    "plot.mean_ms": "ms, Mittel",
+    "plot.mean_time": "mittlere Zeit",
+    "plot.mean_in": "{unit}, Mittel",
     "plot.predicted": "Vorhergesagt und wahr ({name})",
     "plot.predicted_caption": (
-        "Jeder Punkt ist eine Antwort ({kept}); auf der gepunkteten Linie gleicht die Vorhersage der Wahrheit."
+        "Jeder Punkt ist eine Antwort ({kept}); auf der gepunkteten Linie stimmt die Vorhersage mit der Wahrheit überein."
     ),
     "plot.kept_some": "eine von je {every:,} Antworten, insgesamt {count:,}",
     "plot.kept_all": "alle {count:,} Antworten",

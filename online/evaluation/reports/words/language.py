@@ -6,6 +6,7 @@ Words("de")("judged", count=1234) -- the sentence with that key, with the values
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 from string import Formatter
 from typing import Any
 
@@ -21,11 +22,15 @@ GlossaryTable = Mapping[str, tuple[str, str]]  # term: (word, explanation)
 TABLES: Mapping[Language, Table] = {"en": ENGLISH, "de": GERMAN}
 GLOSSARIES: Mapping[Language, GlossaryTable] = {"en": ENGLISH_GLOSSARY, "de": GERMAN_GLOSSARY}
 MOMENTS: Mapping[Language, str] = {"en": "%Y-%m-%d %H:%M:%S", "de": "%d.%m.%Y %H:%M:%S"}
+DURATIONS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))  # the same in every language
 SWAPPED = str.maketrans(",.", ".,")
 
 
 class NumberFormatter(Formatter):
-    """Formats as `str.format` does, with the numbers of a language. A number and its percent sign stay in one line. language: `de` writes 1.234,5."""
+    """Formats as `str.format` does, with the numbers of a language: `de` writes 1.234,5.
+
+    A number and its percent sign stay in one line.
+    """
 
     def __init__(self, language: Language) -> None:
         self.language = language
@@ -67,6 +72,18 @@ class Words:
     def figure(self, value: float | None, spec: str) -> str:
         """Return a number, or a dash for one that is not known."""
         return "-" if value is None else self.number(value, spec)
+
+    def duration(self, seconds: float) -> str:
+        """Return a time in its two largest units: 120 ms, 8.2 s, 3 min 20 s, 2 h 15 min, 3 d 4 h."""
+        if seconds < 0.9995:
+            return f"{self.number(1_000 * seconds, '.3g')}\u00a0ms"
+        if seconds < 59.5:
+            return f"{self.number(seconds, '.2g' if seconds < 9.95 else '.0f')}\u00a0s"
+        for (unit, length), (smaller, part) in pairwise(DURATIONS):
+            count, rest = divmod(round(seconds / part), round(length / part))
+            if count:
+                return f"{self.number(count, ',')}\u00a0{unit}" + (f"\u00a0{rest}\u00a0{smaller}" if rest else "")
+        raise AssertionError(seconds)
 
     def moment(self, at: datetime) -> str:
         return at.strftime(MOMENTS[self.language])

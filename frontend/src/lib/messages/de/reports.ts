@@ -20,7 +20,7 @@ export const reports: Messages['reports'] = {
     newer: (count, shown) => `Seitdem ${shown} ${one(count, 'neues Ereignis', 'neue Ereignisse')}.`,
     show: 'Anzeigen',
     make: 'Bericht erstellen',
-    refresh: 'Aktualisieren',
+    makeNew: 'Neuen Bericht erstellen',
     older: (count, shown) => `${shown} ${one(count, 'älterer Bericht', 'ältere Berichte')}`,
     upTo: (until, at) => `Bis Ereignis ${until}, ${at}`,
     failed: (reason) => `Der Bericht konnte nicht erstellt werden: ${reason}`,
@@ -98,7 +98,7 @@ export const reports: Messages['reports'] = {
     estimating: 'Restzeit wird geschätzt …',
     seconds: (count) => `${count} ${one(count, 'Sekunde', 'Sekunden')}`,
     minutes: (count) => `${count} min`,
-    hours: (hours, minutes) => `${hours} h ${minutes} min`,
+    hours: (hours, minutes) => (minutes === 0 ? `${hours} h` : `${hours} h ${minutes} min`),
     steps: {
       'waiting for its turn': 'Wartet',
       starting: 'Startet',

@@ -21,7 +21,7 @@ export const reports = {
       `${shown} new ${one(count, 'event', 'events')} since then.`,
     show: 'Show',
     make: 'Make the report',
-    refresh: 'Refresh',
+    makeNew: 'Make a new report',
     older: (count: number, shown: string) => `${shown} older ${one(count, 'report', 'reports')}`,
     upTo: (until: string, at: string) => `Up to event ${until}, ${at}`,
     failed: (reason: string) => `The report could not be made: ${reason}`,
@@ -101,7 +101,8 @@ export const reports = {
     estimating: 'estimating the time left…',
     seconds: (count: number) => `${count} ${one(count, 'second', 'seconds')}`,
     minutes: (count: number) => `${count} min`,
-    hours: (hours: number, minutes: number) => `${hours} h ${minutes} min`,
+    hours: (hours: number, minutes: number) =>
+      minutes === 0 ? `${hours} h` : `${hours} h ${minutes} min`,
     steps: {
       'waiting for its turn': 'Waiting',
       starting: 'Starting',

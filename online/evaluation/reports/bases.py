@@ -1,0 +1,43 @@
+"""Which answers a figure of a report is of, so that two figures of different answers are not read as a contradiction.
+
+judged     all answers that feedback says something about: the accuracy
+known      those of which the right answer is known: the confusion matrix, kappa, probabilities
+compared   those by which a model and a baseline can both be judged: the figure of the baseline
+"""
+
+from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.words.language import Words
+from online.evaluation.scoring.baseline_lead import Lead
+
+
+def count_judged(report: ReplayReport) -> int:
+    return int(report.figures.get("judged") or 0)
+
+
+def count_known(report: ReplayReport) -> int:
+    """Count the judged answers of which the right one is known; all of them where no classes are predicted."""
+    confusion = report.details.confusion
+    return count_judged(report) if confusion is None else sum(map(sum, confusion.rows))
+
+
+def count_with_probabilities(report: ReplayReport) -> int:
+    return sum(count for count, _, _ in report.details.reliability)
+
+
+def is_partial(report: ReplayReport, lead: Lead) -> bool:
+    """Whether a baseline is compared on some of the judged answers only."""
+    return lead.pairs < count_judged(report)
+
+
+def describe_basis(count: int, judged: int, words: Words) -> str:
+    """Return a line such as "of 185 judged answers" or "of 167 of the 185 judged answers"."""
+    if count >= judged:
+        return words.plural("basis.judged", judged)
+    return words("basis.some", count=count, judged=judged)
+
+
+def find_smaller_basis(report: ReplayReport, figure: str) -> int | None:
+    """Return how many answers a figure of a model is of, if that is fewer than its accuracy is of."""
+    compared = {lead.baseline: lead.pairs for lead in report.leads}
+    count = {"kappa": count_known(report), "kappa_temporal": compared.get("no_change")}.get(figure)
+    return count if count is not None and count < count_judged(report) else None
