@@ -84,7 +84,7 @@ def test_the_page_warns_of_a_model_far_behind_a_baseline_and_names_the_columns_t
     assert (
         "--model" not in page
         and "without the columns a, b" in page
-        and re.search(r'<th scope="row">logistic<span class="help">', page)
+        and re.search(r'<th scope="row">logistic <span class="whole">baseline<span class="help">', page)
     )
 
 

@@ -198,7 +198,7 @@ ENGLISH = {
     "row.frozen": "frozen",
     "row.no_change": "no change",
     "row.majority": "majority",
-    "row.logistic": "logistic",
+    "row.logistic": "logistic baseline",
     "row.mean": "mean",
     "alarm.loss": "all answers",
     "alarm.class": "answers of one class",

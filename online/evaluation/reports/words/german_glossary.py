@@ -11,7 +11,7 @@ GERMAN_GLOSSARY = {
     "judged": ("Beurteilte Antworten", "Antworten, über die Feedback etwas sagt: ein Label, eine Korrektur oder eine Bewertung. Nur diese werden gezählt."),
     "log_loss": ("Log-Loss", "Wie sehr die richtige Klasse die Wahrscheinlichkeiten des Modells überrascht, in Nat. Kleiner ist besser; 0 ist sicher und richtig."),
     "brier": ("Brier-Score", "Der quadrierte Abstand der Wahrscheinlichkeiten aller Klassen von der Wahrheit. Kleiner ist besser; 0 ist perfekt."),
-    "ece": ("Kalibrierungsfehler", "Wie weit die vorhergesagte Wahrscheinlichkeit im Mittel vom Anteil der richtigen Antworten entfernt ist, über 15 gleich breite Bereiche. 0,05 heißt fünf Punkte daneben."),
+    "ece": ("ECE", "Der erwartete Kalibrierungsfehler: wie weit die vorhergesagte Wahrscheinlichkeit im Mittel vom Anteil der richtigen Antworten entfernt ist, über 15 gleich breite Bereiche. 0,05 heißt fünf Punkte daneben."),
     "recall": ("Recall", "Der Anteil der Beispiele einer Klasse, die als diese Klasse erkannt wurden."),
     "precision": ("Precision", "Der Anteil der richtigen unter den Antworten, die diese Klasse nannten."),
     "confusion": ("Verwechslungsmatrix", "Eine Zeile für jede richtige Klasse, eine Spalte für jede Antwort. Auf der Diagonale stehen die richtigen Antworten. Je kräftiger eine Zelle, desto größer ihr Anteil an der Zeile."),
