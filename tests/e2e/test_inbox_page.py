@@ -90,7 +90,7 @@ def test_groups_are_decided_and_taken_back_by_keyboard(visits: Visits, filled: S
     page.keyboard.press("a")  # two replies are suggested: one has to be chosen
     expect(page.get_by_role("radio", name=GARDEN_REPLY)).to_be_focused()
     page.keyboard.press("Space")
-    expect(page.get_by_text("for 3 questions, and none of the other suggestions.")).to_be_visible()
+    expect(page.get_by_text("1 other correction is not learned.")).to_be_visible()
     page.keyboard.press("a")
     expect(page.get_by_role("heading", name="All done")).to_be_visible()
     texts = {reply["text"] for reply in filled.http.get("/v1/models/chat/replies").json()["replies"]}
@@ -141,6 +141,7 @@ def test_the_inbox_is_accessible_at_every_width(
         shoot(page, f"inbox-{name.split()[0].lower()}-{width}-{scheme}")
         check_accessible(page)
     page.keyboard.press("Escape")
+    group(page).evaluate("each => each.scrollIntoView()")
     button(page, "Not assigned").click()
     check_accessible(page)
 
@@ -173,3 +174,60 @@ def test_an_unanswered_question_leads_to_the_suggestion_that_waits_for_it(visits
     link.click()
     expect(page).to_have_url(re.compile(r"/inbox\?(model=chat&)?group=."))
     expect(group(page)).to_contain_text("A fax can be sent at the desk.")
+
+
+@pytest.mark.parametrize(("width", "height"), [(320, 568), (768, 640), (1440, 700)])
+def test_an_open_form_is_all_in_sight(visits: Visits, filled: Service, width: int, height: int) -> None:
+    page = visits.open(f"{filled.url}/inbox", width=width, height=height, touch=width < 1000)
+    sign_in(page, ADMIN_KEY)
+    rows(page).filter(has_text="garden").first.get_by_role("button").click()
+    decisions = page.get_by_role("group", name="Decide")
+    for name, title in (
+        ("Use another reply", "Which reply is right?"),
+        ("Write a reply", "What is the right reply?"),
+        ("Reject", "Why? The people who wrote it can read this."),
+    ):
+        decisions.get_by_role("button", name=name).click()
+        if name == "Use another reply":
+            expect(page.get_by_text("Likely", exact=True)).to_be_in_viewport(ratio=1)
+        for part in (decisions, page.get_by_label(title), button(page, "Cancel")):
+            expect(part).to_be_in_viewport(ratio=1)
+        shoot(page, f"inbox-form-{name.split()[0].lower()}-{width}")
+
+
+def test_a_phone_folds_the_filters_and_says_how_many_are_set(visits: Visits, filled: Service) -> None:
+    page = visits.open(f"{filled.url}/inbox", width=320, height=640, touch=True)
+    sign_in(page, ADMIN_KEY)
+    expect(rows(page).first).to_be_in_viewport(ratio=1)
+    kinds = page.get_by_role("combobox", name=re.compile("^With"))
+    expect(kinds).to_be_hidden()
+    button(page, "Filter").click()
+    kinds.select_option("New replies")
+    fold = button(page, "Filter (1 set)")
+    expect(fold).to_have_attribute("aria-expanded", "true")
+    shoot(page, "inbox-filters-320")
+    check_accessible(page)
+    fold.click()
+    expect(kinds).to_be_hidden()
+    page.set_viewport_size({"width": 1200, "height": 800})
+    expect(kinds).to_be_visible()
+    expect(fold).to_be_hidden()
+
+
+def test_all_that_one_visitor_has_sent_is_rejected_at_once_and_taken_back(visits: Visits, service: Service) -> None:
+    spammer = visits.open(service.url)
+    for question in ("Is there a sauna?", "Do you have a helicopter?"):
+        propose(spammer, question, f"{question} BUY CHEAP WATCHES")
+    page = visits.open(f"{service.url}/inbox")
+    sign_in(page, ADMIN_KEY)
+    rows(page).filter(has_text="helicopter").get_by_role("button").click()
+    count = rows(page).count()
+    group(page).get_by_role("button", name=re.compile("^Visitor ")).click()
+    check_accessible(page)
+    shoot(page, "inbox-visitor")
+    page.get_by_role("menuitem", name="Reject all 2 messages of this person").click()
+    expect(rows(page)).to_have_count(count - 2)
+    expect(page.get_by_text(re.compile("^Rejected: 2 messages of Visitor "))).to_be_visible()
+    button(page, "Undo").click()
+    expect(rows(page)).to_have_count(count)
+    expect(page.get_by_role("heading", name="Do you have a helicopter?")).to_be_focused()

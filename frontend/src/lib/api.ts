@@ -8,6 +8,7 @@
 import { BASE_PATH } from './base';
 import { language } from './messages';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
+import { mergeByScore } from './inbox/likely';
 import type { ComparisonApi } from './learning/comparison.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
@@ -180,8 +181,8 @@ export interface InboxApi extends Pick<ModelApi<unknown, unknown>, 'events'> {
   assign(ids: string[], assignee: string | null): Promise<unknown>;
   /** The first replies with these words that are given. */
   findReplies(words: string, limit: number, signal: AbortSignal): Promise<ReplySummary[]>;
-  /** The replies that the model finds most likely for a question, the best first. The question is not recorded. */
-  likelyReplies(question: string): Promise<Candidate[]>;
+  /** The replies that the model finds most likely for any of the texts, the best first. The texts are not recorded. */
+  likelyReplies(...texts: string[]): Promise<Candidate[]>;
 }
 
 /** A span of time: dates or instants. Dates are those of the time zone. until: not included; null: now. */
@@ -585,9 +586,9 @@ export function createInboxApi(name: string): InboxApi {
   const own = createApi<RankerPrediction, string>(async () => name);
   return {
     events: own.events,
-    likelyReplies: async (question) => {
-      const answer = await own.predict({ instances: [question], record: false });
-      return answer.predictions[0]?.candidates ?? [];
+    likelyReplies: async (...texts) => {
+      const { predictions } = await own.predict({ instances: texts, record: false });
+      return mergeByScore(predictions.map(({ candidates }) => candidates));
     },
     inbox: (query) => call('GET', `${model}/inbox?${new URLSearchParams({ ...query })}`),
     count: () => call('GET', `${model}/inbox:count`),

@@ -1,9 +1,16 @@
 import { expect, test } from 'vitest';
 import { ApiError, type InboxApi, type InboxQuery } from '../../src/lib/api';
 import { nameCaller } from '../../src/lib/inbox/callers';
-import { describeApproval, describeRejection, namesOf } from '../../src/lib/inbox/effect';
+import {
+  describeApproval,
+  describeRejection,
+  namesOf,
+  suggestionsOf,
+  wordsOf,
+} from '../../src/lib/inbox/effect';
 import { Inbox } from '../../src/lib/inbox/inbox.svelte';
 import { countInboxes, InboxCounter } from '../../src/lib/inbox/inbox_count.svelte';
+import { mergeByScore } from '../../src/lib/inbox/likely';
 import { keyActionFor, keyOf } from '../../src/lib/inbox/keys';
 import { drawingOf, titleOf, titleOfDecision } from '../../src/lib/inbox/titles';
 import { t } from '../../src/lib/messages';
@@ -179,9 +186,10 @@ test('of several suggestions one is chosen and taught for all', async () => {
   ]);
   expect([await inbox.approve(), api.calls]).toEqual([false, []]);
   inbox.suggest(inbox.suggestions[0]!.key);
-  expect(describeApproval(inbox.selected, inbox.suggestion)).toBe(
-    'The bot learns “Behind the house.” for this question, and none of the other suggestions.',
-  );
+  expect(describeApproval(inbox.selected, inbox.suggestion)).toEqual([
+    'The bot learns “Behind the house.” for this question.',
+    '1 other correction is not learned.',
+  ]);
   inbox.suggest(inbox.suggestions[1]!.key);
   await inbox.approve();
   inbox.suggest('behind the house.');
@@ -293,9 +301,9 @@ test('examples are named by their name, and counted as such', async () => {
   api.all = [{ ...group('s'), label: 'star', questions: [], items: [item('s', star)] }, group('b')];
   await inbox.load();
   expect(titleOf(api.all[0]!)).toBe('star');
-  expect(describeApproval([item('s', star), item('t', star)])).toBe(
+  expect(describeApproval([item('s', star), item('t', star)])).toEqual([
     'The bot learns 2 examples of “star”.',
-  );
+  ]);
   inbox.choose('s');
   await inbox.decide('approve');
   expect(inbox.notice?.text).toBe('Approved: 1 example');
@@ -402,24 +410,21 @@ test('a decision is named by what it is about, and says what it does', () => {
   const kept = item('f', { state: 'learned' });
   const isRight = item('g', { kind: 'thumb_up', correction: null });
   expect([say(item('a')), say(item('a'), other)]).toEqual([
-    'The bot learns “Behind the house.” for this question.',
-    'The bot learns “Behind the house.” for 2 questions.',
+    ['The bot learns “Behind the house.” for this question.'],
+    ['The bot learns “Behind the house.” for 2 questions.'],
   ]);
-  expect(say(item('a'), thumb)).toBe(
-    'The bot learns “Behind the house.” for this question. It also learns that the given reply is wrong.',
-  );
-  expect(say(item('a'), item('c', { correction: 'x'.repeat(99) }))).toBe(
+  expect(say(item('a'), item('c', { correction: 'x'.repeat(99) }))).toEqual([
     'Choose one of the 2 suggestions above. It is taught for all selected questions.',
-  );
+  ]);
   expect([say(thumb), say(known), say(kept)]).toEqual([
-    'The bot learns that this reply is wrong for this question.',
-    'The bot goes on avoiding this reply for this question, as it has learned.',
-    'The bot has learned “Behind the house.” already, and keeps it.',
+    ['The bot learns that this reply is wrong for this question.'],
+    ['The bot goes on avoiding this reply for this question, as it has learned.'],
+    ['The bot has learned “Behind the house.” already, and keeps it.'],
   ]);
   expect([[thumb], [known], [thumb, known], [item('a')], [kept]].map(describeRejection)).toEqual([
     'The thumb down is not learned.',
     'The thumb down is un-learned.',
-    'No thumb down is learned; those that were are un-learned.',
+    '1 thumb down is not learned. 1 thumb down is un-learned.',
     'Nothing of it is learned.',
     'What was learned from it is un-learned.',
   ]);
@@ -436,4 +441,68 @@ test('a decision is named by what it is about, and says what it does', () => {
     ['Agree: it was right', 'Reject'],
     ['Approve', 'Reject'],
   ]);
+});
+
+test('of a mixed group, each kind has a sentence about what becomes of it', () => {
+  const thumb = item('d', { kind: 'thumb_down', correction: null });
+  const known = item('e', { kind: 'thumb_down', correction: null, state: 'learned' });
+  const correction = item('b', { kind: 'correction', question: 'Is there a garden?' });
+  const mixed = [item('a'), correction, thumb, known];
+  expect(describeApproval(mixed)).toEqual([
+    '2 corrections are learned: “Behind the house.” for 2 questions.',
+    '1 thumb down is learned: the given reply is wrong.',
+    '1 thumb down was learned already and stays.',
+  ]);
+  expect(describeRejection(mixed)).toBe(
+    '2 corrections are not learned. 1 thumb down is not learned. 1 thumb down is un-learned.',
+  );
+  const other = item('f', { correction: 'In the yard.', state: 'learned' });
+  const [chosen] = suggestionsOf(mixed);
+  expect(describeApproval([item('a'), correction, thumb, other], chosen)).toEqual([
+    'The bot learns “Behind the house.” for 2 questions.',
+    '1 other correction is un-learned.',
+    '1 thumb down is learned: the given reply is wrong.',
+  ]);
+});
+
+test('the likely replies are those with the best score for any wording or suggestion of a group', () => {
+  const scored = (scores: Record<string, number>) =>
+    Object.entries(scores).map(([id, score]) => ({ id, text: id, score }));
+  const merged = mergeByScore([
+    scored({ wrong: 0.7, right: 0.1, far: 0.01 }),
+    scored({ right: 0.9, near: 0.2, far: 0.01 }),
+  ]);
+  expect(merged.map(({ id, score }) => [id, score])).toEqual([
+    ['right', 0.9],
+    ['wrong', 0.7],
+    ['near', 0.2],
+    ['far', 0.01],
+  ]);
+  const asked = {
+    ...group('a', 'b'),
+    questions: [
+      { text: 'A?', count: 2 },
+      { text: 'B?', count: 1 },
+    ],
+  };
+  expect(wordsOf(asked)).toEqual(['A?', 'B?', 'Behind the house.']);
+});
+
+test('all that one person has said is rejected in all groups at once, and taken back at once', async () => {
+  const { api, inbox } = await openInbox();
+  const by = (who: string) => ({ caller: `visitor:${who}` });
+  api.all = [
+    { ...group('a'), items: [item('a', by('spam')), item('a2', by('other'))] },
+    { ...group('b'), items: [item('b', by('spam'))] },
+    { ...group('c'), items: [item('c', by('other'))] },
+  ];
+  await inbox.load();
+  const [spam] = inbox.groups![1]!.items;
+  expect(inbox.itemsOf(spam!).map(({ id }) => id)).toEqual(['a', 'b']);
+  expect(await inbox.rejectAllOf(spam!)).toBe(true);
+  expect(api.calls).toEqual(['reject a b']);
+  expect([inbox.groups!.map(({ id }) => id), inbox.doneCount]).toEqual([['a2', 'c'], 1]);
+  expect(inbox.notice?.text).toBe('Rejected: 2 messages of Visitor spam');
+  expect(await inbox.notice!.undo!()).toBe(true);
+  expect([api.calls.at(-1), inbox.doneCount]).toEqual(['undo d1', 0]);
 });

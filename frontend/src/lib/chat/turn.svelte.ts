@@ -161,6 +161,14 @@ export class Turn {
       isSame: this.recheckResult.before === this.recheckResult.after,
     },
   );
+  /** Whether the answer after the change, which is shown, is what was taught. */
+  showsLesson = $derived.by(
+    () =>
+      this.change !== null &&
+      !this.change.isSame &&
+      !this.foldsChange &&
+      this.change.after === this.correctionText,
+  );
   /** Whether nothing takes the place of a wrong reply. */
   knowsNoOther = $derived.by(() => this.foldsChange && this.change?.after === null);
   /** Whether the change is shown only on request: what follows a wrong reply may be wrong as well. */

@@ -1,10 +1,12 @@
 /* What a decision about items is called, and what it does, in a sentence. */
 
 import { t } from '../messages';
-import type { InboxItem } from '../schema';
+import type { InboxGroup, InboxItem } from '../schema';
 import { truncate } from '../ui/wording';
 
 const MAX_CHARS = 80;
+const MAX_WORDINGS = 5;
+const MAX_SUGGESTIONS = 3;
 
 const fold = (text: string) => text.toLowerCase().split(/\s+/).join(' ').trim();
 const shorten = (text: string) => truncate(text, MAX_CHARS);
@@ -41,6 +43,14 @@ export function suggestionsOf(items: readonly InboxItem[]): Suggestion[] {
   return [...found.values()].sort((a, b) => b.count - a.count);
 }
 
+/** The texts that tell which replies are likely for a group: its most frequent wordings, and what people suggested most. */
+export const wordsOf = ({ questions, items }: InboxGroup): string[] => [
+  ...questions.slice(0, MAX_WORDINGS).map(({ text }) => text),
+  ...suggestionsOf(items)
+    .slice(0, MAX_SUGGESTIONS)
+    .map(({ text }) => text),
+];
+
 /** How many different questions items are about. */
 export const countQuestions = (items: readonly InboxItem[]) =>
   new Set(items.map(({ question, id }) => (question === null ? `\0${id}` : fold(question)))).size;
@@ -51,37 +61,84 @@ export const countAnswers = (items: readonly InboxItem[]) =>
 
 const isHeld = ({ state }: InboxItem) => state === 'held';
 
-/** items: those that are decided about. chosen: one of several suggestions, which is taught for all of them. */
+/** What counts as one kind of item for the words about it. A new reply is a correction. */
+const KINDS = ['correction', 'thumb_down', 'thumb_up'] as const;
+type Kind = (typeof KINDS)[number];
+const kindOf = (item: InboxItem) => (item.correction === null ? item.kind : 'correction');
+
+/** The kinds that items have. held: those that wait. known: those that were learned already. */
+const splitByKind = (items: readonly InboxItem[]) =>
+  KINDS.map((kind) => {
+    const own = items.filter((item) => kindOf(item) === kind);
+    return { kind, held: own.filter(isHeld), known: own.filter((item) => !isHeld(item)) };
+  }).filter(({ held, known }) => held.length + known.length > 0);
+
+/**
+ * What it does to approve items: a sentence for each kind.
+ *
+ * items: those that are decided about. chosen: one of several suggestions, which is taught for all of them.
+ */
 export function describeApproval(
   items: readonly InboxItem[],
   chosen: Suggestion | null = null,
-): string {
+): string[] {
   const words = t.inbox.approval;
-  const held = items.filter(isHeld);
-  const questions = countQuestions(items);
   const suggestions = suggestionsOf(items);
-  const alsoWrong = held.some(({ kind }) => kind === 'thumb_down') ? ` ${words.alsoWrong}` : '';
   const [label] = items.flatMap(({ label }) => label ?? []);
-  if (label !== undefined) return words.examples(shorten(label), held.length);
-  if (suggestions.length > 1)
-    return chosen === null
-      ? words.choose(suggestions.length)
-      : words.chosen(shorten(chosen.text), questions) + alsoWrong;
-  const [suggestion] = suggestions;
-  const corrections = held.filter(({ correction }) => correction !== null);
-  if (suggestion !== undefined)
-    return corrections.length === 0
-      ? words.keptReply(shorten(suggestion.text)) + alsoWrong
-      : words.one(shorten(suggestion.text), countQuestions(corrections)) + alsoWrong;
-  const isNew = held.length > 0;
-  switch (matterOf(items)) {
-    case 'wrong':
-      return isNew ? words.wrong(questions) : words.keptWrong(questions);
-    case 'right':
-      return isNew ? words.right(questions) : words.kept;
-    default:
-      return isNew ? words.learned : words.kept;
+  if (label !== undefined) return [words.examples(shorten(label), items.filter(isHeld).length)];
+  if (suggestions.length > 1) {
+    if (chosen === null) return [words.choose(suggestions.length)];
+    const isOther = ({ correction }: InboxItem) =>
+      correction !== null && fold(correction) !== chosen.key;
+    return [
+      words.one(shorten(chosen.text), countQuestions(items)),
+      ...describeDropped('other', items.filter(isOther)),
+      ...describeKept(items.filter(({ correction }) => correction === null)),
+    ];
   }
+  const kinds = splitByKind(items);
+  const [first] = kinds;
+  if (first === undefined) return [words.kept];
+  const isPlain = kinds.length === 1 && (first.held.length === 0 || first.known.length === 0);
+  return isPlain ? [describeOnly(first.kind, items)] : describeKept(items);
+}
+
+/** The approval of items of one kind, all of which wait, or none. */
+function describeOnly(kind: Kind, items: readonly InboxItem[]): string {
+  const words = t.inbox.approval;
+  const [questions, isNew] = [countQuestions(items), items.some(isHeld)];
+  const [suggestion] = suggestionsOf(items);
+  if (suggestion !== undefined)
+    return isNew
+      ? words.one(shorten(suggestion.text), questions)
+      : words.keptReply(shorten(suggestion.text));
+  if (kind === 'thumb_down') return isNew ? words.wrong(questions) : words.keptWrong(questions);
+  return isNew ? words.right(questions) : words.kept;
+}
+
+/** What is learned of each kind, and what stays learned. */
+const describeKept = (items: readonly InboxItem[]): string[] =>
+  splitByKind(items).flatMap(({ kind, held, known }) => [
+    ...(held.length > 0 ? [describeLearned(kind, held)] : []),
+    ...(known.length > 0 ? [t.inbox.counted.stays(kind, known.length)] : []),
+  ]);
+
+function describeLearned(kind: Kind, held: readonly InboxItem[]): string {
+  const { correction, thumb } = t.inbox.counted.learned;
+  const [suggestion] = suggestionsOf(held);
+  return suggestion
+    ? correction(held.length, shorten(suggestion.text), countQuestions(held))
+    : thumb(held.length, kind === 'thumb_up', countAnswers(held));
+}
+
+function describeDropped(kind: Kind | 'other', items: readonly InboxItem[]): string[] {
+  const { notLearned, unlearned } = t.inbox.counted;
+  const held = items.filter(isHeld).length;
+  const known = items.length - held;
+  return [
+    ...(held > 0 ? [notLearned(kind, held)] : []),
+    ...(known > 0 ? [unlearned(kind, known)] : []),
+  ];
 }
 
 /** What it does to items to reject them. */
@@ -92,6 +149,10 @@ export function describeRejection(items: readonly InboxItem[]): string {
   const state =
     heldCount === items.length ? 'notLearned' : heldCount === 0 ? 'unlearned' : 'partly';
   if (matter === 'examples') return examples;
+  if (state === 'partly')
+    return splitByKind(items)
+      .flatMap(({ kind, held, known }) => describeDropped(kind, [...held, ...known]))
+      .join(' ');
   return matter === 'wrong' ? wrong[state](items.length) : other[state];
 }
 

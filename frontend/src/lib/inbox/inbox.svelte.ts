@@ -32,10 +32,11 @@ export type Only = 'all' | 'waiting' | 'thumb_down' | 'new_reply';
 /** The form that is open below the actions. */
 export type Form = 'merge' | 'reply' | 'reject' | null;
 type Extra = Pick<DecideRequest, 'reply' | 'text' | 'reason'>;
-/** Decisions that were made at once. title: the name of their group. */
+/** Decisions that were made at once. title: the name of their group. groupCount: how many groups they closed. */
 interface Made {
   ids: string[];
   title: string | null;
+  groupCount?: number;
 }
 
 /** What was just done or refused. */
@@ -97,7 +98,9 @@ export class Inbox {
   suggestions = $derived(suggestionsOf(this.selected));
   /** The one of several suggestions that is right. */
   suggestion = $derived(this.suggestions.find(({ key }) => key === this.suggestionKey) ?? null);
-  isFiltered = $derived(this.filter !== 'anybody' || this.only !== 'all' || this.words !== '');
+  /** How many filters are set, without the search. */
+  filterCount = $derived(Number(this.filter !== 'anybody') + Number(this.only !== 'all'));
+  isFiltered = $derived(this.filterCount > 0 || this.words !== '');
 
   readonly refresh: () => void;
 
@@ -251,27 +254,72 @@ export class Inbox {
   async decide(action: InboxAction, extra: Extra = {}): Promise<boolean> {
     const { chosen, selected } = this;
     if (this.busy || chosen === null || selected.length === 0) return false;
-    const ids = selected.map(({ id }) => id);
     const isWhole = selected.length === chosen.items.length;
     const place = this.place;
+    return this.carryOut(selected, action, extra, (ids, closed) => {
+      if (isWhole) this.remove(chosen, place);
+      else this.keepLeft(chosen);
+      const text = t.inbox.toasts[action](closed, matterOf(selected));
+      return { text, ids, title: titleOf(chosen), groupCount: isWhole ? 1 : 0 };
+    });
+  }
+
+  /** The person on whose behalf something was said. */
+  private holderOf = ({ user, caller }: InboxItem) => user ?? caller;
+
+  /** All that the person who said this has said, of what is listed. Empty where the person is not known. */
+  itemsOf(item: InboxItem): InboxItem[] {
+    const holder = this.holderOf(item);
+    if (holder === null) return [];
+    const items = (this.groups ?? []).flatMap(({ items }) => items);
+    return items.filter((one) => this.holderOf(one) === holder);
+  }
+
+  /** Reject all that the person who said this has said, of what is listed, at once. Return whether it was done. */
+  async rejectAllOf(item: InboxItem): Promise<boolean> {
+    const items = this.itemsOf(item);
+    if (this.busy || items.length === 0) return false;
+    const title = this.chosen && titleOf(this.chosen);
+    return this.carryOut(items, 'reject', {}, (ids, closed) => {
+      const place = this.place;
+      const before = this.groups ?? [];
+      const isLeft = ({ id }: InboxItem) => !items.some((one) => one.id === id);
+      const groups = before.flatMap((group) => {
+        const left = group.items.filter(isLeft);
+        return left.length === 0 ? [] : [{ ...group, items: left, id: left.at(-1)!.id }];
+      });
+      const groupCount = before.length - groups.length;
+      this.groups = groups;
+      this.groupCount -= groupCount;
+      this.chooseAt(Math.min(place, groups.length - 1));
+      const text = t.inbox.toasts.rejectAll(closed, nameCaller(this.holderOf(item)));
+      return { text, ids, title, groupCount };
+    });
+  }
+
+  /** Send a decision, in parts, and let it be undone as one. apply: takes the items from the list. */
+  private async carryOut(
+    items: readonly InboxItem[],
+    action: InboxAction,
+    extra: Extra,
+    apply: (ids: string[], closed: number) => Made & { text: string; groupCount: number },
+  ): Promise<boolean> {
+    const all = items.map(({ id }) => id);
     this.busy = true;
     try {
       const made: string[] = [];
       let closed = 0;
-      for (let at = 0; at < ids.length; at += MAX_DECIDED) {
-        const part = ids.slice(at, at + MAX_DECIDED);
-        const request = { ids: part, action, id: this.context.newId(), ...extra };
+      for (let at = 0; at < all.length; at += MAX_DECIDED) {
+        const ids = all.slice(at, at + MAX_DECIDED);
+        const request = { ids, action, id: this.context.newId(), ...extra };
         const decided = await this.context.api.decide(request);
         made.push(decided.decision);
         closed += decided.closed;
       }
-      const decided = { ids: made, title: titleOf(chosen) };
+      const { text, ...decided } = apply(made, closed);
       this.lastDecisions.push(decided);
-      this.doneCount += isWhole ? 1 : 0;
+      this.doneCount += decided.groupCount;
       this.form = null;
-      if (isWhole) this.remove(chosen, place);
-      else this.keepLeft(chosen);
-      const text = t.inbox.toasts[action](closed, matterOf(selected));
       this.notice = { text, undo: () => this.undo(decided) };
       this.announce();
       return true;
@@ -317,9 +365,8 @@ export class Inbox {
     }
     try {
       for (const decision of [...made.ids].reverse()) await this.context.api.undo(decision);
-      const known = this.lastDecisions.length;
       this.lastDecisions = this.lastDecisions.filter((one) => one !== made);
-      this.doneCount -= this.lastDecisions.length < known && this.doneCount > 0 ? 1 : 0;
+      this.doneCount -= made.groupCount ?? 0;
       this.notice = { text: said };
       await this.load();
       const group = this.groups?.find((one) => titleOf(one) === made.title);

@@ -3,6 +3,16 @@ import type { Messages } from '..';
 const items = (count: number) => (count === 1 ? '1 Nachricht' : `${count} Nachrichten`);
 const examples = (count: number) => (count === 1 ? '1 Beispiel' : `${count} Beispiele`);
 
+const COUNTED = {
+  correction: ['Korrektur', 'Korrekturen'],
+  other: ['andere Korrektur', 'andere Korrekturen'],
+  thumb_down: ['Daumen runter', 'Daumen runter'],
+  thumb_up: ['Daumen hoch', 'Daumen hoch'],
+} as const;
+const count = (kind: keyof typeof COUNTED, count: number) =>
+  `${count} ${COUNTED[kind][count === 1 ? 0 : 1]}`;
+const become = (count: number) => (count === 1 ? 'wird' : 'werden');
+
 export const inbox: Messages['inbox'] = {
   title: 'Posteingang',
   lead: 'Was Menschen zu den Antworten gesagt haben. Eine Entscheidung gilt für alle, die dasselbe gefragt haben.',
@@ -12,6 +22,8 @@ export const inbox: Messages['inbox'] = {
   open: 'Offen',
   done: 'Erledigt',
   views: 'Anzeigen',
+  filters: 'Filter',
+  filtersSet: (count) => `(${count} gesetzt)`,
   filter: 'Zugewiesen an',
   anybody: 'Alle',
   me: 'Mich',
@@ -112,8 +124,6 @@ export const inbox: Messages['inbox'] = {
       `Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
     choose: (replies) =>
       `Wählen Sie oben einen der ${replies} Vorschläge. Er wird für alle ausgewählten Fragen gelehrt.`,
-    chosen: (reply, questions) =>
-      `Der Bot lernt „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`} und keinen der anderen Vorschläge.`,
     keptReply: (reply) => `Der Bot hat „${reply}“ schon gelernt und behält es.`,
     examples: (label, count) => `Der Bot lernt ${examples(count)} für „${label}“.`,
     right: (questions) =>
@@ -122,9 +132,7 @@ export const inbox: Messages['inbox'] = {
       `Der Bot lernt, dass diese Antwort für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`} falsch ist.`,
     keptWrong: (questions) =>
       `Der Bot meidet diese Antwort bei ${questions === 1 ? 'dieser Frage' : `${questions} Fragen`} weiter, wie er es gelernt hat.`,
-    learned: 'Der Bot lernt, was wartet.',
     kept: 'Der Bot behält, was er gelernt hat.',
-    alsoWrong: 'Er lernt auch, dass die gegebene Antwort falsch ist.',
   },
   rejection: {
     wrong: {
@@ -136,14 +144,24 @@ export const inbox: Messages['inbox'] = {
         thumbs === 1
           ? 'Der Daumen runter wird wieder verlernt.'
           : 'Die Daumen runter werden wieder verlernt.',
-      partly: () => 'Kein Daumen runter wird gelernt; gelernte werden wieder verlernt.',
     },
     other: {
       notLearned: 'Nichts davon wird gelernt.',
       unlearned: 'Was daraus gelernt wurde, wird wieder verlernt.',
-      partly: 'Nichts davon wird gelernt; was gelernt wurde, wird wieder verlernt.',
     },
     examples: 'Keines davon wird gelernt.',
+  },
+  counted: {
+    learned: {
+      correction: (corrections, reply, questions) =>
+        `${count('correction', corrections)} ${become(corrections)} gelernt: „${reply}“ für ${questions === 1 ? 'diese Frage' : `${questions} Fragen`}.`,
+      thumb: (thumbs, isUp, replies) =>
+        `${count(isUp ? 'thumb_up' : 'thumb_down', thumbs)} ${become(thumbs)} gelernt: Die ${replies === 1 ? 'gegebene Antwort ist' : 'gegebenen Antworten sind'} ${isUp ? 'richtig' : 'falsch'}.`,
+    },
+    stays: (kind, known) =>
+      `${count(kind, known)} ${known === 1 ? 'ist' : 'sind'} schon gelernt und ${known === 1 ? 'bleibt' : 'bleiben'} es.`,
+    notLearned: (kind, held) => `${count(kind, held)} ${become(held)} nicht gelernt.`,
+    unlearned: (kind, known) => `${count(kind, known)} ${become(known)} wieder verlernt.`,
   },
   askedAs: (question) => `Gefragt: ${question}`,
   mergeTitle: 'Welche Antwort ist richtig?',
@@ -167,6 +185,7 @@ export const inbox: Messages['inbox'] = {
     gone: 'Nicht mehr gespeichert',
     guessed: (guess) => `Der Bot hatte „${guess}“ geraten.`,
   },
+  rejectAllOf: (count) => `Alle ${count} Nachrichten dieser Person ablehnen`,
   cancel: 'Abbrechen',
   assign: 'Zuweisen',
   assignedTo: (who) => `Zugewiesen an ${who}`,
@@ -188,6 +207,7 @@ export const inbox: Messages['inbox'] = {
       matter === 'wrong'
         ? 'Die Antwort war richtig. Der Bot zählt sie nicht als falsch.'
         : `Abgelehnt: ${matter === 'examples' ? examples(count) : items(count)}`,
+    rejectAll: (count, who) => `Abgelehnt: ${items(count)} von ${who}`,
     dismiss: (count) => (count === 1 ? '1 Frage verworfen' : `${count} Fragen verworfen`),
     undone: 'Zurückgenommen. Es ist wieder im Posteingang.',
     additionUndone: 'Zurückgenommen. Der Bot verwendet es nicht mehr.',

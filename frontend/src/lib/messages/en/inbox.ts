@@ -5,6 +5,16 @@ import type { Matter } from '../../inbox/effect';
 const items = (count: number) => (count === 1 ? '1 message' : `${count} messages`);
 const examples = (count: number) => (count === 1 ? '1 example' : `${count} examples`);
 
+const COUNTED = {
+  correction: ['correction', 'corrections'],
+  other: ['other correction', 'other corrections'],
+  thumb_down: ['thumb down', 'thumbs down'],
+  thumb_up: ['thumb up', 'thumbs up'],
+} as const;
+type Counted = keyof typeof COUNTED;
+const count = (kind: Counted, count: number) => `${count} ${COUNTED[kind][count === 1 ? 0 : 1]}`;
+const is = (count: number) => (count === 1 ? 'is' : 'are');
+
 export const inbox = {
   title: 'Inbox',
   lead: 'What people said about the replies. One decision counts for everybody who asked the same.',
@@ -14,6 +24,8 @@ export const inbox = {
   open: 'Open',
   done: 'Done',
   views: 'Show',
+  filters: 'Filter',
+  filtersSet: (count: number) => `(${count} set)`,
   filter: 'Assigned to',
   anybody: 'All',
   me: 'Me',
@@ -114,8 +126,6 @@ export const inbox = {
       `The bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
     choose: (replies: number) =>
       `Choose one of the ${replies} suggestions above. It is taught for all selected questions.`,
-    chosen: (reply: string, questions: number) =>
-      `The bot learns “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}, and none of the other suggestions.`,
     keptReply: (reply: string) => `The bot has learned “${reply}” already, and keeps it.`,
     examples: (label: string, count: number) => `The bot learns ${examples(count)} of “${label}”.`,
     right: (questions: number) =>
@@ -124,9 +134,7 @@ export const inbox = {
       `The bot learns that this reply is wrong for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
     keptWrong: (questions: number) =>
       `The bot goes on avoiding this reply for ${questions === 1 ? 'this question' : `${questions} questions`}, as it has learned.`,
-    learned: 'The bot learns what is waiting.',
     kept: 'The bot keeps what it has learned.',
-    alsoWrong: 'It also learns that the given reply is wrong.',
   },
   rejection: {
     wrong: {
@@ -134,15 +142,25 @@ export const inbox = {
         thumbs === 1 ? 'The thumb down is not learned.' : 'The thumbs down are not learned.',
       unlearned: (thumbs: number): string =>
         thumbs === 1 ? 'The thumb down is un-learned.' : 'The thumbs down are un-learned.',
-      partly: (_thumbs: number): string =>
-        'No thumb down is learned; those that were are un-learned.',
     },
     other: {
       notLearned: 'Nothing of it is learned.',
       unlearned: 'What was learned from it is un-learned.',
-      partly: 'Nothing of it is learned; what was learned is un-learned.',
     },
     examples: 'None of them is learned.',
+  },
+  /** What becomes of each kind of message of a group. */
+  counted: {
+    learned: {
+      correction: (corrections: number, reply: string, questions: number) =>
+        `${count('correction', corrections)} ${is(corrections)} learned: “${reply}” for ${questions === 1 ? 'this question' : `${questions} questions`}.`,
+      thumb: (thumbs: number, isUp: boolean, replies: number) =>
+        `${count(isUp ? 'thumb_up' : 'thumb_down', thumbs)} ${is(thumbs)} learned: the given ${replies === 1 ? 'reply is' : 'replies are'} ${isUp ? 'right' : 'wrong'}.`,
+    },
+    stays: (kind: Counted, known: number) =>
+      `${count(kind, known)} ${known === 1 ? 'was' : 'were'} learned already and ${known === 1 ? 'stays' : 'stay'}.`,
+    notLearned: (kind: Counted, held: number) => `${count(kind, held)} ${is(held)} not learned.`,
+    unlearned: (kind: Counted, known: number) => `${count(kind, known)} ${is(known)} un-learned.`,
   },
   askedAs: (question: string) => `Asked: ${question}`,
   mergeTitle: 'Which reply is right?',
@@ -166,6 +184,7 @@ export const inbox = {
     gone: 'No longer stored',
     guessed: (guess: string) => `The bot had guessed “${guess}”.`,
   },
+  rejectAllOf: (count: number) => `Reject all ${count} messages of this person`,
   cancel: 'Cancel',
   assign: 'Assign',
   assignedTo: (who: string) => `Assigned to ${who}`,
@@ -187,6 +206,7 @@ export const inbox = {
       matter === 'wrong'
         ? 'The reply was right. The bot does not count it as wrong.'
         : `Rejected: ${matter === 'examples' ? examples(count) : items(count)}`,
+    rejectAll: (count: number, who: string) => `Rejected: ${items(count)} of ${who}`,
     dismiss: (count: number) =>
       count === 1 ? '1 question dismissed' : `${count} questions dismissed`,
     undone: 'Taken back. It is in the inbox again.',
