@@ -19,7 +19,7 @@ const ids = (choice: ReplyChoice) => choice.shown.map(({ id }) => id);
 
 test('the likely replies are listed until words are typed, those that were given last', async () => {
   const { choice, endPauses } = createChoice(['a']);
-  await choice.open('Where?');
+  await choice.open(['Where?']);
   expect(ids(choice)).toEqual(['b', 'c', 'd', 'e', 'a']);
   const searched = choice.search('print');
   endPauses();
@@ -29,14 +29,14 @@ test('the likely replies are listed until words are typed, those that were given
 
 test('without a question the first replies are listed', async () => {
   const { api, choice } = createChoice();
-  await choice.open(null);
+  await choice.open([]);
   expect([api.likelyReplies.mock.calls.length, ids(choice)]).toEqual([0, ['first']]);
 });
 
 test('replies that cannot be told likely can still be searched', async () => {
   const { api, choice } = createChoice();
   api.likelyReplies.mockRejectedValue(new Error('busy'));
-  await choice.open('Where?');
+  await choice.open(['Where?']);
   expect([ids(choice), choice.problem]).toEqual([['first'], null]);
 });
 
@@ -50,7 +50,7 @@ test('only the words of the last pause in typing are searched', async () => {
 
 test('a search that fails says why, and what was found before stays', async () => {
   const { api, choice, endPauses } = createChoice();
-  await choice.open(null);
+  await choice.open([]);
   api.findReplies.mockRejectedValue(new Error('gone'));
   const searched = choice.search('x');
   endPauses();

@@ -29,9 +29,9 @@ export class ReplyChoice {
     private given: string[],
   ) {}
 
-  /** question: null where there is none. */
-  async open(question: string | null): Promise<void> {
-    await Promise.all([this.load(this.newest.begin()), this.loadLikely(question)]);
+  /** texts: the questions and suggestions for which replies are likely; none: only the search is there. */
+  async open(texts: string[]): Promise<void> {
+    await Promise.all([this.load(this.newest.begin()), this.loadLikely(texts)]);
   }
 
   /** Search after a pause in typing. */
@@ -50,9 +50,9 @@ export class ReplyChoice {
     }
   }
 
-  private async loadLikely(question: string | null): Promise<void> {
-    if (question === null) return;
-    const candidates = await this.api.likelyReplies(question).catch(() => []); // optional: replies can be searched as well
+  private async loadLikely(texts: string[]): Promise<void> {
+    if (texts.length === 0) return;
+    const candidates = await this.api.likelyReplies(...texts).catch(() => []); // optional: replies can be searched as well
     const wasGiven = ({ id }: Candidate) => this.given.includes(id);
     const best = candidates.slice(0, MAX_LIKELY);
     this.likely = [...best.filter((one) => !wasGiven(one)), ...best.filter(wasGiven)];
