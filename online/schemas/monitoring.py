@@ -83,9 +83,13 @@ class HealthAnswer(Wire):
     lifetime: RatedStretch | None
     ratings: StandingRatings
     guessers: dict[str, float] = Field(
-        description="The same of naive guessers on the last 100 questions, as in the curve."
+        description="The same of naive guessers on those of the last 100 questions that judge them: a bad rating of another answer "
+        "does not."
     )
-    trend: list[RatedStretch] = Field(description="The newest thousand judgements in groups of 50, oldest first.")
+    guesser_counts: dict[str, int] = Field(description="How many of those questions judge each of them.")
+    trend: list[RatedStretch] = Field(
+        description="The newest thousand judgements, or all, in groups of 50, oldest first; the oldest group has up to 99."
+    )
     version: str
     newest_version: str = Field(description="It is not live after a roll back.")
     learned_until: int

@@ -2472,14 +2472,21 @@ export interface components {
             ratings: components["schemas"]["StandingRatings"];
             /**
              * Guessers
-             * @description The same of naive guessers on the last 100 questions, as in the curve.
+             * @description The same of naive guessers on those of the last 100 questions that judge them: a bad rating of another answer does not.
              */
             guessers: {
                 [key: string]: number;
             };
             /**
+             * Guesser Counts
+             * @description How many of those questions judge each of them.
+             */
+            guesser_counts: {
+                [key: string]: number;
+            };
+            /**
              * Trend
-             * @description The newest thousand judgements in groups of 50, oldest first.
+             * @description The newest thousand judgements, or all, in groups of 50, oldest first; the oldest group has up to 99.
              */
             trend: components["schemas"]["RatedStretch"][];
             /** Version */

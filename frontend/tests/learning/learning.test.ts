@@ -13,6 +13,7 @@ const HEALTHY: Health = {
   lifetime: { count: 300, mean: 0.9, offset: 0 },
   ratings: { rated: 280, good: 260, bad: 20 },
   guessers: { no_change: 0.5, majority: 0.6 },
+  guesser_counts: { no_change: 100, majority: 100 },
   trend: [],
   version: '42',
   newest_version: '42',
@@ -182,6 +183,7 @@ test('the verdict is worded with its figures, and offers the version from before
     sentence:
       'since event 901, only 3 of the last 100 judged answers were right; before, 94\u00a0%.',
     others: ['Something new.'],
+    isDeclining: false,
     rollBackTo: '41',
     mayFreeze: true,
     rolledBackTo: null,

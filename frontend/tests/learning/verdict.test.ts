@@ -17,6 +17,7 @@ test.each([
   ['some_refused', { refused: 3, of: 9 }],
   ['learner_stopped', {}],
   ['learner_restarting', { reason: 'it ended' }],
+  ['declining', { after: 0.82, count: 100, before: 0.91, before_count: 500 }],
   ['frozen', { reason: '' }],
   ['learning_again', { reason: 'another log' }],
   ['behind', { events: 9, waiting_s: 90 }],
@@ -105,4 +106,34 @@ test('versions are shown page by page, and as many again after a refresh', async
   ]);
   const newer = { version: '29', learned_until: 90 } as Version;
   expect([isAhead(newer, '28', 80), isAhead(newer, '28', 90)]).toEqual([true, false]);
+});
+
+const DECLINING: HealthReason = {
+  code: 'declining',
+  level: 'notice',
+  sentence: '',
+  figures: { after: 0.82, count: 100, before: 0.91, before_count: 500 },
+};
+
+test('a model whose newest answers are worse than those before is not simply good', () => {
+  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'good' } as Health;
+  const verdict = wordVerdict({ ...health, reasons: [DECLINING] });
+  expect(verdict).toMatchObject({ tone: 'warn', title: 'Good, but falling', others: [] });
+  expect(verdict.sentence).toBe(
+    '82\u00a0% of the last 100 judged answers were right, 91\u00a0% of the 500 before.',
+  );
+  const numbers = { ...health, measure: 'error', reasons: [DECLINING] } as Health;
+  expect(wordVerdict(numbers).title).toBe('Good, but with growing errors');
+
+  const rolledBack = wordVerdict({ ...health, reasons: [DECLINING, ROLLED_BACK] });
+  expect(rolledBack).toMatchObject({ title: 'Rolled back', isDeclining: false });
+  expect(rolledBack.others).toEqual([verdict.sentence]);
+});
+
+test('the verdict words why the guard stopped learning as the controls do', () => {
+  const figures = { since: '2026-11-21', reason: 'the guard: worse', cause: 'guard' };
+  expect(word('frozen', { ...figures, cause_since: 700 })).toBe(
+    'learning is stopped (the guard saw worse answers since event 700). Feedback is kept.',
+  );
+  expect(word('frozen', { since: '2026-11-21', reason: 'an odd day' })).toContain('(an odd day)');
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { curveChart, movingMeans, ownAccuracyChart } from '../../src/lib/ui/plots';
-import type { Curve, CurvePoint, Drift, DriftChange } from '../../src/lib/schema';
+import { curveChart, movingMeans, ownAccuracyChart, versionTicks } from '../../src/lib/ui/plots';
+import type { Curve, CurvePoint, Drift, DriftChange, Version } from '../../src/lib/schema';
 import { NO_CURVE } from '../fake';
 
 /** One outcome for each point: whether the served answer and the no-change baseline were right; null if unrated. */
@@ -44,4 +44,27 @@ test('the curve of the session is the ratio of correct guesses so far', () => {
     places: [1, 2, 3, 4],
     lines: [{ values: [0, 1 / 2, 2 / 3, 1 / 2] }],
   });
+});
+
+test('versions have ticks where they went live, and many near each other have one', () => {
+  const some = points(...Array.from({ length: 48 }, (): [number, number] => [1, 1]));
+  const versions = [480, 470, 100, 10, 0].map(
+    (learned_until, at) => ({ version: String(5 - at), learned_until }) as Version,
+  );
+  expect(versionTicks(some, versions).map(({ x, name, isTick }) => [x, name, isTick])).toEqual([
+    [1, 'version 2 went live', true],
+    [10, 'version 3 went live', true],
+    [48, 'versions 4 to 5 went live', true],
+  ]);
+  const all = some.map(({ offset }, at) => ({ version: `${at + 1}`, learned_until: offset }));
+  expect(versionTicks(some, all.reverse() as Version[]).length).toBe(24);
+  expect(versionTicks([], versions)).toEqual([]);
+});
+
+test('the past roll backs of the guard are marked by their event', () => {
+  const curve: Curve = { ...NO_CURVE, points: points([1, 1], [1, 1], [0, 1]) };
+  const past = { offset: 20, name: 'the guard rolled back to version 4', kind: 'roll back' };
+  expect(curveChart(curve, [], [past]).marks).toEqual([
+    { x: 2, name: 'the guard rolled back to version 4', kind: 'roll back' },
+  ]);
 });

@@ -16,11 +16,12 @@ from sqlalchemy import Connection
 
 from online.base_snapshot import missing_until
 from online.errors import CorruptSnapshot
+from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
 from online.serving.monitoring.drift_changes import DriftChange, group_alarms
-from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
+from online.serving.monitoring.recent_outcomes import Decline, Fall, Lead, Stretch
 from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
 from online.snapshots import Snapshots
 from online.store.drift_alarms import load_drift_alarms
@@ -43,9 +44,10 @@ class Ratings:
     rated: int
     recent: Stretch | None
     lifetime: Stretch | None
-    guessers: Mapping[str, float]
+    guessers: Mapping[str, Stretch]
     trend: Sequence[Stretch]
     fall: Fall | None
+    decline: Decline | None
     lead: Lead | None
 
 
@@ -135,6 +137,7 @@ def summarize_ratings(counts: Counts, learned_until: int | None) -> Ratings:
         guessers=recent.newest_guesses(),
         trend=recent.trend(),
         fall=recent.find_fall(),
+        decline=recent.find_decline(),
         lead=recent.find_lead(),
     )
 
@@ -179,6 +182,7 @@ def collect_facts(
         rated=ratings.rated,
         fall=ratings.fall,
         fall_at=stored.fall_at,
+        decline=ratings.decline,
         lead=ratings.lead,
         learner=learner.state,
         learner_reason=learner.reason,
@@ -191,6 +195,7 @@ def collect_facts(
         waiting_s=0.0 if waiting_since is None else (now - datetime.fromisoformat(waiting_since)).total_seconds(),
         frozen_since=None if live.frozen is None else live.frozen.since,
         frozen_reason="" if live.frozen is None else live.frozen.reason,
+        frozen_cause=None if live.frozen is None or live.frozen.cause is None else Cause(**live.frozen.cause),
         quarantine_since=None if stored.quarantine is None else stored.quarantine.since,
         quarantine_at=stored.quarantine_at,
         rejected=0 if rejection is None else rejection.times,

@@ -4,9 +4,11 @@
 
     last 50 | 100 | 200 | 500 | 1,000  against every stretch before --> Fall, if chance does not explain it
     served answer against each naive guesser, on the same questions --> Lead, likewise
+    last 100 against the 100 | 200 | 500 right before               --> Decline, if chance hardly explains it
 
-Both tests look again and again at all stretches of a stream, so their limits are far beyond those of a single test: the
-logarithm of the likelihood ratio must exceed LIMIT. A stream that stands still raises nothing.
+The first two look again and again at all stretches of a stream, so their limits are far beyond those of a single test: the
+logarithm of the likelihood ratio must exceed LIMIT. A stream that stands still raises nothing. A decline is a notice, and no
+reason to act: its limit is that of a single look, and about two looks in a hundred at a stream that stands still find one.
 """
 
 from collections import deque
@@ -25,6 +27,8 @@ STRETCHES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000)  # how many outcomes be
 LIMIT = 16.0  # natural logarithm of a likelihood ratio, as of the drift detectors (Cusum)
 LEAST_FALL = 0.05  # of the accuracy; a smaller one is no reason to act
 LEAD_LIMIT, LEAST_LEAD = 12.0, 0.02
+DECLINE_LIMIT = 3.0  # as LIMIT, of a single look
+DECLINE_STRETCHES = (100, 200, 500)  # how many outcomes right before the last 100 are compared with them
 HEADLINE = 100  # "the last 100"
 
 
@@ -66,6 +70,14 @@ class Fall:
     """The newest answers are worse than a stretch before. since: the offset of the last outcome before the change."""
 
     since: int
+    before: Stretch
+    after: Stretch
+
+
+@dataclass(frozen=True, slots=True)
+class Decline:
+    """The last 100 answers are worse than those right before, more than chance easily explains; too little for a `Fall`."""
+
     before: Stretch
     after: Stretch
 
@@ -123,20 +135,26 @@ class RecentOutcomes:
     def newest(self, count: int = HEADLINE) -> Stretch | None:
         return summarize(list(self.ring)[-count:])
 
-    def newest_guesses(self, count: int = HEADLINE) -> dict[str, float]:
-        """The accuracies, or mean errors, of the naive guessers on the newest questions that judge them."""
+    def newest_guesses(self, count: int = HEADLINE) -> dict[str, Stretch]:
+        """The accuracies, or mean errors, of the naive guessers on those of the newest questions that judge them."""
         newest = list(self.ring)[-count:]
         columns = {
-            self.guessers[0]: [each.last for each in newest if each.last is not None],
-            self.guessers[1]: [each.usual for each in newest if each.usual is not None],
+            self.guessers[0]: [(each.offset, each.last) for each in newest if each.last is not None],
+            self.guessers[1]: [(each.offset, each.usual) for each in newest if each.usual is not None],
         }
-        return {name: sum(values) / len(values) for name, values in columns.items() if values}
+        return {
+            name: Stretch(len(judged), sum(score for _, score in judged) / len(judged), judged[-1][0])
+            for name, judged in columns.items()
+            if judged
+        }
 
     def trend(self, width: int = HEADLINE // 2) -> list[Stretch]:
-        """The newest outcomes in groups of `width`, oldest first; the newest group is whole."""
+        """All outcomes of the ring in groups of `width`, oldest first; the oldest group has what is left over as well."""
         ring = list(self.ring)
-        starts = range(len(ring) % width, len(ring), width)
-        return [found for start in starts if (found := summarize(ring[start : start + width]))]
+        starts = [0, *range(width + len(ring) % width, len(ring), width)]
+        stops = [*starts[1:], len(ring)]
+        groups = zip(starts, stops, strict=True)
+        return [found for start, stop in groups if (found := summarize(ring[start:stop]))]
 
     def last_before(self, offset: int) -> int | None:
         """The offset of the newest outcome before an offset; None if none is known."""
@@ -170,6 +188,25 @@ class RecentOutcomes:
         if has_recovered or is_better:
             return None
         return Fall(cells.find_change(start, stop), before, after)
+
+    def find_decline(self) -> Decline | None:
+        """Of the last 100, against the stretch right before that they differ from most surely; None if chance may explain it."""
+        ring = list(self.ring)
+        newest, after = self._count(ring[-HEADLINE:]) if ring else None, summarize(ring[-HEADLINE:])
+        best, found = DECLINE_LIMIT, None
+        for length in DECLINE_STRETCHES:
+            if newest is None or after is None or len(ring) < length + HEADLINE:
+                break
+            stretch = ring[-length - HEADLINE : -HEADLINE]
+            earlier, before = self._count(stretch), summarize(stretch)
+            assert before is not None
+            is_better = after.mean <= before.mean if self.numbers else after.mean >= before.mean
+            if is_better or earlier.hits / length - newest.hits / newest.size < LEAST_FALL:
+                continue
+            ratio = float(likelihood_ratios(length, earlier.hits, newest.size, newest.hits))
+            if ratio > best:
+                best, found = ratio, Decline(before, after)
+        return found
 
     def find_lead(self) -> Lead | None:
         """The naive guesser that is furthest ahead of the model; None if chance may explain it."""

@@ -5,7 +5,7 @@ Facts --assess--> Verdict   no I/O: health.py gathers the facts, the API and the
 needs_attention      a person should decide something now
 not_learning         the answers are as good as before, but feedback is not learned now
 too_little_feedback  too few answers were judged, or are counted yet, for a verdict
-good                 none of these; the reasons that are left are notices
+good                 none of these; the reasons that are left are notices, and "declining" is said with the status
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from online.schemas.fields import Cause
-from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
+from online.serving.monitoring.recent_outcomes import Decline, Fall, Lead, Stretch
 
 Status = Literal["good", "needs_attention", "not_learning", "too_little_feedback"]
 Level = Literal["attention", "not_learning", "unknown", "notice"]
@@ -30,6 +30,7 @@ Code = Literal[
     "behind",
     "frozen",
     "learning_again",
+    "declining",
     "rolled_back",
     "drift",
     "some_refused",
@@ -77,6 +78,7 @@ class Facts:
     rated: int = 0
     fall: Fall | None = None
     fall_at: str | None = None
+    decline: Decline | None = None
     lead: Lead | None = None
     learner: str = "running"
     learner_reason: str | None = None
@@ -89,6 +91,7 @@ class Facts:
     waiting_s: float = 0.0
     frozen_since: str | None = None
     frozen_reason: str = ""
+    frozen_cause: Cause | None = None
     quarantine_since: int | None = None
     quarantine_at: str | None = None
     rejected: int = 0
@@ -161,6 +164,11 @@ def assess(facts: Facts) -> Verdict:
 
 def describe(status: Status, facts: Facts, reasons: Sequence[Reason]) -> str:
     if status == "good" and facts.recent is not None:
+        declining = next((reason for reason in reasons if reason.code == "declining"), None)
+        if declining is not None:
+            return (
+                f"{TITLES[status]}, but {'with growing errors' if facts.numbers else 'falling'}: {declining.sentence}."
+            )
         return f"{TITLES[status]}: {describe_recent(facts)}."
     first = next((reason for reason in reasons if LEVELS.get(status) == reason.level), None)
     return f"{TITLES[status]}: {first.sentence}." if first else f"{TITLES[status]}."
@@ -225,6 +233,21 @@ def explain_fall(facts: Facts, fall: Fall) -> Reason:
     return Reason(code, "attention", f"{what} after event {fall.since:,}", figures)
 
 
+def explain_decline(facts: Facts, decline: Decline) -> Reason:
+    before, after = decline.before, decline.after
+    figures: Figures = {
+        "before": round(before.mean, 6),
+        "before_count": before.count,
+        "after": round(after.mean, 6),
+        "count": after.count,
+    }
+    if facts.numbers:
+        what = f"the mean error of the last {after.count:,} answers is {after.mean:.4g}, of the {before.count:,} before"
+        return Reason("declining", "notice", f"{what} {before.mean:.4g}", figures)
+    what = f"{percent(after.mean)} of the last {after.count:,} judged answers were right"
+    return Reason("declining", "notice", f"{what}, {percent(before.mean)} of the {before.count:,} before", figures)
+
+
 GUESSERS = {
     "no_change": "repeats the last outcome",
     "majority": "always says the most frequent class",
@@ -270,7 +293,7 @@ def find_idleness(facts: Facts) -> Iterator[Reason]:
             "frozen",
             "not_learning",
             f"learning is frozen{because}",
-            {"since": facts.frozen_since, "reason": facts.frozen_reason},
+            {"since": facts.frozen_since, "reason": facts.frozen_reason, **name_freeze_cause(facts.frozen_cause)},
         )
     if facts.learning_again is not None:
         sentence = f"it learns its log again: {facts.learning_again}"
@@ -295,6 +318,12 @@ def name_cause(cause: Cause | None) -> Figures:
     return {} if cause is None else {"cause": cause.code, **cause.figures}
 
 
+def name_freeze_cause(cause: Cause | None) -> Figures:
+    """The same of a freeze, which has a `since` of its own: `cause_since` is the offset that the cause names."""
+    figures = name_cause(cause)
+    return {f"cause_{name}" if name in ("since", "reason") else name: value for name, value in figures.items()}
+
+
 def find_doubts(facts: Facts) -> Iterator[Reason]:
     if facts.is_counting:
         counted = facts.counted_until or 0
@@ -306,6 +335,8 @@ def find_doubts(facts: Facts) -> Iterator[Reason]:
 
 
 def find_notices(facts: Facts) -> Iterator[Reason]:
+    if facts.decline is not None and facts.fall is None:
+        yield explain_decline(facts, facts.decline)
     if facts.live < facts.newest:
         yield Reason(
             "rolled_back",

@@ -64,6 +64,7 @@ def collapsed(start: Start) -> tuple[Service, int]:
     assert good["status"] == "good", good
     assert good["recent"]["count"] == 100 and good["recent"]["mean"] > 0.85
     assert good["lifetime"]["count"] == 300 and len(good["trend"]) == 6
+    assert good["guesser_counts"] == dict.fromkeys(good["guessers"], 100)
     service.wait_learned("vec", mislead(client, 1_000))
     service.wait_learned("vec", rate(client, 100, seed=9))
     return service, until_offset

@@ -110,3 +110,44 @@ def test_the_last_rating_before_an_offset_is_known_exactly_among_the_newest() ->
     assert recent.last_before(4_900) == 4_899
     assert recent.last_before(1_234) in range(1_100, 1_234)
     assert recent.last_before(1) is None
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_decline_too_small_for_a_fall_is_found_against_what_was_right_before(seed: int) -> None:
+    recent = collect(draw_outcomes(seed, 700, lambda offset: 0.95 if offset <= 600 else 0.81))
+    decline = recent.find_decline()
+    assert recent.find_fall() is None
+    assert decline is not None and decline.after == recent.newest()
+    assert decline.before.count in (100, 200, 500) and decline.before.mean - decline.after.mean >= 0.05
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_few_looks_at_a_stream_that_stands_still_find_a_decline(numbers: bool) -> None:
+    looks = []
+    for seed in range(24):
+        recent = RecentOutcomes(numbers)
+        for outcome in draw_outcomes(seed, 1_200, lambda _, seed=seed: RATES[seed % len(RATES)], numbers):  # type: ignore[misc]
+            recent.add(outcome)
+            if outcome.offset >= 200 and outcome.offset % 50 == 0:
+                looks.append(recent.find_decline() is not None)
+    assert sum(looks) / len(looks) <= 0.03
+
+
+def test_a_model_with_too_few_answers_or_a_better_accuracy_does_not_decline() -> None:
+    assert RecentOutcomes(False).find_decline() is None
+    assert collect(draw_outcomes(1, 190, lambda offset: 1.0 if offset <= 90 else 0.5)).find_decline() is None
+    assert collect(draw_outcomes(1, 700, lambda offset: 0.8 if offset <= 600 else 0.95)).find_decline() is None
+
+
+@pytest.mark.parametrize("count", [30, 50, 181, 1_099, 2_345])
+def test_the_trend_covers_every_remembered_answer_from_the_first(count: int) -> None:
+    recent = collect(draw_outcomes(2, count, lambda _: 0.9))
+    sizes = [stretch.count for stretch in recent.trend()]
+    assert sum(sizes) == len(recent.ring)
+    assert sizes[1:] == [50] * (len(sizes) - 1) and sizes[0] < 100
+    assert recent.trend()[-1].offset == count
+
+
+def test_a_naive_guesser_says_on_how_many_of_the_newest_questions_it_rests() -> None:
+    recent = collect([Outcome(n, n, 1.0, 0.5 if n % 4 == 0 else None, None) for n in range(1, 201)])
+    assert {name: (each.count, each.mean) for name, each in recent.newest_guesses().items()} == {"no_change": (25, 0.5)}

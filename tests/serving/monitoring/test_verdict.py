@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from online.schemas.fields import Cause
-from online.serving.monitoring.recent_outcomes import Fall, Lead, Stretch
+from online.serving.monitoring.recent_outcomes import Decline, Fall, Lead, Stretch
 from online.serving.monitoring.verdict import DriftNews, Facts, assess
 
 SOUND = Facts(recent=Stretch(100, 0.94, 900), rated=900, live=9, newest=9, head=900, learned_until=900, refused_of=900)
+DECLINE = Decline(Stretch(500, 0.91), Stretch(100, 0.82))
 FALL = Fall(900, Stretch(500, 0.94, 880), Stretch(100, 0.03, 1_000))
 
 
@@ -70,6 +71,7 @@ def test_the_errors_of_numbers_rise() -> None:
         ({"frozen_since": "2026-01-01", "head": 5_900, "waiting_s": 900.0}, "not_learning", ("frozen",)),
         ({"frozen_since": "2026-01-01", "quarantine_since": 700}, "needs_attention", ("quarantine_open",)),
         ({"learning_again": "another log"}, "not_learning", ("learning_again",)),
+        ({"decline": DECLINE}, "good", ("declining",)),
         ({"newest": 12}, "good", ("rolled_back",)),
         ({"drift": DriftNews(700, 750, "loss", 3)}, "good", ("drift",)),
         ({"drift": DriftNews(700, 750, "loss", 3), "head": 1_750, "learned_until": 1_750}, "good", ()),
@@ -115,4 +117,26 @@ def test_the_figures_name_the_cause_of_a_learner_that_restarts_and_of_a_log_that
         "cause": "log_ends_early",
         "head": 9,
         "learned_until": 12,
+    }
+
+
+def test_a_decline_is_said_with_the_status_and_a_fall_says_it_all() -> None:
+    assert assess(replace(SOUND, decline=DECLINE)).sentence == (
+        "Good, but falling: 82 % of the last 100 judged answers were right, 91 % of the 500 before."
+    )
+    numbers = Decline(Stretch(200, 1.25), Stretch(100, 2.5))
+    assert assess(replace(SOUND, numbers=True, decline=numbers)).sentence == (
+        "Good, but with growing errors: the mean error of the last 100 answers is 2.5, of the 200 before 1.25."
+    )
+    assert assess(replace(SOUND, decline=DECLINE, fall=FALL)).codes == ("accuracy_fell",)
+
+
+def test_a_freeze_of_the_guard_names_its_cause_beside_its_own_beginning() -> None:
+    guard = Cause(code="guard", figures={"since": 700})
+    frozen = assess(replace(SOUND, frozen_since="2026-01-01", frozen_reason="the guard: worse", frozen_cause=guard))
+    assert frozen.reasons[0].figures == {
+        "since": "2026-01-01",
+        "reason": "the guard: worse",
+        "cause": "guard",
+        "cause_since": 700,
     }

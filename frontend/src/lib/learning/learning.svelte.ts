@@ -10,11 +10,13 @@ import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { detailOf, problemOf } from '../ui/problems';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
+import { judgedPoints } from './places';
 import { isFall, wordVerdict } from './verdict';
-import { VersionList } from './version_list.svelte';
-import { curveChart } from '../ui/plots';
-import type { Curve, DriftChange, Health, ModelStatus, RefusedEvent } from '../schema';
+import { isNewer, VersionList } from './version_list.svelte';
+import { curveChart, versionTicks, type EventMark } from '../ui/plots';
+import type { Curve, DriftChange, Health, ModelStatus, RefusedEvent, Version } from '../schema';
 
+const MARKED = 100; // newest versions that the chart marks
 const REST_MS = 500; // pause between two refreshes, however many versions are published
 
 /** What the caller may do on the page. */
@@ -34,9 +36,16 @@ export class Learning {
   changes = $state.raw<DriftChange[]>([]);
   refused = $state.raw<RefusedEvent[]>([]);
   problem = $state<string | null>(null);
-  points = $derived(this.curve?.points ?? []);
+  /** The newest kept versions, newest first. */
+  kept = $state.raw<Version[]>([]);
+  points = $derived(judgedPoints(this.curve?.points ?? []));
   verdict = $derived(this.health && wordVerdict(this.health, this.points));
-  chart = $derived(this.curve && curveChart(this.curve, this.changes, this.marks()));
+  chart = $derived.by(() => {
+    if (!this.curve) return null;
+    const chart = curveChart(this.curve, this.changes, this.marks());
+    const marks = [...chart.marks, ...versionTicks(this.points, this.liveBefore())];
+    return { ...chart, marks, namesOnly: true };
+  });
 
   readonly refresh: () => void;
 
@@ -67,12 +76,23 @@ export class Learning {
   }
 
   /** What the chart marks besides alarms: where a fall begins, and up to where the version has learned that a roll back made live. */
-  private marks(): { offset: number; name: string }[] {
-    const { fall, liveAgain } = t.learning.chart;
+  private marks(): EventMark[] {
+    const { fall, liveAgain, guardRolledBack, rollBack } = t.learning.chart;
     const [health, rolledBackTo] = [this.health, this.verdict?.rolledBackTo];
-    if (rolledBackTo) return [{ offset: this.live.learnedUntil, name: liveAgain(rolledBackTo) }];
+    const past = this.operator.quarantines.flatMap(({ offset, rolled_back_to: to }) =>
+      to === null ? [] : [{ offset, name: guardRolledBack(String(to)), kind: rollBack }],
+    );
+    if (rolledBackTo)
+      return [...past, { offset: this.live.learnedUntil, name: liveAgain(rolledBackTo) }];
     const since = health?.reasons.find(isFall)?.figures['since'];
-    return typeof since === 'number' ? [{ offset: since + 1, name: fall }] : [];
+    return typeof since === 'number' ? [...past, { offset: since + 1, name: fall }] : past;
+  }
+
+  /** The kept versions that are live or were. Without a roll back, one that is newer than the live version was not. */
+  private liveBefore(): Version[] {
+    const { health, kept } = this;
+    if (!health) return [];
+    return kept.filter(({ version }) => !isNewer(version, health.newest_version));
   }
 
   private async load() {
@@ -90,6 +110,7 @@ export class Learning {
       api.health().then((health) => (this.health = health)), // the first figures do not wait for the others
       api.status().then((status) => (this.status = status)),
       api.curve().then((curve) => (this.curve = curve)),
+      api.versionPage(MARKED).then(({ versions }) => (this.kept = versions)),
       api.driftChanges().then((changes) => (this.changes = changes)),
       this.operator.isAllowed && api.refused().then((refused) => (this.refused = refused)),
     ]);

@@ -1,6 +1,6 @@
-/* Where events lie among the ratings, as the charts count them: pure functions.
+/* Where events lie among the judged answers, as the charts count them: pure functions.
 
-   offset of an event --points of the curve--> number of the rating --> its time
+   offset of an event --judged points of the curve--> number of the judged answer --> its time
 */
 
 import type { CurvePoint } from '../schema';
@@ -9,8 +9,38 @@ import { count, dayOf, hourOf, minute } from '../ui/wording';
 
 const LONG_MS = 36 * 3_600_000; // from which days tell more than hours
 
-/** The number of the newest rating up to an offset; between two points of the curve it is estimated. null: unknown. */
-export function ratingAt(points: readonly CurvePoint[], offset: number): number | null {
+/** The points of a curve with only the served answers numbered: an example that was taught judges no answer. */
+export function judgedPoints(points: readonly CurvePoint[]): CurvePoint[] {
+  const found: CurvePoint[] = [];
+  let waiting: CurvePoint | null = null;
+  let until = 0;
+  for (const point of points) {
+    const whole: CurvePoint = waiting ? merge(waiting, point) : point;
+    const judged = point.counts['served'] ?? 0;
+    waiting = judged === 0 ? whole : null;
+    if (judged > 0) found.push({ ...whole, until: (until += judged) });
+  }
+  const last = found.pop();
+  if (!last) return [];
+  return [...found, waiting ? { ...merge(last, waiting), until } : last];
+}
+
+function merge(one: CurvePoint, later: CurvePoint): CurvePoint {
+  const add = (a: Record<string, number>, b: Record<string, number>) =>
+    Object.fromEntries(
+      Object.keys({ ...a, ...b }).map((name) => [name, (a[name] ?? 0) + (b[name] ?? 0)]),
+    );
+  return {
+    ...later,
+    began: one.began ?? later.began,
+    ended: later.ended ?? one.ended,
+    counts: add(one.counts, later.counts),
+    sums: add(one.sums, later.sums),
+  };
+}
+
+/** The number of the newest judged answer up to an offset; between two points of the curve it is estimated. null: unknown. */
+export function answerAt(points: readonly CurvePoint[], offset: number): number | null {
   const last = points.at(-1);
   if (!last) return null;
   const place = points.findIndex((point) => point.offset >= offset);
@@ -20,31 +50,31 @@ export function ratingAt(points: readonly CurvePoint[], offset: number): number 
   return Math.round(before.until + Math.max(0, share) * (after.until - before.until));
 }
 
-/** When a rating was given, by its number; null: unknown. */
-export function timeAt(points: readonly CurvePoint[], rating: number): string | null {
-  return points.find(({ until }) => until >= rating)?.ended ?? null;
+/** When an answer was judged, by its number; null: unknown. */
+export function timeAt(points: readonly CurvePoint[], answer: number): string | null {
+  return points.find(({ until }) => until >= answer)?.ended ?? null;
 }
 
-/** The time of a rating in a few characters: its hour, or in a long curve its day; "" if it is unknown. */
-export function shortTimeAt(points: readonly CurvePoint[], rating: number): string {
-  const at = timeAt(points, rating);
+/** The time of a judged answer in a few characters: its hour, or in a long curve its day; "" if it is unknown. */
+export function shortTimeAt(points: readonly CurvePoint[], answer: number): string {
+  const at = timeAt(points, answer);
   if (at === null) return '';
   const [first, last] = [points[0]?.began, points.at(-1)?.ended];
   const isLong = first && last && Date.parse(last) - Date.parse(first) > LONG_MS;
   return isLong ? dayOf(at) : hourOf(at);
 }
 
-/** "04:02 (rating 377)". at: the instant, if it is known better than by the curve. */
+/** "04:02 (judged answer 377)". at: the instant, if it is known better than by the curve. */
 export function namePlace(
   points: readonly CurvePoint[],
   offset: number,
   at: string | null = null,
 ): string {
-  const rating = ratingAt(points, offset);
-  if (rating === null && at === null) return t.learning.verdict.event(count(offset));
-  const known = at ?? (rating === null ? null : timeAt(points, rating));
+  const answer = answerAt(points, offset);
+  if (answer === null && at === null) return t.learning.verdict.event(count(offset));
+  const known = at ?? (answer === null ? null : timeAt(points, answer));
   return t.learning.verdict.place(
     known === null ? '' : minute(known),
-    rating === null ? '' : count(rating),
+    answer === null ? '' : count(answer),
   );
 }

@@ -20,6 +20,8 @@ export interface WordedVerdict {
   mayFreeze: boolean;
   /** The version that answers since a roll back. */
   rolledBackTo: string | null;
+  /** Whether the model is good, and its newest answers are somewhat worse than those before. */
+  isDeclining: boolean;
 }
 
 export type Points = readonly CurvePoint[];
@@ -36,22 +38,27 @@ const DECISIVE: Partial<Record<Health['status'], HealthReason['level']>> = {
   too_little_feedback: 'unknown',
 };
 
-/** points: of the curve, which say which rating an event was. */
+/** points: of the curve, which say to which judged answer an event belongs. */
 export function wordVerdict(health: Health, points: Points = []): WordedVerdict {
   const { status, reasons } = health;
-  const deciding = reasons.find(({ level }) => level === DECISIVE[status]);
+  const declining = reasons.find(({ code }) => code === 'declining');
+  const isDeclining = status === 'good' && declining !== undefined;
+  const deciding = isDeclining
+    ? declining
+    : reasons.find(({ level }) => level === DECISIVE[status]);
   const rollBackTo = deciding?.figures['roll_back_to'];
   const rolledBack = reasons.find(({ code }) => code === 'rolled_back');
   const learns = !reasons.some(({ level }) => level === 'not_learning');
   const word = (reason: HealthReason) => wordReason(reason, health, points);
   const verdict = {
-    tone: TONES[status],
-    title: t.learning.verdict.status[status],
+    tone: isDeclining ? ('warn' as const) : TONES[status],
+    title: isDeclining ? wordDecline(health) : t.learning.verdict.status[status],
     sentence: deciding ? word(deciding) : wordRecent(health),
     others: reasons.filter((reason) => reason !== deciding).map((each) => capitalize(word(each))),
     rollBackTo: typeof rollBackTo === 'string' ? rollBackTo : null,
     mayFreeze: learns && !!deciding && (isFall(deciding) || deciding.code === 'below_baseline'),
     rolledBackTo: rolledBack ? health.version : null,
+    isDeclining,
   };
   const isSettled =
     status !== 'needs_attention' && (!deciding || deciding.code === 'frozen' || learns);
@@ -59,11 +66,12 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
   const words = t.learning.verdict;
   return {
     ...verdict,
+    isDeclining: false,
     tone: 'warn', // the remedy holds only while nothing is learned
     title: words.status.rolled_back,
     sentence: (learns ? words.answersForNow : words.answersStopped)(health.version),
     others: [
-      capitalize(wordRecent(health)),
+      declining ? '' : capitalize(wordRecent(health)),
       ...reasons
         .filter((each) => each !== rolledBack && each.code !== 'frozen')
         .map((each) => capitalize(word(each))),
@@ -84,6 +92,9 @@ function wordRecent({ recent, measure }: Health): string {
     ? error(figure(recent.mean), count(recent.count))
     : right(percent(recent.mean), count(recent.count));
 }
+
+const wordDecline = ({ measure }: Health) =>
+  measure === 'error' ? t.learning.verdict.errorsGrow : t.learning.verdict.falling;
 
 type Figures = HealthReason['figures'];
 
@@ -139,8 +150,15 @@ export function wordReason(
       return words.learnerStopped;
     case 'learner_restarting':
       return words.learnerRestarting(capitalize(causeOf(figures)));
-    case 'frozen':
-      return words.frozen(text(figures, 'reason'));
+    case 'declining':
+      return (measure === 'error' ? words.errorGrows : words.declining)(
+        show(number(figures, 'after')),
+        events(figures, 'count'),
+        show(number(figures, 'before')),
+        events(figures, 'before_count'),
+      );
+    case 'frozen': // its own `since` is when it began
+      return words.frozen(causeOf({ ...figures, since: figures['cause_since'] ?? null }));
     case 'learning_again':
       return words.learningAgain(causeOf(figures));
     case 'behind':

@@ -1,12 +1,13 @@
 /* Learning curves as numbers, for plots and tables. */
 
 import { t } from '../messages';
-import type { Curve, CurvePoint, DriftChange } from '../schema';
-import { ratingAt, shortTimeAt } from '../learning/places';
+import type { Curve, CurvePoint, DriftChange, Version } from '../schema';
+import { answerAt, judgedPoints, shortTimeAt } from '../learning/places';
 import { count } from './wording';
 
 const WINDOW_RATIO = 0.1; // share of all outcomes averaged in one point
 const MIN_WINDOW = 20; // outcomes
+const MAX_TICKS = 24; // of versions, so that they stand apart on a phone
 
 export interface Line {
   name: string;
@@ -19,6 +20,8 @@ export interface Mark {
   name: string;
   /** What marks of this kind are called in the legend; "alarm" by default. */
   kind?: string;
+  /** Whether it is drawn as a small tick at the axis instead of a line. */
+  isTick?: boolean;
 }
 
 export interface Chart {
@@ -33,22 +36,31 @@ export interface Chart {
   showTick?: (place: number) => string;
   /** What the values are, before their names. */
   lead?: string;
+  /** Whether the legend has no figures, because others beside the chart rest on other answers. */
+  namesOnly?: boolean;
   /** Whether the first line is drawn as bars. */
   bars?: boolean;
   /** A range around the first line, which is drawn as an area. */
   band?: { name: string; low: (number | null)[]; high: (number | null)[] };
 }
 
+/** A mark by the offset of its event. kind: as in `Mark`; by default its name. */
+export interface EventMark {
+  offset: number;
+  name: string;
+  kind?: string;
+}
+
 /** Moving means of the served answers and of the naive guessers, over a tenth of all outcomes.
 
-   changes: where alarms were raised. marks: others, by the offset of their event.
+   changes: where alarms were raised. marks: others, by the offset of their event. Only served answers count as outcomes.
 */
 export function curveChart(
   curve: Curve,
   changes: DriftChange[] = [],
-  marks: { offset: number; name: string }[] = [],
+  marks: EventMark[] = [],
 ): Chart {
-  const { points } = curve;
+  const points = judgedPoints(curve.points);
   const total = points.at(-1)?.until ?? 0;
   const width = Math.max(MIN_WINDOW, Math.round(WINDOW_RATIO * total));
   const words = t.learning.chart;
@@ -65,14 +77,33 @@ export function curveChart(
         const alarm = alarms[0]!;
         return place ? [{ x: place.until, name: words.alarmOf(whatChanged(alarm)) }] : [];
       }),
-      ...marks.flatMap(({ offset, name }) => {
-        const x = ratingAt(points, offset);
-        return x === null ? [] : [{ x, name, kind: name }];
+      ...marks.flatMap(({ offset, name, kind = name }) => {
+        const x = answerAt(points, offset);
+        return x === null ? [] : [{ x, name, kind }];
       }),
     ],
     lead: words.moving(count(Math.min(width, total))),
     showTick: (place) => `${count(place)}\n${shortTimeAt(points, place)}`,
   };
+}
+
+/** Ticks where versions went live, at most MAX_TICKS of them: near ones are one. versions: newest first. */
+export function versionTicks(points: readonly CurvePoint[], versions: readonly Version[]): Mark[] {
+  const total = points.at(-1)?.until ?? 0;
+  const words = t.learning.chart;
+  const groups = new Map<number, { x: number; first: string; last: string }>();
+  for (const { version, learned_until } of [...versions].reverse()) {
+    const x = answerAt(points, learned_until);
+    if (x === null || x < points[0]!.until) continue;
+    const group = Math.ceil((MAX_TICKS * x) / total);
+    groups.set(group, { x, first: groups.get(group)?.first ?? version, last: version });
+  }
+  return [...groups.values()].map(({ x, first, last }) => ({
+    x,
+    name: words.wentLive(first, last),
+    kind: words.versionTick,
+    isTick: true,
+  }));
 }
 
 /** What an alarm is about, in a few words. */

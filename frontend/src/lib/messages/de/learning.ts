@@ -11,6 +11,12 @@ export const learning: Messages['learning'] = {
     note: 'Jede Antwort wird beurteilt, bevor das Modell aus ihr lernen darf. Gestrichelt, zum Vergleich: zwei Arten, blind zu raten.',
     moving: (count) => `Gleitendes Mittel über ${count} beurteilte Antworten:`,
     fall: 'Beginn des Abfalls',
+    marks: 'was geschah',
+    versionTick: 'Version ging live',
+    wentLive: (first, last) =>
+      first === last ? `Version ${last} ging live` : `Versionen ${first} bis ${last} gingen live`,
+    rollBack: 'Zurücksetzen',
+    guardRolledBack: (version) => `der Wächter setzte auf Version ${version} zurück`,
     liveAgain: (version) => `Version ${version} antwortet wieder`,
     guessers: (isError) =>
       isError
@@ -45,10 +51,16 @@ export const learning: Messages['learning'] = {
       rolled_back: 'Zurückgesetzt',
     },
     event: (offset) => `Ereignis ${offset}`,
-    place: (time, rating) =>
-      time && rating
-        ? `${time} (beurteilte Antwort ${rating})`
-        : time || `beurteilte Antwort ${rating}`,
+    place: (time, answer) =>
+      time && answer
+        ? `${time} (beurteilte Antwort ${answer})`
+        : time || `beurteilte Antwort ${answer}`,
+    falling: 'Gut, aber fallend',
+    errorsGrow: 'Gut, aber mit wachsenden Fehlern',
+    declining: (after, count, before, earlier) =>
+      `${after} der letzten ${count} beurteilten Antworten waren richtig, ${before} der ${earlier} davor.`,
+    errorGrows: (after, count, before, earlier) =>
+      `Der mittlere Fehler der letzten ${count} Antworten ist ${after}, der ${earlier} davor ${before}.`,
     titled: (title) => `${title}:`,
     also: 'Außerdem',
     right: (share, count) => `${share} der letzten ${count} beurteilten Antworten waren richtig.`,
@@ -109,7 +121,7 @@ export const learning: Messages['learning'] = {
     none: 'Noch nichts beurteilt',
     guesser: (guesser) => `Zum Vergleich, blind geraten: ${guesser}`,
     guesserHint:
-      'Was blindes Raten bei denselben Fragen erreicht hätte: das Bessere von „noch einmal, was zuletzt richtig war“ und „immer dieselbe Antwort“. Ein nützliches Modell ist weit besser.',
+      'Was blindes Raten bei denselben Fragen erreicht hätte: das Bessere von „noch einmal, was zuletzt richtig war“ und „immer dieselbe Antwort“. Gezählt wird, wo das Feedback sagt, welche Antwort richtig ist: Eine schlechte Bewertung sagt nichts über eine andere Antwort. Ein nützliches Modell ist weit besser.',
     lifetime: 'Alle beurteilten Antworten',
     judgements: (count, shown) => `${shown} ${plural(count, 'Antwort', 'Antworten')}`,
     lifetimeHint:
@@ -118,13 +130,16 @@ export const learning: Messages['learning'] = {
     standingHint:
       'Was die Menschen jetzt sagen: eine Bewertung je Person und Antwort, ohne geänderte und zurückgenommene. Das Repertoire und die Nutzung zählen ebenso.',
     good: (good) => `${good} gut`,
+    guessed: (count, isAll) =>
+      isAll ? `bei denselben ${count}` : `bei den ${count}, die es beurteilen`,
     trend: (values) =>
       `Die neuesten beurteilten Antworten in Gruppen zu 50, älteste zuerst: ${values}`,
-    trendAll: (count) => `Alle ${count} beurteilten Antworten, je Punkt 50`,
-    trendNewest: (count) => `Neueste ${count} beurteilte Antworten, je Punkt 50`,
+    trendAll: (count) => `Alle ${count} beurteilten Antworten, je Punkt etwa 50`,
+    trendNewest: (count) => `Neueste ${count} beurteilte Antworten, je Punkt etwa 50`,
     trendRolledBack: (count) =>
-      `${count} beurteilte Antworten dieser und älterer Versionen, je Punkt 50`,
-    rating: (rating, time) => (time ? `Antwort ${rating} · ${time}` : `Antwort ${rating}`),
+      `${count} beurteilte Antworten dieser und älterer Versionen, je Punkt etwa 50`,
+    from: (answer, time) => (time ? `ab Antwort ${answer} · ${time}` : `ab Antwort ${answer}`),
+    to: (answer, time) => (time ? `bis Antwort ${answer} · ${time}` : `bis Antwort ${answer}`),
   },
   learner: {
     label: 'Gegenwärtiger Stand',

@@ -9,6 +9,12 @@ export const learning = {
     note: 'Every answer is judged before the model may learn from it. Dashed, for comparison: two ways of guessing blindly.',
     moving: (count: string) => `Moving average of ${count} judged answers:`,
     fall: 'the fall begins',
+    marks: 'what happened',
+    versionTick: 'version went live',
+    wentLive: (first: string, last: string) =>
+      first === last ? `version ${last} went live` : `versions ${first} to ${last} went live`,
+    rollBack: 'roll back',
+    guardRolledBack: (version: string) => `the guard rolled back to version ${version}`,
     liveAgain: (version: string) => `version ${version} answers again`,
     guessers: (isError: boolean): string =>
       isError
@@ -44,8 +50,14 @@ export const learning = {
     },
     /** Of an event of which nothing else is known. */
     event: (offset: string) => `event ${offset}`,
-    place: (time: string, rating: string) =>
-      time && rating ? `${time} (judged answer ${rating})` : time || `judged answer ${rating}`,
+    place: (time: string, answer: string) =>
+      time && answer ? `${time} (judged answer ${answer})` : time || `judged answer ${answer}`,
+    falling: 'Good, but falling',
+    errorsGrow: 'Good, but with growing errors',
+    declining: (after: string, count: string, before: string, earlier: string) =>
+      `${after} of the last ${count} judged answers were right, ${before} of the ${earlier} before.`,
+    errorGrows: (after: string, count: string, before: string, earlier: string) =>
+      `the mean error of the last ${count} answers is ${after}, of the ${earlier} before ${before}.`,
     titled: (title: string) => `${title}:`,
     also: 'Also',
     right: (share: string, count: string) =>
@@ -107,7 +119,7 @@ export const learning = {
     none: 'Nothing judged yet',
     guesser: (guesser: string) => `For comparison: ${guesser}`,
     guesserHint:
-      'What blind guessing would have reached on the same questions: the better one of saying again what was right the last time, and of always giving the same answer. A useful model is far better.',
+      'What blind guessing would have reached on the same questions: the better one of saying again what was right the last time, and of always giving the same answer. It is counted where the feedback says which answer is right: a bad rating tells nothing of another answer. A useful model is far better.',
     lifetime: 'All judged answers',
     judgements: (count: number, shown: string) => `${shown} ${plural(count, 'answer', 'answers')}`,
     lifetimeHint:
@@ -116,13 +128,17 @@ export const learning = {
     standingHint:
       'What people say now: one rating for each person and answer, without those that were changed or taken back. The repertoire and the use count the same.',
     good: (good: string) => `${good} good`,
+    guessed: (count: string, isAll: boolean) =>
+      isAll ? `on the same ${count}` : `on the ${count} that judge it`,
     trend: (values: string) => `The newest judged answers in groups of 50, oldest first: ${values}`,
-    trendAll: (count: string) => `All ${count} judged answers, 50 a point`,
-    trendNewest: (count: string) => `Newest ${count} judged answers, 50 a point`,
+    trendAll: (count: string) => `All ${count} judged answers, about 50 a point`,
+    trendNewest: (count: string) => `Newest ${count} judged answers, about 50 a point`,
     trendRolledBack: (count: string) =>
-      `${count} judged answers of this version and older ones, 50 a point`,
-    rating: (rating: string, time: string) =>
-      time ? `answer ${rating} · ${time}` : `answer ${rating}`,
+      `${count} judged answers of this version and older ones, about 50 a point`,
+    from: (answer: string, time: string) =>
+      time ? `from answer ${answer} · ${time}` : `from answer ${answer}`,
+    to: (answer: string, time: string) =>
+      time ? `to answer ${answer} · ${time}` : `to answer ${answer}`,
   },
   learner: {
     label: 'Current status',
