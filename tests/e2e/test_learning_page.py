@@ -70,11 +70,21 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
     page.get_by_text("As a table").click()
     table = page.get_by_role("region", name="Accuracy, as a table")
     expect(table.get_by_role("columnheader")).to_have_text(
-        ["judged answers", "model", "guess: same as last time", "guess: the most usual", "alarm"]
+        ["judged answers", "model", "guess: same as last time", "guess: the most usual", "what happened"]
     )
     expect(table.get_by_role("row")).to_have_count(1 + len(curve["points"]))
     expect(table).to_contain_text("alarm: errors became more frequent")
+    expect(table).to_contain_text(re.compile(r"versions? \d+ (to \d+ )?went live"))
     expect(page.locator("canvas")).to_be_visible()
+    expect(page.get_by_role("figure").get_by_text("version went live")).to_be_visible()
+    newest = curve["points"][-1]["until"]
+    trend = page.get_by_role("figure").filter(has_text="judged answers, about 50 a point")
+    expect(trend).to_contain_text(f"All {served['judged']} judged answers")
+    expect(trend).to_contain_text("from answer 1 ·")
+    assert newest > served["judged"]  # the refused example has no answer that could be judged
+    expect(trend).to_contain_text(f"to answer {served['judged']} ·")
+    guess = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="For comparison")
+    expect(guess.last).to_contain_text("on the same 100")
     check_accessible(page)
     page.get_by_text("As a table").click()
     page.get_by_role("heading", name="Learning", level=1).scroll_into_view_if_needed()
@@ -244,3 +254,32 @@ def test_versions_refused_by_the_gate_are_listed_with_the_reason(visits: Visits,
     check_accessible(page)
     refused.scroll_into_view_if_needed()
     shoot(page, "refused-versions")
+
+
+def test_an_accuracy_that_falls_is_not_called_good_without_a_word(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    client = service.client("vec")
+    draw = random.Random(3)
+    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    for share in (0.95, 0.95, 0.95, 0.95, 0.84):  # of the answers that are called right
+        answer = client.predict(draw_points(100, seed=round(1_000 * draw.random())))
+        pairs = zip(answer["prediction_ids"], answer["predictions"], strict=True)
+        order = [index < 100 * share for index in range(100)]
+        draw.shuffle(order)
+        client.feedback(
+            [{"prediction_id": id, "reward": int(right)} for (id, _), right in zip(pairs, order, strict=True)]
+        )
+    page = visits.open(f"{service.url}/learning", width=390)
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text(
+        re.compile(r"Good, but falling: 84\s% of the last 100 judged answers were right, 95\s% of the \d00 before\.")
+    )
+    check_accessible(page)
+    guess = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="For comparison")
+    expect(guess.last).to_contain_text(re.compile(r"on the \d+ that judge it"))
+    plot = page.get_by_role("region", name="Accuracy", exact=True).locator(".u-over")
+    box = plot.bounding_box()
+    assert box is not None
+    plot.hover(position={"x": box["width"] - 2, "y": 20})
+    expect(page.get_by_text(re.compile(r"answers \d+–\d+ ·"))).to_be_visible()

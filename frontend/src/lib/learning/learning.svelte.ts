@@ -10,7 +10,7 @@ import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { detailOf, problemOf } from '../ui/problems';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
-import { judgedPoints } from './places';
+import { judgedPoints, namePlace } from './places';
 import { isFall, wordVerdict } from './verdict';
 import { isNewer, VersionList } from './version_list.svelte';
 import { curveChart, versionTicks, type EventMark } from '../ui/plots';
@@ -73,6 +73,12 @@ export class Learning {
 
   stop() {
     this.live.stop();
+  }
+
+  /** Where an event lies; of a model that was only taught, when that was. */
+  place(offset: number): string {
+    const taught = this.curve?.points.find((point) => point.offset >= offset)?.ended;
+    return namePlace(this.points, offset, this.points.length === 0 ? taught : null);
   }
 
   /** What the chart marks besides alarms: where a fall begins, and up to where the version has learned that a roll back made live. */

@@ -34,6 +34,8 @@ export interface Chart {
   showX?: (place: number) => string;
   /** Names a place of the x axis, in two lines. */
   showTick?: (place: number) => string;
+  /** Names the answers that the values at a place rest on. */
+  showSpan?: (place: number) => string;
   /** What the values are, before their names. */
   lead?: string;
   /** Whether the legend has no figures, because others beside the chart rest on other answers. */
@@ -84,6 +86,8 @@ export function curveChart(
     ],
     lead: words.moving(count(Math.min(width, total))),
     showTick: (place) => `${count(place)}\n${shortTimeAt(points, place)}`,
+    showSpan: (place) =>
+      words.span(count(Math.max(1, place - width + 1)), count(place), shortTimeAt(points, place)),
   };
 }
 

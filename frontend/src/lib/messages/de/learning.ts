@@ -10,6 +10,7 @@ export const learning: Messages['learning'] = {
     error: 'Mittlerer Fehler',
     note: 'Jede Antwort wird beurteilt, bevor das Modell aus ihr lernen darf. Gestrichelt, zum Vergleich: zwei Arten, blind zu raten.',
     moving: (count) => `Gleitendes Mittel über ${count} beurteilte Antworten:`,
+    span: (first, last, time) => `Antworten ${first}–${last}${time && ` · ${time}`}`,
     fall: 'Beginn des Abfalls',
     marks: 'was geschah',
     versionTick: 'Version ging live',
@@ -119,7 +120,7 @@ export const learning: Messages['learning'] = {
     lastError: (count) => `Mittlerer Fehler der letzten ${count} Antworten`,
     right: 'richtig',
     none: 'Noch nichts beurteilt',
-    guesser: (guesser) => `Zum Vergleich, blind geraten: ${guesser}`,
+    guesser: (guesser) => `Zum Vergleich: ${guesser}`,
     guesserHint:
       'Was blindes Raten bei denselben Fragen erreicht hätte: das Bessere von „noch einmal, was zuletzt richtig war“ und „immer dieselbe Antwort“. Gezählt wird, wo das Feedback sagt, welche Antwort richtig ist: Eine schlechte Bewertung sagt nichts über eine andere Antwort. Ein nützliches Modell ist weit besser.',
     lifetime: 'Alle beurteilten Antworten',

@@ -8,6 +8,8 @@ export const learning = {
     error: 'Mean error',
     note: 'Every answer is judged before the model may learn from it. Dashed, for comparison: two ways of guessing blindly.',
     moving: (count: string) => `Moving average of ${count} judged answers:`,
+    span: (first: string, last: string, time: string) =>
+      `answers ${first}–${last}${time && ` · ${time}`}`,
     fall: 'the fall begins',
     marks: 'what happened',
     versionTick: 'version went live',
