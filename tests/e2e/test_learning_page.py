@@ -278,8 +278,3 @@ def test_an_accuracy_that_falls_is_not_called_good_without_a_word(visits: Visits
     check_accessible(page)
     guess = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="For comparison")
     expect(guess.last).to_contain_text(re.compile(r"on the \d+ that judge it"))
-    plot = page.get_by_role("region", name="Accuracy", exact=True).locator(".u-over")
-    box = plot.bounding_box()
-    assert box is not None
-    plot.hover(position={"x": box["width"] - 2, "y": 20})
-    expect(page.get_by_text(re.compile(r"answers \d+–\d+ ·"))).to_be_visible()
