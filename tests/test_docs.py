@@ -192,5 +192,5 @@ def test_the_starter_repertoire_has_the_sizes_its_page_states() -> None:
     replies = [json.loads(line) for line in (ROOT / "data" / "repertoire.jsonl").read_text().splitlines()]
     assert len({reply["id"] for reply in replies}) == len({reply["text"] for reply in replies}) == 135
     questions = [question for reply in replies for question in reply["examples"]]
-    assert len(questions) == len(set(questions)) == 961
+    assert len(questions) == len(set(questions)) == 964
     assert min(len(reply["examples"]) for reply in replies) >= 5

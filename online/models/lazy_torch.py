@@ -7,17 +7,24 @@ of heads that the learner has solved answers without it, so its modules import t
 import os
 import sys
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 
 class LazyModule:
-    """Stands for a module and imports it at the first access to an attribute."""
+    """Stands for a module and imports it at the first access to an attribute.
+
+    The packages of the module come first: one that imports the module itself and another thread that imports it meanwhile
+    would wait for each other, which Python ends with an error.
+    """
 
     def __init__(self, module: str) -> None:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self._module), name)
+        for package in accumulate(self._module.split("."), lambda before, own: f"{before}.{own}"):
+            module = import_module(package)
+        value = getattr(module, name)
         setattr(self, name, value)  # later accesses find it without this method
         return value
 

@@ -4,7 +4,7 @@
     another reply is right, for exactly a question that is an example of other ones  --> contradicts
 
 A single thumb decides what the same question gets from then on. For the questions that curators have answered themselves,
-such as those that the chat page suggests, a stranger's would decide against them.
+a stranger's would decide against them. Whoever lets the chat page suggest a question makes it an example of its reply, too.
 """
 
 from collections.abc import Sequence

@@ -27,6 +27,13 @@ def test_the_starter_says_whose_library_it_is() -> None:
     assert "example library" in branding.intro and len(branding.suggestions) == 3
 
 
+def test_every_question_that_the_starter_suggests_is_an_example_of_a_reply() -> None:
+    """So that a stranger's thumb does not decide what it gets."""
+    lines = (Path(__file__).parents[3] / "data" / "repertoire.jsonl").read_text().splitlines()
+    examples = {example for line in lines for example in json.loads(line)["examples"]}
+    assert set(branding_of().suggestions) <= examples
+
+
 @pytest.mark.parametrize("settings", [{"repertoire": "mine.jsonl"}, {"models": [VEC]}])
 def test_a_service_with_replies_of_its_own_is_neutral(settings: dict[str, object]) -> None:
     branding = branding_of(**settings)
