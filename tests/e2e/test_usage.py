@@ -63,3 +63,20 @@ def test_the_use_is_shown_for_the_days_that_a_person_chooses(visits: Visits, sta
         use.get_by_role("button", name="30 days").click()
         top.get_by_role("link", name="Improve the reply to “When do you open?”").click()
         expect(page).to_have_url(re.compile("repertoire.*reply="))
+
+
+def test_two_webhooks_of_one_host_are_told_apart_and_each_shows_how_its_test_went(visits: Visits, start: Start) -> None:
+    with receive() as receiver:
+        service = start(CHAT, alert_webhooks=[receiver.url, f"{receiver.url}-of-another-channel"])
+        page = visits.open(f"{service.url}/learning", width=390)
+        webhooks = page.get_by_role("region", name="Alerts")
+        expect(webhooks.get_by_role("listitem")).to_contain_text(["/… (1)", "/… (2)"])  # the paths may be secret
+        receiver.statuses = [500]
+        webhooks.get_by_role("button", name="Send a test").click()
+        outcomes = webhooks.get_by_role("status").get_by_role("paragraph")
+        expect(outcomes).to_have_count(2)
+        expect(outcomes.locator("svg")).to_have_count(2)
+        expect(outcomes.filter(has_text="did not accept the test: ")).to_have_class(re.compile("failed"))
+        expect(outcomes.filter(has_text="accepted the test.")).to_have_class(re.compile("accepted"))
+        check_accessible(page)
+        shoot(page, "webhooks")

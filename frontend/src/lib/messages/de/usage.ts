@@ -71,7 +71,7 @@ export const usage: Messages['usage'] = {
     signed: 'Signiert, damit der Empfänger prüfen kann, von wem sie kommen.',
     unsigned: 'Nicht signiert: Die Betreiber können alert_secret setzen.',
     delivered: (at) => `Zuletzt zugestellt: ${at}`,
-    never: 'Noch nichts zugestellt',
+    never: 'Noch keine Benachrichtigung zugestellt',
     failed: (at, error) => `Fehlgeschlagen ${at}: ${error}`,
     waiting: (count, text) =>
       `${text} ${many(count, 'Benachrichtigung wartet', 'Benachrichtigungen warten')}`,

@@ -70,7 +70,7 @@ export const usage = {
     signed: 'Signed, so that the receiver can check who sent them.',
     unsigned: 'Not signed: an operator can set alert_secret.',
     delivered: (at: string) => `Last delivered ${at}`,
-    never: 'Nothing was delivered yet',
+    never: 'No alert was delivered yet',
     failed: (at: string, error: string) => `Failed ${at}: ${error}`,
     waiting: (count: number, text: string) =>
       `${text} ${many(count, 'alert waits', 'alerts wait')}`,
