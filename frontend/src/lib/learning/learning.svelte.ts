@@ -8,11 +8,12 @@ import { t } from '../messages';
 import { coalesce } from '../ui/coalesce';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { detailOf, problemOf } from '../ui/problems';
+import { count, figure, minute, percent } from '../ui/wording';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
-import { judgedPoints, namePlace } from './places';
+import { judgedPoints, namePlace, resultBefore } from './places';
 import { isFall, wordVerdict } from './verdict';
-import { isNewer, VersionList } from './version_list.svelte';
+import { isNewer, isOlder, VersionList } from './version_list.svelte';
 import { curveChart, versionTicks, type EventMark } from '../ui/plots';
 import type { Curve, DriftChange, Health, ModelStatus, RefusedEvent, Version } from '../schema';
 
@@ -79,6 +80,34 @@ export class Learning {
   place(offset: number): string {
     const taught = this.curve?.points.find((point) => point.offset >= offset)?.ended;
     return namePlace(this.points, offset, this.points.length === 0 ? taught : null);
+  }
+
+  /** When a version was made, and how good the answers judged before that were; "" if neither is known. */
+  knownOf(version: string): string {
+    const found = [...this.kept, ...this.versions.shown].find((each) => each.version === version);
+    if (!found) return '';
+    const words = t.learning.actions;
+    const made = words.made(minute(found.created_at));
+    const before = resultBefore(this.points, found.learned_until);
+    if (before === null) return made;
+    const judged = count(before.count);
+    const result =
+      this.health?.measure === 'error'
+        ? words.errorBefore(judged, figure(before.mean))
+        : words.rightBefore(judged, percent(before.mean));
+    return `${made} ${result}`;
+  }
+
+  /** The newest kept version that learned nothing of the answers that are worse; null: unknown. */
+  beforeDecline(): string | null {
+    const worse = this.health?.reasons.find(({ code }) => code === 'declining')?.figures['count'];
+    const first = (this.points.at(-1)?.until ?? 0) - Number(worse);
+    const until = this.points.findLast((point) => point.until <= first)?.offset ?? 0;
+    const older = this.kept.find(
+      ({ version, learned_until }) =>
+        isOlder(version, this.versions.live) && learned_until > 0 && learned_until <= until,
+    );
+    return older?.version ?? null;
   }
 
   /** What the chart marks besides alarms: where a fall begins, and up to where the version has learned that a roll back made live. */

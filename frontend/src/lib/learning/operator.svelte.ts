@@ -59,8 +59,8 @@ export class Operator {
   endQuarantine = (outcome: QuarantineOutcome) =>
     this.perform(() => this.api.endQuarantine(outcome));
 
-  /** Make another version live, once the person has agreed. live: the present one. */
-  async switchTo(version: string, live: string | null): Promise<void> {
+  /** Make another version live, once the person has agreed; returns whether it did. live: the present one. known: what an older version is known for. */
+  async switchTo(version: string, live: string | null, known = ''): Promise<boolean> {
     const words = t.learning.actions;
     if (!isOlder(version, live)) {
       const request = {
@@ -68,21 +68,22 @@ export class Operator {
         text: words.goForwardText(version),
         action: words.goForwardAction,
       };
-      if (await confirmAction({ ...request, danger: true }))
-        if (await this.rollBack(version)) toast(words.rolledBack(version));
-      return;
+      if (!(await confirmAction({ ...request, danger: true }))) return false;
+      if (await this.rollBack(version)) toast(words.rolledBack(version));
+      return true;
     }
     const option = { label: words.rollBackStop, note: words.rollBackStopNote, checked: true };
     const request = {
       title: words.rollBackTitle(version),
-      text: words.rollBackText(version),
+      text: [...(known ? [known] : []), ...words.rollBackText(version)],
       action: words.rollBackAction,
     };
     const asked = { ...request, danger: true, ...(this.frozen ? {} : { option }) };
-    if (!(await confirmAction(asked))) return;
+    if (!(await confirmAction(asked))) return false;
     const stops = !this.frozen && option.checked;
     if (await this.rollBack(version, stops ? words.rollBackReason(version) : null))
       toast((stops ? words.rolledBackStopped : words.rolledBack)(version));
+    return true;
   }
 
   /** Go on learning. rolledBackTo: the version that answers since a roll back, which the person is told about first. */

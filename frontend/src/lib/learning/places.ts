@@ -50,6 +50,22 @@ export function answerAt(points: readonly CurvePoint[], offset: number): number 
   return Math.round(before.until + Math.max(0, share) * (after.until - before.until));
 }
 
+const ENOUGH = 100; // answers that a figure rests on
+
+/** How good the newest answers up to an offset were: about 100, or all where there are fewer; null without any. */
+export function resultBefore(
+  points: readonly CurvePoint[],
+  offset: number,
+): { count: number; mean: number } | null {
+  let [judged, sum] = [0, 0];
+  for (const point of points.filter((each) => each.offset <= offset).reverse()) {
+    if (judged >= ENOUGH) break;
+    judged += point.counts['served'] ?? 0;
+    sum += point.sums['served'] ?? 0;
+  }
+  return judged === 0 ? null : { count: judged, mean: sum / judged };
+}
+
 /** When an answer was judged, by its number; null: unknown. */
 export function timeAt(points: readonly CurvePoint[], answer: number): string | null {
   return points.find(({ until }) => until >= answer)?.ended ?? null;

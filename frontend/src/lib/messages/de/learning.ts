@@ -232,6 +232,11 @@ export const learning: Messages['learning'] = {
       `Version ${version} antwortet sofort allen, anstelle der jetzigen.`,
       'Nichts wird gelöscht. Was seither gelernt wurde, bleibt im Protokoll.',
     ],
+    made: (at) => `Entstanden: ${at}.`,
+    rightBefore: (count, share) =>
+      `Von den ${count} davor beurteilten Antworten waren ${share} richtig.`,
+    errorBefore: (count, error) =>
+      `Der mittlere Fehler der ${count} davor beurteilten Antworten war ${error}.`,
     rollBackStop: 'Auch das Lernen anhalten, damit es dabei bleibt',
     rollBackStopNote: 'Sonst antwortet sie nur, bis die nächste Bewertung gelernt ist.',
     rollBackReason: (version) => `auf Version ${version} zurückgesetzt`,

@@ -233,6 +233,11 @@ export const learning = {
       `Version ${version} answers everybody at once, instead of the present one.`,
       'Nothing is deleted. What was learned since stays in the log.',
     ],
+    made: (at: string) => `Made ${at}.`,
+    rightBefore: (count: string, share: string) =>
+      `Of the ${count} answers judged before that, ${share} were right.`,
+    errorBefore: (count: string, error: string) =>
+      `The mean error of the ${count} answers judged before that was ${error}.`,
     rollBackStop: 'Also stop learning, so that it stays',
     rollBackStopNote: 'Otherwise it answers only until the next rating is learned.',
     rollBackReason: (version: string) => `rolled back to version ${version}`,
