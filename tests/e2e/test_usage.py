@@ -80,3 +80,22 @@ def test_two_webhooks_of_one_host_are_told_apart_and_each_shows_how_its_test_wen
         expect(outcomes.filter(has_text="accepted the test.")).to_have_class(re.compile("accepted"))
         check_accessible(page)
         shoot(page, "webhooks")
+
+
+def test_the_action_for_a_frequent_question_is_reached_without_scrolling_sideways(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    service.wait_learned("chat", 1)
+    ask(service, "When do you open?", 2, [1])
+    page = visits.open(f"{service.url}/learning", width=768)
+    page.evaluate("localStorage.setItem('online.language', 'de')")
+    page.reload()
+    top = page.get_by_role("region", name="Am häufigsten gefragt")
+    action = top.get_by_role("link", name=re.compile("When do you open"))
+    for width in (1440, 1000, 768, 320):
+        page.set_viewport_size({"width": width, "height": 800})
+        expect(action).to_have_count(1)
+        shown, inside = action.bounding_box(), top.bounding_box()
+        assert shown and inside and shown["x"] + shown["width"] <= inside["x"] + inside["width"]
+        check_accessible(page)
+        top.scroll_into_view_if_needed()
+        shoot(page, f"usage-de-{width}")
