@@ -221,7 +221,7 @@ def warn_of_result(
         yield from warn([best], words, names_options)
         if lead is not None and lead.low > 0 and not lead.is_far:
             yield describe_lead(best.name, lead, words)
-    if fall is not None and not fall.has_recovered:
+    if fall is not None and fall.matters:
         yield describe_fall(best.name, fall, words)
     bad, lines = reports[0].bad, reports[0].events + reports[0].bad
     if bad > MAX_BAD * lines:
@@ -259,6 +259,11 @@ def describe_unbeaten(count: int, best: ReplayReport, lead: Lead, words: Words) 
 
 def describe_fall(name: str, fall: Fall, words: Words) -> str:
     values = {"before": percent(fall.before), "after": percent(fall.after), "event": fall.offset}
+    if fall.has_recovered and fall.until is not None:
+        span = {"first": values.pop("event") + 1, "last": fall.until}
+        came_back = words("warn.came_back", name=name, now=percent(fall.now), **values, **span)
+        few = [words("warn.few_since", count=fall.judged)] if fall.has_hardly_recovered else []
+        return " ".join([came_back, *few])
     if abs(fall.now - fall.after) > 0.01:
         return words("warn.fell_now", name=name, now=percent(fall.now), **values)
     return words("warn.fell", name=name, **values)
@@ -271,7 +276,7 @@ def advise(
     results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words, names_options: bool
 ) -> str:
     """Return a short paragraph: the most urgent first, at most three sentences."""
-    has_fallen = fall is not None and not fall.has_recovered  # then what it confused before says little
+    has_fallen = fall is not None and fall.matters  # then what it confused over the whole log says little
     details = [] if has_fallen else [*advise_on_details(best, words)]
     reports = [result.report for result in results if result.report is not None]
     is_unbeaten = find_unbeaten(reports, best) is not None
@@ -295,8 +300,10 @@ def advise_on_guesser(best: ReplayReport, is_unbeaten: bool, words: Words, names
 
 
 def advise_on_fall(best: ReplayReport, fall: Fall | None, words: Words) -> Iterator[str]:
-    if fall is not None and not fall.has_recovered:
-        look = words("next.look", event=fall.offset)
+    if fall is not None and fall.matters:
+        is_over = fall.has_recovered and fall.until is not None
+        span = {"first": fall.offset + 1, "last": fall.until}
+        look = words("next.look_back", **span) if is_over else words("next.look", event=fall.offset)
         yield f"{look} {words('next.alarms')}" if best.drift else look
 
 

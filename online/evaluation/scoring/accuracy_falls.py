@@ -20,6 +20,9 @@ LIMIT = 5.0  # standard errors
 MIN_JUDGED = 30  # answers on either side of a split
 MIN_FALL = 0.05  # smaller ones are not worth a reader's time
 MAX_DEPTH = 4  # of splits within splits
+DEEP_FALL = 0.2  # from here on a fall matters although the accuracy came back
+LONG_ANSWERS, LONG_SHARE = 100, 0.1  # and a shallower one if it lasted for so many answers, and for this share of all
+FEW_AFTER = 100  # answers; a recovery that rests on fewer may not last
 
 Floats = NDArray[np.float64]
 
@@ -39,17 +42,35 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """The largest fall of a curve. before, after: the accuracies. now: at the end, over the last `judged` answers."""
+    """The largest fall of a curve. before, after: the accuracies. now: at the end, over the last `judged` answers.
+
+    until: where the accuracy first came back; None if it did not. fallen: the answers in between. total: of the curve.
+    """
 
     offset: int
     before: float
     after: float
     now: float
     judged: int
+    until: int | None
+    fallen: int
+    total: int
 
     @property
     def has_recovered(self) -> bool:
         return self.now >= self.before - MIN_FALL
+
+    @property
+    def has_hardly_recovered(self) -> bool:
+        """Whether the recovery rests on few answers."""
+        return self.has_recovered and self.judged < FEW_AFTER
+
+    @property
+    def matters(self) -> bool:
+        """Whether a reader must know of it: a short and shallow one that is well over says nothing about today."""
+        is_deep = self.before - self.after >= DEEP_FALL
+        is_long = self.fallen >= max(LONG_ANSWERS, LONG_SHARE * self.total)
+        return not self.has_recovered or is_deep or is_long or self.has_hardly_recovered
 
 
 def find_fall(curve: Sequence[CurveSegment]) -> Fall | None:
@@ -59,7 +80,15 @@ def find_fall(curve: Sequence[CurveSegment]) -> Fall | None:
     size, before, after = max(steps, key=lambda step: step[0], default=(0.0, None, None))
     if before is None or after is None or size < MIN_FALL:
         return None
-    return Fall(after.after, before.share, after.share, levels[-1].share, levels[-1].judged)
+    least, later = before.share - MIN_FALL, levels[levels.index(after) :]
+    low = [*itertools.takewhile(lambda level: level.share < least, later)]
+    back = later[len(low)] if len(low) < len(later) else None
+    recovered = [*itertools.takewhile(lambda level: level.share >= least, reversed(later))]
+    newest = recovered or levels[-1:]
+    judged, right = sum(level.judged for level in newest), sum(level.right for level in newest)
+    fallen, total = sum(level.judged for level in low), sum(level.judged for level in levels)
+    until = None if back is None else back.after
+    return Fall(after.after, before.share, after.share, right / judged, judged, until, fallen, total)
 
 
 def find_levels(curve: Sequence[CurveSegment]) -> list[Level]:

@@ -176,6 +176,24 @@ def test_a_fall_of_the_accuracy_is_said_first_with_its_event() -> None:
     assert verdict.rest[-1] == verdict.sentence and verdict.next.startswith("Look at what changed around event 9")
 
 
+def test_a_collapse_that_is_over_is_not_nothing_to_do() -> None:
+    collapsed = [*answer(800, 0.96), *answer(150, 0.01), *answer(30, 1.0)]
+    verdict = compare({"ridge": collapsed})
+    assert verdict.level == "attention"
+    found = re.match(
+        r"The accuracy of ridge fell from 9\d\.\d % to (\d\.\d) % between events (\d+) and (\d+) and", verdict.headline
+    )
+    assert found is not None and float(found.group(1)) < 3
+    assert abs(int(found.group(2)) - 801) <= 4 and abs(int(found.group(3)) - 950) <= 4
+    assert "came back: 100.0 % since. That rests on only " in verdict.headline
+    assert verdict.next.startswith("Look at what happened between events ") and "Nothing" not in verdict.next
+    german = compare({"ridge": collapsed}, "de")
+    assert "fiel zwischen den Ereignissen " in german.headline and "Das beruht auf nur" in german.headline
+    assert german.next.startswith("Sehen Sie nach, was zwischen den Ereignissen ")
+    later = compare({"ridge": [*collapsed, *answer(600, 0.96)]})
+    assert later.level == "attention" and "came back: 9" in later.headline and "rests on only" not in later.headline
+
+
 def test_many_lines_that_could_not_be_used_are_said() -> None:
     verdict = compare({"ridge": answer(1_000, 0.9)}, bad=250)
     assert verdict.headline.startswith("250 lines could not be used, 20.0 % of the log")

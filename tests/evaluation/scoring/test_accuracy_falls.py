@@ -2,6 +2,9 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
 
 from online.evaluation.scoring.accuracy_falls import find_fall
 from online.prequential import Curve, CurveSegment
@@ -26,6 +29,18 @@ def test_a_fall_is_found_near_the_event_where_it_began() -> None:
 def test_a_fall_after_which_the_accuracy_came_back_has_recovered() -> None:
     fall = find_fall(draw_curve((2_000, 0.9), (400, 0.3), (2_000, 0.9)))
     assert fall is not None and abs(fall.offset - 2_000) <= 20 and fall.has_recovered and fall.now > 0.85
+
+
+def test_a_fall_that_is_over_says_where_it_lasted_and_matters_if_it_was_deep_or_long_or_is_hardly_over() -> None:
+    deep = find_fall(draw_curve((800, 0.96), (150, 0.01), (400, 0.96)))
+    assert deep is not None and deep.has_recovered and deep.matters and not deep.has_hardly_recovered
+    assert abs(deep.offset - 800) <= 5 and deep.until is not None and abs(deep.until - 950) <= 5
+    assert abs(deep.fallen - 150) <= 5 and deep.total == 1_350 and deep.judged == pytest.approx(400, abs=5)
+    long = find_fall(draw_curve((2_000, 0.95), (1_000, 0.82), (2_000, 0.95)))
+    assert long is not None and long.has_recovered and long.matters
+    short = find_fall(draw_curve((3_000, 0.95), (250, 0.77), (500, 0.95)))
+    assert short is not None and short.has_recovered and not short.matters
+    assert replace(short, judged=90).matters and replace(short, now=0.8).matters
 
 
 def test_learning_is_no_fall() -> None:

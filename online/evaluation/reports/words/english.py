@@ -95,6 +95,11 @@ ENGLISH = {
     "warn.fell_now": (
         "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % after event {event:,} and is {now:.1f} % now."
     ),
+    "warn.came_back": (
+        "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % between events {first:,} and {last:,} and came "
+        "back: {now:.1f} % since."
+    ),
+    "warn.few_since": "That rests on only {count:,} answers, so look again.",
     "warn.unusable": (
         "{count:,} lines could not be used, {share:.1f} % of the log: what they held is not in these figures."
     ),
@@ -110,6 +115,9 @@ ENGLISH = {
     "next.collect": "Collect about {count:,} more judged answers before you decide anything.",
     "next.other_model": ("Try another kind of model, and check that the inputs say something about the right answers."),
     "next.look": ("Look at what changed around event {event:,}: new questions, another labelling, or wrong feedback."),
+    "next.look_back": (
+        "Look at what happened between events {first:,} and {last:,}: new questions, another labelling, or wrong feedback."
+    ),
     "next.alarms": "The drift alarms below say what changed.",
     "next.use": "Use {name} instead of {other}.",
     "next.keep": "Keep {name}.",

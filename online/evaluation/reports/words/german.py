@@ -107,6 +107,11 @@ GERMAN = {
         "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} % und liegt jetzt bei "
         "{now:.1f} %."
     ),
+    "warn.came_back": (
+        "Die Trefferquote von {name} fiel zwischen den Ereignissen {first:,} und {last:,} von {before:.1f} % auf "
+        "{after:.1f} % und erholte sich: seitdem {now:.1f} %."
+    ),
+    "warn.few_since": "Das beruht auf nur {count:,} Antworten; sehen Sie also wieder nach.",
     "warn.unusable": (
         "{count:,} Zeilen waren unbrauchbar, {share:.1f} % des Logs: Ihr Inhalt ist in diesen Zahlen nicht enthalten."
     ),
@@ -128,6 +133,10 @@ GERMAN = {
     ),
     "next.look": (
         "Sehen Sie nach, was sich um Ereignis {event:,} verändert hat: neue Fragen, andere Labels oder falsches Feedback."
+    ),
+    "next.look_back": (
+        "Sehen Sie nach, was zwischen den Ereignissen {first:,} und {last:,} geschah: neue Fragen, andere Labels oder falsches "
+        "Feedback."
     ),
     "next.alarms": "Die Drift-Alarme unten sagen, was sich verändert hat.",
     "next.use": "Verwenden Sie {name} statt {other}.",
