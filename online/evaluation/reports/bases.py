@@ -9,6 +9,8 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.baseline_lead import Lead
 
+MOSTLY_AFFIRMED = 0.9  # of the known right answers; from there on a comparison with a baseline says nothing
+
 
 def count_judged(report: ReplayReport) -> int:
     return int(report.figures.get("judged") or 0)
@@ -18,6 +20,12 @@ def count_known(report: ReplayReport) -> int:
     """Count the judged answers of which the right one is known; all of them where no classes are predicted."""
     confusion = report.details.confusion
     return count_judged(report) if confusion is None else sum(map(sum, confusion.rows))
+
+
+def is_by_construction(report: ReplayReport) -> bool:
+    """Whether nearly all known right answers are what was served and got a thumb up: then they are right by construction."""
+    known = count_known(report)
+    return bool(known) and report.details.affirmed >= MOSTLY_AFFIRMED * known
 
 
 def count_with_probabilities(report: ReplayReport) -> int:

@@ -17,7 +17,7 @@ from matplotlib.ticker import ScalarFormatter
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis
+from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis, is_by_construction
 from online.evaluation.reports.replay_table import BASELINES
 from online.evaluation.reports.words.language import DURATIONS, Words
 from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
@@ -271,6 +271,7 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
     svg = render_svg(draw, "reliability", 3.8)
     title, caption = words("plot.calibration"), words("plot.calibration_caption")
     first = next(report for report in reports if report.details.reliability)
+    caption += f" {words('by_construction')}" if is_by_construction(first) else ""
     basis = describe_basis(count_with_probabilities(first), count_judged(first), words)
     return Plot(title, caption, svg, columns, rows, "calibration", basis=basis)
 

@@ -19,6 +19,7 @@ from online.evaluation.reports.bases import (
     count_with_probabilities,
     describe_basis,
     find_smaller_basis,
+    is_by_construction,
     is_partial,
 )
 from online.evaluation.reports.glossary import Glossary
@@ -196,7 +197,9 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
             newest = words.figure(figures["windowed_accuracy"], spec)
             name, which = words("key.windowed", count=WINDOW), words("basis.newest", count=WINDOW)
             yield KeyFigure(name, newest, words("key.windowed_note"), "windowed_accuracy", which)
-    if lead is not None:
+    if lead is not None and is_by_construction(best):
+        yield KeyFigure(words("key.guesser"), "–", words("key.not_comparable"), lead.baseline)
+    elif lead is not None:
         name, other = words("key.guesser"), words.number(lead.other, spec)
         if is_partial(best, lead):
             figure = words.number(lead.model, spec)
@@ -230,7 +233,8 @@ def build_sections(
     if not numbers:
         yield plot_reliability(reports, words)
         counted = count_with_probabilities
-        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, [], words, counted)
+        notes = [words("by_construction")] if is_by_construction(best) else []
+        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, notes, words, counted)
     if any(report.tasks for report in reports):
         yield build_figures_table("table.tasks", reports, TASK_COLUMNS, False, [words("table.tasks_note")], words)
         yield from (build_forgetting_matrix(report, words) for report in reports)
@@ -277,6 +281,8 @@ def build_figures_row(
 
 
 def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words) -> Iterator[str]:
+    if is_by_construction(reports[0]):
+        yield words("by_construction.overall")
     champion = results[0].candidate.name
     compared = (result for result in results if result.comparison is not None and result.report)
     yield from (describe_comparison(result, champion, words) for result in compared)

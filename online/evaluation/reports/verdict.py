@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
-from online.evaluation.reports.bases import count_judged, count_known, is_partial
+from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
 from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.accuracy_falls import Fall, find_fall
@@ -164,9 +164,12 @@ def find_rival(
 
 
 def compare_with_guesser(report: ReplayReport, words: Words) -> Iterator[str]:
-    """Yield how the model compares with the strongest baseline."""
+    """Yield how the model compares with the strongest baseline, or why it cannot be compared."""
     lead = find_strongest(report.leads)
     if lead is None:
+        return
+    if is_by_construction(report):
+        yield words("not_comparable")
         return
     if lead.numbers:
         yield describe_error(describe_guesser(lead, words), lead.other, lead.high < 0, lead.low > 0, words)

@@ -41,6 +41,7 @@ class ClassScore:
         self.calibration, self.served, self.curve = Calibration(), ServedScore(), Curve()
         self.window = deque[bool](maxlen=WINDOW)
         self.faded, self.fading = 0.0, 0.0
+        self.affirmed = 0
         self.baselines = Baselines()
         self.ahead = {name: LeadCounts() for name in BASELINES}
 
@@ -60,6 +61,7 @@ class ClassScore:
             self.hits.setdefault(name, Hits()).add_all(scores)
             if name in self.ahead:
                 self.ahead[name].add_all(found["model"], scores)
+        self.affirmed += sum(up and event.kind == "reward" for up, event in zip(ups, judged.events, strict=True))
         for up, label, outcome in zip(ups, labels, judged.outcomes, strict=True):
             if outcome.served is not None:
                 self.served.add(up and label == outcome.served.choice, outcome)
@@ -112,7 +114,14 @@ class ClassScore:
     def details(self) -> ScoreDetails:
         reliability = self.calibration.bins()
         confusion = build_confusion(self.confusion)
-        return ScoreDetails([*self.curve.segments()], *self.served.counts(), self.per_label(), reliability, confusion)
+        return ScoreDetails(
+            [*self.curve.segments()],
+            *self.served.counts(),
+            self.per_label(),
+            reliability,
+            confusion,
+            affirmed=self.affirmed,
+        )
 
     def per_label(self) -> dict[str, dict[str, float]]:
         """class -> how often it was the right one, and the model's recall and precision of it."""

@@ -45,7 +45,8 @@ class ScoreDetails:
 
     versions: served version -> (rated, right). users: the number of ratings of each user. labels:
     class -> count, recall, precision. reliability: (count, mean probability, share right) of each bin. confusion: of a
-    model that predicts classes. pairs: every `pairs_every`-th true and predicted number.
+    model that predicts classes. pairs: every `pairs_every`-th true and predicted number. affirmed: the answers whose right
+    one is known because what was served got a positive reward.
     """
 
     curve: list[CurveSegment]
@@ -56,6 +57,7 @@ class ScoreDetails:
     confusion: Confusion | None = None
     pairs: list[Pair] = field(default_factory=list)
     pairs_every: int = 1
+    affirmed: int = 0
 
 
 @dataclass(slots=True)

@@ -17,17 +17,17 @@ from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.scoring.paired_comparison import PairedComparison
 from online.evaluation.scoring.score import LEARNED_BASELINE, JudgedOutcomes, Loss, PendingOutcome, Score
 from online.models import Answer
-from online.schemas.events import Event
+from online.schemas.events import Event, EventKind
 from online.schemas.fields import Language
 
 Answers = Sequence[tuple[str, str | None]]  # the right answer, and the one given
 
 
-def score_answers(score: Score, answers: Answers) -> list[Loss]:
+def score_answers(score: Score, answers: Answers, kind: EventKind = "label") -> list[Loss]:
     losses = list[Loss]()
     for offset, (right, answered) in enumerate(answers, 1):
         judged, outcome = JudgedOutcomes(), PendingOutcome(Answer(answered, ()), 1, score.guesses())
-        judged.append(Event("", "label", label=right), outcome, offset)
+        judged.append(Event("", kind, label=right), outcome, offset)
         losses.append((offset, score.add_all(judged)[0]))
         score.observe(right)
     return losses
@@ -39,11 +39,11 @@ def compare(models: dict[str, Answers], language: Language = "en", **more: Any) 
     rated_wrong: how many more answers had a thumb down alone, which does not say what is right.
     """
     numbers, rated_wrong = more.pop("numbers", False), more.pop("rated_wrong", 0)
-    names_options = more.pop("names_options", True)
+    names_options, kind = more.pop("names_options", True), more.pop("kind", "label")
     results, losses = list[ReplayResult](), list[list[Loss]]()
     for name, answers in models.items():
         score: Score = NumberScore() if numbers else ClassScore()
-        losses.append(score_answers(score, answers))
+        losses.append(score_answers(score, answers, kind))
         fields = {"bad": 0, "remedies": [], **more}
         figures = score.figures()
         figures["judged"] = (figures["judged"] or 0) + rated_wrong
@@ -89,6 +89,16 @@ def test_a_lead_on_some_of_the_answers_says_which() -> None:
         "auf den 200 Antworten, zu denen die richtige bekannt ist: " in german and " Punkte Vorsprung vor der" in german
     )
     assert "is known" not in compare({"a": answers}).sentence
+
+
+def test_answers_that_are_right_because_of_their_thumb_up_are_no_lead_over_a_baseline() -> None:
+    liked = [(right, right) for right, _ in answer(160, 1.0)]
+    verdict = compare({"chat": liked}, rated_wrong=20, kind="reward")
+    assert "not comparable" in verdict.sentence and "by construction" in verdict.sentence
+    assert "points ahead" not in verdict.sentence
+    german = compare({"chat": liked}, "de", rated_wrong=20, kind="reward").sentence
+    assert "von vornherein richtig" in german and "Vorsprung" not in german
+    assert "points ahead" in compare({"chat": liked}, rated_wrong=20).sentence
 
 
 def test_a_lead_on_some_of_the_answers_has_both_figures_of_those() -> None:

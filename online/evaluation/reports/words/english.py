@@ -84,6 +84,17 @@ ENGLISH = {
     "ahead": "it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %)",
     "behind": "it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %)",
     "cannot_be_told": "it cannot be told from {guesser} ({share:.1f} against {other:.1f} %)",
+    "not_comparable": (
+        "it is not comparable with a simple baseline here: nearly all known right answers are answers that got a thumb up, "
+        "which are right by construction"
+    ),
+    "by_construction": (
+        "A thumb up makes the given answer the known right one, so it is right by construction, and these figures look too good."
+    ),
+    "by_construction.overall": (
+        "A thumb up makes the given answer the known right one, so it is right by construction: kappa and the distance to "
+        "the baselines say nothing here. The accuracy counts every rating."
+    ),
     # warnings
     "warn.interrupted": "The replay was interrupted: these are the results so far.",
     "warn.few": "Only {count:,} answers could be judged, which is too few to rely on: use at least {enough}.",
@@ -148,6 +159,7 @@ ENGLISH = {
     "key.windowed": "Last {count:,}",
     "key.windowed_note": "how good it is now",
     "key.guesser": "Best simple baseline",
+    "key.not_comparable": "not comparable: a thumb up makes the given answer the known right one",
     "key.judged": "Judged answers",
     "key.judged_note": "{events:,} events",
     # which answers a figure is of

@@ -93,6 +93,18 @@ GERMAN = {
     "ahead": "{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %)",
     "behind": "{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %)",
     "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %)",
+    "not_comparable": (
+        "ein Vergleich mit einer einfachen Regel sagt hier nichts: Fast alle bekannten richtigen Antworten bekamen einen "
+        "Daumen nach oben und sind damit von vornherein richtig"
+    ),
+    "by_construction": (
+        "Ein Daumen nach oben macht die gegebene Antwort zur bekannten richtigen; sie ist also von vornherein richtig, und "
+        "diese Zahlen sehen zu gut aus."
+    ),
+    "by_construction.overall": (
+        "Ein Daumen nach oben macht die gegebene Antwort zur bekannten richtigen; sie ist also von vornherein richtig: Kappa "
+        "und der Abstand zu den Vergleichswerten sagen hier nichts. Die Trefferquote zählt jede Bewertung."
+    ),
     # warnings
     "warn.interrupted": "Das Nachspielen wurde abgebrochen: Dies sind die Ergebnisse bis dahin.",
     "warn.few": (
@@ -169,6 +181,7 @@ GERMAN = {
     "key.windowed": "Letzte {count:,}",
     "key.windowed_note": "wie gut das Modell jetzt ist",
     "key.guesser": "Bester Vergleichswert",
+    "key.not_comparable": "nicht vergleichbar: Ein Daumen nach oben macht die gegebene Antwort zur bekannten richtigen",
     "key.judged": "Beurteilte Antworten",
     "key.judged_note": "{events:,} Ereignisse",
     # which answers a figure is of
