@@ -344,7 +344,8 @@ def advise_on_details(best: ReplayReport, words: Words) -> Iterator[str]:
         yield words("next.one_class", share=percent(majority), balanced=percent(figures["balanced_accuracy"]))
     if confusion is not None and confusion.pairs and is_frequent(confusion.pairs[0]):
         pair = confusion.pairs[0]
-        key = "next.no_answer" if pair.answered is None else "next.mistake"
+        is_of_two = confusion.class_count <= 2  # one name for both would leave nothing to predict
+        key = "next.no_answer" if pair.answered is None else "next.mistake_of_two" if is_of_two else "next.mistake"
         yield words(key, mistake=describe_pair(pair, words))
     if (figures.get("ece") or 0.0) > OVERCONFIDENT:
         yield words("next.overconfident")

@@ -223,6 +223,17 @@ def test_the_most_frequent_mistake_is_named() -> None:
     assert "“refund” was answered as “cancel” 42 times, 18 % of it" in verdict.next
 
 
+def test_two_classes_are_never_advised_one_name_for_both() -> None:
+    wrong = [("late", "paid")] * 42 + [("late", "late")] * 191 + [("paid", "paid")] * 200
+    random.Random(0).shuffle(wrong)
+    for language in ("en", "de"):
+        advice = compare({"ridge": wrong}, language).next
+        assert "42" in advice and "one name" not in advice and "gemeinsamer Name" not in advice
+    wider = [*wrong, *[("fees", "fees")] * 100]
+    random.Random(0).shuffle(wider)
+    assert "one name for both" in compare({"ridge": wider}).next
+
+
 def test_a_model_of_numbers_is_off_by_so_much() -> None:
     rng = random.Random(0)
     truths = [rng.gauss(10, 2) for _ in range(1_000)]

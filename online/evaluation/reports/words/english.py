@@ -142,6 +142,7 @@ ENGLISH = {
         "(balanced accuracy {balanced:.1f} %)."
     ),
     "next.mistake": "The most frequent mistake: {mistake}. More examples of both help, or one name for both.",
+    "next.mistake_of_two": "The most frequent mistake: {mistake}. More examples of both help.",
     "next.no_answer": "The most frequent mistake: {mistake}. More examples of it help.",
     "next.overconfident": (
         "Do not rely on its probabilities: they are far from how often it is right (see Calibration)."

@@ -163,6 +163,7 @@ GERMAN = {
         "jeder Klasse (ausgewogene Trefferquote {balanced:.1f} %)."
     ),
     "next.mistake": "Der häufigste Fehler: {mistake}. Mehr Beispiele für beide helfen, oder ein gemeinsamer Name.",
+    "next.mistake_of_two": "Der häufigste Fehler: {mistake}. Mehr Beispiele für beide helfen.",
     "next.no_answer": "Der häufigste Fehler: {mistake}. Mehr Beispiele dafür helfen.",
     "next.overconfident": (
         "Verlassen Sie sich nicht auf die Wahrscheinlichkeiten: Sie weichen weit davon ab, wie oft die Antwort richtig ist "
