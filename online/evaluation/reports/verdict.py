@@ -280,13 +280,22 @@ def advise(
 ) -> str:
     """Return a short paragraph: the most urgent first, at most three sentences."""
     has_fallen = fall is not None and fall.matters  # then what it confused over the whole log says little
-    details = [] if has_fallen else [*advise_on_details(best, words)]
+    details = [] if has_fallen else [*advise_on_details(find_advised(results, best), words)]
     reports = [result.report for result in results if result.report is not None]
     is_unbeaten = find_unbeaten(reports, best) is not None
     choice = [] if is_unbeaten else [*advise_on_choice(results, best, words)]  # none is worth its keep
     remedies = [*advise_on_guesser(best, is_unbeaten, words, names_options)]
     sentences = [*advise_to_collect(best, words), *remedies, *advise_on_fall(best, fall, words), *choice, *details]
     return " ".join(sentences[:3]) or words("next.nothing")
+
+
+def find_advised(results: Sequence[ReplayResult], best: ReplayReport) -> ReplayReport:
+    """Return the model that the advice is to use: the champion, unless the best is surely better."""
+    champion, found = results[0].report, find_rival(results, best)
+    if champion is None or found is None:
+        return best
+    _, comparison, gain = found
+    return best if comparison["stands_among_all"] and gain > 0 else champion
 
 
 def advise_to_collect(best: ReplayReport, words: Words) -> Iterator[str]:

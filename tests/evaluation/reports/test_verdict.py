@@ -234,6 +234,15 @@ def test_two_classes_are_never_advised_one_name_for_both() -> None:
     assert "one name for both" in compare({"ridge": wider}).next
 
 
+def test_the_mistake_told_is_that_of_the_model_advised() -> None:
+    truths = [*["refund"] * 200, *["cancel"] * 200, *["fees"] * 200]
+    kept = [(right, "fees" if place < 42 else right) for place, right in enumerate(truths)]
+    best = [(right, "cancel" if place < 41 else right) for place, right in enumerate(truths)]
+    order = random.Random(0).sample(range(600), 600)
+    advice = compare({"kept": [kept[n] for n in order], "best": [best[n] for n in order]}).next
+    assert advice.startswith("Keep kept") and "“refund” was answered as “fees” 42 times" in advice
+
+
 def test_a_model_of_numbers_is_off_by_so_much() -> None:
     rng = random.Random(0)
     truths = [rng.gauss(10, 2) for _ in range(1_000)]
