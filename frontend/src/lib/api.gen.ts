@@ -3898,7 +3898,7 @@ export interface components {
             questions: components["schemas"]["TopQuestion"][];
             /**
              * Looked At
-             * @description Predictions that were searched, the newest ones of all models.
+             * @description Predictions of the model among the newest ones of all models, which were searched.
              */
             looked_at: number;
             /**

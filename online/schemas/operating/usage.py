@@ -72,7 +72,9 @@ class TopQuestionsAnswer(Wire):
     until: str
     timezone: str
     questions: list[TopQuestion]
-    looked_at: int = Field(description="Predictions that were searched, the newest ones of all models.")
+    looked_at: int = Field(
+        description="Predictions of the model among the newest ones of all models, which were searched."
+    )
     complete_since: str | None = Field(
         description="When the oldest of them was answered, if there are older ones in the range that were not searched."
     )

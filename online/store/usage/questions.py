@@ -27,7 +27,7 @@ class AskedQuestion(NamedTuple):
 
 
 class QuestionSample(NamedTuple):
-    """looked_at: predictions of all models. oldest: the time of the oldest of them, if they are not all there are."""
+    """looked_at: predictions of the model, among the newest ones of all. oldest: the time of the oldest of all, if there are more."""
 
     questions: list[AskedQuestion]
     looked_at: int
@@ -53,8 +53,9 @@ def load_questions(connection: Connection, model: str, since: str, until: str, n
             AskedQuestion(input, choice, asked, int(good), int(bad), *last)
             for input, choice, asked, good, bad, *last in rows
         ]
-        count, first = connection.execute(select(func.count(), func.min(recent.c.created_at))).one()
-        looked_at += count
+        of_this = func.count().filter(recent.c.model == model)
+        count, of_it, first = connection.execute(select(func.count(), of_this, func.min(recent.c.created_at))).one()
+        looked_at += of_it
         if count == newest:
             oldest = first if oldest is None else max(oldest, first)
     return QuestionSample(found, looked_at, oldest)

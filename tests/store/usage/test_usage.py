@@ -271,7 +271,7 @@ def test_questions_come_with_their_answers_and_ratings(store: Store) -> None:
         ('"hello"', "a", 1, 0, "chat-1"),
         ('"x?"', "a", 1, 0, "x"),
     }
-    assert (sample.looked_at, sample.oldest) == (9, None)
+    assert (sample.looked_at, sample.oldest) == (8, None)
     assert store.read(lambda c: load_features(c, ["1", "gone"])) == {"1": b"x"}
 
 
@@ -280,3 +280,10 @@ def test_only_the_newest_predictions_are_searched_for_questions(store: Store) ->
     sample = store.read(lambda c: load_questions(c, "m", "2026", "2027", newest=2))
     assert {each.newest for each in sample.questions} == {"4", "5"}
     assert (sample.looked_at, sample.oldest) == (2, "2026-05-01T00:00:04+00:00")
+
+
+def test_only_predictions_of_the_model_count_as_looked_at(store: Store) -> None:
+    ask(store, *(prediction(str(n), at=f"2026-05-01T00:00:0{n}+00:00") for n in range(1, 4)))
+    ask(store, *(prediction(str(n), model="other", at=f"2026-05-01T00:00:0{n}+00:00") for n in range(4, 8)))
+    sample = store.read(lambda c: load_questions(c, "m", "2026", "2027", newest=5))
+    assert (sample.looked_at, sample.oldest) == (1, "2026-05-01T00:00:03+00:00")
