@@ -190,6 +190,27 @@ test('the verdict is worded with its figures, and offers the version from before
   });
 });
 
+test('the chart marks a roll back where it was, and not what its version had learned', async () => {
+  const { api, learning } = await openLearning();
+  const point = { began: null, ended: null, sums: { served: 50 } };
+  const points = [800, 850, 900, 950, 980].map((offset, at) => ({
+    ...point,
+    until: offset,
+    offset,
+    counts: { served: [800, 50, 50, 50, 30][at]! },
+  }));
+  api.outcomes = { ...NO_CURVE, points };
+  const figures = { version: '41', newest: '57', since: 950 };
+  const reason = { code: 'rolled_back', level: 'notice' as const, sentence: '', figures };
+  api.verdict = { ...FELL, status: 'good', version: '41', reasons: [reason] };
+  api.publish();
+  await settle();
+  expect(learning.chart?.marks.find(({ isTick }) => !isTick)).toMatchObject({
+    x: 950,
+    name: 'version 41 answers again',
+  });
+});
+
 test('the newest comparison that was asked for is shown', async () => {
   const { api, learning } = await openLearning();
   const first = learning.comparison.compare('42', null);

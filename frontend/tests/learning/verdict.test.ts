@@ -63,6 +63,17 @@ test('after a roll back the verdict is no good one before learning is stopped', 
   expect(broken.title).toBe('Not learning');
 });
 
+test('after a roll back the verdict says whether it helped', () => {
+  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'good' } as Health;
+  const figures = { ...ROLLED_BACK.figures, since: 950, count: 30, after: 0.966667 };
+  const helped = 'Since the roll back: 29 of 30 judged answers right.';
+  const reasons = [{ ...ROLLED_BACK, figures }];
+  expect(wordVerdict({ ...health, reasons }).others[0]).toBe(helped);
+  expect(wordVerdict({ ...health, status: 'needs_attention', reasons }).others).toContain(helped);
+  const ofNumbers = wordVerdict({ ...health, measure: 'error', reasons });
+  expect(ofNumbers.others[0]).toMatch(/^Since the roll back: mean error 0\.96/);
+});
+
 test('a waiting time is said in its largest unit', () => {
   expect([45, 90, 150, 7_300, 200_000].map(duration)).toEqual([
     '45 seconds',

@@ -37,7 +37,10 @@ NEWEST_EVENTS = 1_000  # of which refusals are counted
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """How answers were judged when feedback came. guessers: the naive guessers on the last 100 questions. lifetime: of all."""
+    """How answers were judged when feedback came. guessers: the naive guessers on the last 100 questions. lifetime: of all.
+
+    since_held: as in `Facts`.
+    """
 
     numbers: bool
     counted_until: int
@@ -49,6 +52,7 @@ class Ratings:
     fall: Fall | None
     decline: Decline | None
     lead: Lead | None
+    since_held: Stretch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,12 @@ class StoredFacts:
 
 @dataclass(frozen=True, slots=True)
 class NewestFacts:
-    """newest: the live version, or a newer one after a roll back. learned_until: what it has learned. older: as in `Facts`."""
+    """newest: the live version, or a newer one after a roll back. learned_until: what it has learned. older, held_until: as in `Facts`."""
 
     newest: int
     learned_until: int
     older: int | None
+    held_until: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,36 +102,45 @@ class HealthCheck:
         """The verdict now. Raises Unavailable if the store does not answer."""
         live, snapshots = self.live, self.live.snapshots
         served, recipe = live.current, live.encoder_config.recipe
-        newest, newest_until = await asyncio.to_thread(find_newest_held, snapshots)
-        ratings = await self.curve.summarize(
-            lambda counts: summarize_ratings(counts, served.learned_until if newest is not None else None)
-        )
-        learned_until = max(served.learned_until, newest_until)
+        held = await asyncio.to_thread(find_held, snapshots)
+        ratings = await self.curve.summarize(lambda counts: summarize_ratings(counts, served.learned_until, held))
+        learned_until = max(served.learned_until, held.learned_until if held else 0)
         load = partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until, fall=ratings.fall)
         stored = await self.read(load)
         older = None
         if ratings.fall is not None:
             older = await asyncio.to_thread(snapshots.newest_before, ratings.fall.since + 1, recipe, served.version)
-        versions = NewestFacts(newest or served.version, learned_until, older)
+        versions = NewestFacts(
+            held.newest if held else served.version, learned_until, older, held.held_until if held else 0
+        )
         facts = collect_facts(live, learner, ratings, stored, versions, self.clock())
         return Health(assess(facts), facts, ratings)
 
 
-def find_newest_held(snapshots: Snapshots) -> tuple[int | None, int]:
-    """After a roll back, the newest version and what it has learned; None and 0 while the newest is live, or about to be."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A roll back that is in force: the newest version, what it has learned, and what was learned when the roll back came."""
+
+    newest: int
+    learned_until: int
+    held_until: int
+
+
+def find_held(snapshots: Snapshots) -> Held | None:
+    """None while the newest version is live, or about to be."""
     try:
         live = snapshots.live()
     except CorruptSnapshot:
-        return None, 0
+        return None
     if live is None or live.held_until <= snapshots.read_learned_until(live.version):
-        return None, 0
+        return None
     newest = snapshots.versions()[-1]
-    return (newest, snapshots.read_learned_until(newest)) if newest > live.version else (None, 0)
+    return Held(newest, snapshots.read_learned_until(newest), live.held_until) if newest > live.version else None
 
 
-def summarize_ratings(counts: Counts, learned_until: int | None) -> Ratings:
-    """learned_until: after a roll back, what the live version had learned; only ratings of such versions are judged."""
-    recent = counts.recent if learned_until is None else counts.recent.answered_by(learned_until)
+def summarize_ratings(counts: Counts, learned_until: int, held: Held | None) -> Ratings:
+    """learned_until: of the live version. After a roll back, only ratings of versions that had learned no more are judged."""
+    recent = counts.recent if held is None else counts.recent.answered_by(learned_until)
     served = counts.tallies.get("served")
     return Ratings(
         numbers=counts.numbers,
@@ -139,6 +153,7 @@ def summarize_ratings(counts: Counts, learned_until: int | None) -> Ratings:
         fall=recent.find_fall(),
         decline=recent.find_decline(),
         lead=recent.find_lead(),
+        since_held=None if held is None else recent.since(held.held_until),
     )
 
 
@@ -190,6 +205,8 @@ def collect_facts(
         live=live.current.version,
         newest=versions.newest,
         older=versions.older,
+        held_until=versions.held_until,
+        since_held=ratings.since_held,
         head=stored.head,
         learned_until=learned_until,
         waiting_s=0.0 if waiting_since is None else (now - datetime.fromisoformat(waiting_since)).total_seconds(),

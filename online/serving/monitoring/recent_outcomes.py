@@ -135,6 +135,10 @@ class RecentOutcomes:
     def newest(self, count: int = HEADLINE) -> Stretch | None:
         return summarize(list(self.ring)[-count:])
 
+    def since(self, offset: int) -> Stretch | None:
+        """Those after an offset, as far back as single outcomes are kept."""
+        return summarize([each for each in self.ring if each.offset > offset])
+
     def newest_guesses(self, count: int = HEADLINE) -> dict[str, Stretch]:
         """The accuracies, or mean errors, of the naive guessers on those of the newest questions that judge them."""
         newest = list(self.ring)[-count:]

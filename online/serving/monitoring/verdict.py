@@ -68,7 +68,8 @@ class Facts:
 
     recent: the last 100 judgements. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
     feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
-    version from before the fall. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
+    version from before the fall. held_until: of a roll back in force, what the newest version had learned then; only a version that
+    has learned more goes live by itself. since_held: the judgements since. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
     on. fall_at, quarantine_at, rejected_at: when the first feedback from there on was given. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
     are counted; None: all.
     """
@@ -86,6 +87,8 @@ class Facts:
     live: int = 0
     newest: int = 0
     older: int | None = None
+    held_until: int = 0
+    since_held: Stretch | None = None
     head: int = 0
     learned_until: int = 0
     waiting_s: float = 0.0
@@ -248,6 +251,23 @@ def explain_decline(facts: Facts, decline: Decline) -> Reason:
     return Reason("declining", "notice", f"{what}, {percent(before.mean)} of the {before.count:,} before", figures)
 
 
+def explain_roll_back(facts: Facts) -> Reason:
+    """What it is, and how good the answers judged since are: whether it helped."""
+    figures: dict[str, float | int | str | None] = {"version": str(facts.live), "newest": str(facts.newest)}
+    what = f"it was rolled back: version {facts.live} answers, and version {facts.newest} is the newest"
+    if facts.held_until:
+        figures["since"] = facts.held_until
+    if facts.since_held is None:
+        return Reason("rolled_back", "notice", what, figures)
+    count, mean = facts.since_held.count, facts.since_held.mean
+    figures |= {"after": round(mean, 6), "count": count}
+    if facts.numbers:
+        helped = f"the mean error of the {count:,} answers judged since is {mean:.4g}"
+    else:
+        helped = f"{round(mean * count):,} of the {count:,} answers judged since were right"
+    return Reason("rolled_back", "notice", f"{what}; {helped}", figures)
+
+
 GUESSERS = {
     "no_change": "repeats the last outcome",
     "majority": "always says the most frequent class",
@@ -338,12 +358,7 @@ def find_notices(facts: Facts) -> Iterator[Reason]:
     if facts.decline is not None and facts.fall is None:
         yield explain_decline(facts, facts.decline)
     if facts.live < facts.newest:
-        yield Reason(
-            "rolled_back",
-            "notice",
-            f"it was rolled back: version {facts.live} answers, and version {facts.newest} is the newest",
-            {"version": str(facts.live), "newest": str(facts.newest)},
-        )
+        yield explain_roll_back(facts)
     if facts.drift is not None and facts.head - facts.drift.offset < FRESH_ALARM:
         drift = facts.drift
         figures: Figures = {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from online.serving.monitoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes
+from online.serving.monitoring.recent_outcomes import BLOCK, KEPT, MAX_BLOCKS, Outcome, RecentOutcomes, Stretch
 
 RATES = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.94, 0.98)
 
@@ -94,6 +94,12 @@ def test_after_a_roll_back_only_what_older_versions_answered_is_judged() -> None
     assert recent.find_fall() is not None
     assert recent.answered_by(900).find_fall() is None
     assert recent.answered_by(0).newest() is None or len(recent.answered_by(0)) == 1
+
+
+def test_after_a_roll_back_the_answers_since_are_counted_alone() -> None:
+    recent = collect([Outcome(offset, 800, float(offset != 960)) for offset in range(1, 981)])
+    assert recent.since(950) == Stretch(30, 29 / 30, 980)
+    assert recent.since(980) is None
 
 
 def test_the_memory_is_bounded_and_survives_a_restart() -> None:

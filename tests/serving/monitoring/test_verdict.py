@@ -87,6 +87,16 @@ def test_each_fact_gives_its_status_and_its_reason(
     assert verdict.sentence.endswith(".") and "None" not in verdict.sentence
 
 
+def test_a_roll_back_says_where_it_was_and_how_good_the_answers_since_are() -> None:
+    rolled_back = replace(SOUND, newest=12, held_until=950)
+    assert assess(rolled_back).reasons[0].figures == {"version": "9", "newest": "12", "since": 950}
+    reason = assess(replace(rolled_back, since_held=Stretch(30, 29 / 30, 980))).reasons[0]
+    assert reason.sentence.endswith("; 29 of the 30 answers judged since were right")
+    assert (reason.figures["count"], reason.figures["after"]) == (30, 0.966667)
+    of_numbers = assess(replace(rolled_back, numbers=True, since_held=Stretch(30, 0.25, 980))).reasons[0]
+    assert of_numbers.sentence.endswith("; the mean error of the 30 answers judged since is 0.25")
+
+
 def test_the_worst_reason_comes_first_and_decides() -> None:
     drift = DriftNews(900, 950, "loss", 9)
     facts = replace(SOUND, fall=FALL, learner="stopped", newest=12, drift=drift, head=1_000, learned_until=1_000)

@@ -110,15 +110,19 @@ export class Learning {
     return older?.version ?? null;
   }
 
-  /** What the chart marks besides alarms: where a fall begins, and up to where the version has learned that a roll back made live. */
+  /** What the chart marks besides alarms: where a fall begins, or where a roll back made another version live. */
   private marks(): EventMark[] {
     const { fall, liveAgain, guardRolledBack, rollBack } = t.learning.chart;
     const [health, rolledBackTo] = [this.health, this.verdict?.rolledBackTo];
     const past = this.operator.quarantines.flatMap(({ offset, rolled_back_to: to }) =>
       to === null ? [] : [{ offset, name: guardRolledBack(String(to)), kind: rollBack }],
     );
-    if (rolledBackTo)
-      return [...past, { offset: this.live.learnedUntil, name: liveAgain(rolledBackTo) }];
+    if (rolledBackTo) {
+      const at = health?.reasons.find(({ code }) => code === 'rolled_back')?.figures['since'];
+      return typeof at === 'number'
+        ? [...past, { offset: at, name: liveAgain(rolledBackTo) }]
+        : past;
+    }
     const since = health?.reasons.find(isFall)?.figures['since'];
     return typeof since === 'number' ? [...past, { offset: since + 1, name: fall }] : past;
   }

@@ -50,11 +50,16 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
   const rolledBack = reasons.find(({ code }) => code === 'rolled_back');
   const learns = !reasons.some(({ level }) => level === 'not_learning');
   const word = (reason: HealthReason) => wordReason(reason, health, points);
+  const helped = rolledBack ? wordSinceRollBack(rolledBack, health) : '';
   const verdict = {
     tone: isDeclining ? ('warn' as const) : TONES[status],
     title: isDeclining ? wordDecline(health) : t.learning.verdict.status[status],
     sentence: deciding ? word(deciding) : wordRecent(health),
-    others: reasons.filter((reason) => reason !== deciding).map((each) => capitalize(word(each))),
+    others: reasons
+      .filter((reason) => reason !== deciding)
+      .flatMap((each) => [word(each), each === rolledBack ? helped : ''])
+      .filter((each) => each !== '')
+      .map(capitalize),
     rollBackTo: typeof rollBackTo === 'string' ? rollBackTo : null,
     mayFreeze: learns && !!deciding && (isFall(deciding) || deciding.code === 'below_baseline'),
     rolledBackTo: rolledBack ? health.version : null,
@@ -71,6 +76,7 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
     title: words.status.rolled_back,
     sentence: (learns ? words.answersForNow : words.answersStopped)(health.version),
     others: [
+      capitalize(helped),
       declining ? '' : capitalize(wordRecent(health)),
       ...reasons
         .filter((each) => each !== rolledBack && each.code !== 'frozen')
@@ -91,6 +97,16 @@ function wordRecent({ recent, measure }: Health): string {
   return measure === 'error'
     ? error(figure(recent.mean), count(recent.count))
     : right(percent(recent.mean), count(recent.count));
+}
+
+/** How good the answers since a roll back are; "" before the first was judged. */
+function wordSinceRollBack({ figures }: HealthReason, { measure }: Health): string {
+  const [all, mean] = [number(figures, 'count'), number(figures, 'after')];
+  if (all === 0) return '';
+  const { sinceRollBack, errorSinceRollBack } = t.learning.verdict;
+  return measure === 'error'
+    ? errorSinceRollBack(figure(mean), count(all))
+    : sinceRollBack(count(Math.round(all * mean)), count(all));
 }
 
 const wordDecline = ({ measure }: Health) =>

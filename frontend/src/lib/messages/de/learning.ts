@@ -96,6 +96,10 @@ export const learning: Messages['learning'] = {
       `${events} Ereignisse sind noch nicht gelernt; das älteste wartet seit ${waiting}.`,
     rolledBack: (version, newest) =>
       `Zurückgesetzt: Version ${version} antwortet, Version ${newest} ist die neueste.`,
+    sinceRollBack: (right, count) =>
+      `Seit dem Zurücksetzen: ${right} von ${count} beurteilten Antworten richtig.`,
+    errorSinceRollBack: (error, count) =>
+      `Seit dem Zurücksetzen: mittlerer Fehler ${error} bei ${count} beurteilten Antworten.`,
     answersForNow: (version) =>
       `Version ${version} antwortet, bis die nächste Bewertung gelernt ist. Dann antwortet wieder die neueste.`,
     answersStopped: (version) => `Version ${version} antwortet. Das Lernen ist angehalten.`,

@@ -96,6 +96,10 @@ export const learning = {
       `${events} events are not learned yet; the oldest has waited for ${waiting}.`,
     rolledBack: (version: string, newest: string) =>
       `rolled back: version ${version} answers, version ${newest} is the newest.`,
+    sinceRollBack: (right: string, count: string) =>
+      `since the roll back: ${right} of ${count} judged answers right.`,
+    errorSinceRollBack: (error: string, count: string) =>
+      `since the roll back: mean error ${error} in ${count} judged answers.`,
     answersForNow: (version: string) =>
       `version ${version} answers until the next rating is learned. Then the newest version does again.`,
     answersStopped: (version: string) => `version ${version} answers. Learning is stopped.`,
