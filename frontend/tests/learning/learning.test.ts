@@ -1,3 +1,4 @@
+import { minute } from '../../src/lib/ui/wording';
 import { expect, test } from 'vitest';
 import type { LearningApi } from '../../src/lib/api';
 import { Learning } from '../../src/lib/learning/learning.svelte';
@@ -209,6 +210,21 @@ test('the chart marks a roll back where it was, and not what its version had lea
     x: 950,
     name: 'version 41 answers again',
   });
+});
+
+test('a version has not learned what came after it was made', async () => {
+  const { api, learning } = await openLearning();
+  const [began, made, ended] = [
+    '2026-05-01T11:36:00Z',
+    '2026-05-01T11:37:00Z',
+    '2026-05-01T11:40:00Z',
+  ];
+  const point = { began, ended, until: 960, offset: 960 };
+  api.outcomes = { ...NO_CURVE, points: [{ ...point, counts: { served: 960 }, sums: {} }] };
+  api.publish();
+  await settle();
+  expect(learning.place(950)).toBe(`${minute(ended)} (judged answer 950)`);
+  expect(learning.place(950, made)).toBe(`${minute(made)} (judged answer 950)`);
 });
 
 test('the newest comparison that was asked for is shown', async () => {

@@ -11,7 +11,7 @@ import { detailOf, problemOf } from '../ui/problems';
 import { count, figure, minute, percent } from '../ui/wording';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
-import { judgedPoints, namePlace, resultBefore } from './places';
+import { answerAt, judgedPoints, namePlace, resultBefore, timeAt } from './places';
 import { isFall, wordVerdict } from './verdict';
 import { isNewer, isOlder, VersionList } from './version_list.svelte';
 import { curveChart, versionTicks, type EventMark } from '../ui/plots';
@@ -76,10 +76,15 @@ export class Learning {
     this.live.stop();
   }
 
-  /** Where an event lies; of a model that was only taught, when that was. */
-  place(offset: number): string {
-    const taught = this.curve?.points.find((point) => point.offset >= offset)?.ended;
-    return namePlace(this.points, offset, this.points.length === 0 ? taught : null);
+  /** Where the newest event lies that a version has learned; of a model that was only taught, when that was.
+
+     made: when the version was made. A point of the curve may end later, with answers that were judged since. */
+  place(offset: number, made: string | null = null): string {
+    const taught = this.curve?.points.find((point) => point.offset >= offset)?.ended ?? null;
+    const answer = answerAt(this.points, offset);
+    const judged = answer === null ? taught : timeAt(this.points, answer);
+    const isLater = judged !== null && made !== null && Date.parse(judged) > Date.parse(made);
+    return namePlace(this.points, offset, isLater ? made : judged);
   }
 
   /** When a version was made, and how good the answers judged before that were; "" if neither is known. */
