@@ -60,6 +60,7 @@ export type UsageUnit = UsageAnswer['by'];
 export type TopQuestion = Schemas['TopQuestion'];
 export type TopQuestions = Schemas['TopQuestionsAnswer'];
 export type AlertsAnswer = Schemas['AlertsAnswer'];
+export type SentAlert = Schemas['SentAlert'];
 export type TestedEndpoint = Schemas['TestedEndpoint'];
 export type Drift = Schemas['DriftAlarm'];
 export type DriftChange = Schemas['DriftChange'];

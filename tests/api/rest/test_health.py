@@ -89,6 +89,8 @@ def test_a_collapse_is_reported_and_ends_with_a_roll_back(collapsed: tuple[Servi
     assert rolled_back["version"] == str(older) and int(rolled_back["newest_version"]) > older
     assert rolled_back["status"] == "good" and "rolled_back" in codes(rolled_back)
     assert "behind" not in codes(rolled_back)
+    held = next(each["figures"] for each in rolled_back["reasons"] if each["code"] == "rolled_back")
+    assert since < held["since"] <= rolled_back["head"] and "after" not in held  # nothing was judged since
 
 
 def test_a_roll_back_that_stops_learning_holds_until_it_is_resumed(collapsed: tuple[Service, int]) -> None:

@@ -80,5 +80,6 @@ export const usage: Messages['usage'] = {
     accepted: (endpoint) => `${endpoint} hat den Test angenommen.`,
     refused: (endpoint, error) => `${endpoint} hat den Test nicht angenommen: ${error}`,
     newest: 'Neueste Benachrichtigungen',
+    learnerRuns: 'Der Lernprozess läuft wieder.',
   },
 };

@@ -79,5 +79,6 @@ export const usage = {
     accepted: (endpoint: string) => `${endpoint} accepted the test.`,
     refused: (endpoint: string, error: string) => `${endpoint} did not accept the test: ${error}`,
     newest: 'Newest alerts',
+    learnerRuns: 'The learner runs again.',
   },
 };
