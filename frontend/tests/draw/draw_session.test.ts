@@ -332,3 +332,16 @@ test('a drawing that waits to be checked is no guess, and its status ends with t
   stroke(draw);
   expect([draw.current, draw.lastNamed]).toEqual([null, null]);
 });
+
+test('a drawing that a curator rejected does not count as guessed', async () => {
+  const { api, draw } = await openBoard([], ALL_RIGHTS, { label: 'star', probabilities: {} });
+  api.isReviewed = true;
+  stroke(draw);
+  await draw.name('star');
+  await settle();
+  expect(draw.isGuessed).toBe(true);
+  api.reject('f1', 'Be kind.');
+  await settle();
+  await settle();
+  expect([draw.isGuessed, draw.current?.feedback.refused]).toEqual([false, 'Be kind.']);
+});

@@ -82,8 +82,12 @@ export class DrawSession {
     );
     return this.activeDrawings.length - 1 - wrong;
   });
-  /** Whether the drawing on the board was guessed right. */
-  isGuessed = $derived(this.current !== null && this.current.label === this.current.guessBefore);
+  /** Whether the drawing on the board was guessed right, by a name that was not refused. */
+  isGuessed = $derived(
+    this.current !== null &&
+      this.current.label === this.current.guessBefore &&
+      this.current.feedback.refused === null,
+  );
   /** The classes that the model knows now and those that were just named here, in a steady order. */
   classes = $derived.by(() => {
     const retired = new Set(this.listed.filter(({ active }) => !active).map(({ label }) => label));

@@ -57,6 +57,8 @@ export const draw: Messages['draw'] = {
     freshAside: 'Ich achte auf die nächste solche Zeichnung.',
     held: (label) => `${capital(label)}: zur Prüfung geschickt.`,
     heldAside: 'Ich kenne es, sobald jemand zugestimmt hat.',
+    refused: (label) => `${capital(label)}: nicht gelernt.`,
+    rejectedAside: (reason) => `Jemand, der sich um diese Seite kümmert, schreibt: ${reason}`,
     streak: (count) => `${count} in Folge`,
   },
   name: {

@@ -56,6 +56,8 @@ export const draw = {
     freshAside: 'I will look out for the next one.',
     held: (label: string) => `${capital(label)}: sent for checking.`,
     heldAside: 'I will know it once somebody has approved it.',
+    refused: (label: string) => `${capital(label)}: not learned.`,
+    rejectedAside: (reason: string) => `A person who looks after this page says: ${reason}`,
     streak: (count: string) => `${count} in a row`,
   },
   name: {
