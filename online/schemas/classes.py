@@ -42,9 +42,22 @@ class TaughtClass(Wire):
     examples: list[TaughtExample] = Field(description="The newest first.")
 
 
+class RejectedExample(Wire):
+    """An example that a curator decided not to learn."""
+
+    id: str = Field(description="Of the feedback.")
+    label: str
+    input: Any = Field(description="As it was given, for a vector a list of numbers. Null where it is not kept.")
+    reason: str | None = Field(description="What the curator wrote to its user; null for nothing.")
+    given_at: str
+
+
 class ExamplesAnswer(Wire):
     classes: list[TaughtClass] = Field(description="The class that was taught last first.")
     count: int = Field(description="How many examples of these classes count now.")
+    rejected: list[RejectedExample] = Field(
+        description="The user's newest examples that a curator rejected, at most `limit`, the newest first."
+    )
 
 
 class ForgottenClass(Wire):

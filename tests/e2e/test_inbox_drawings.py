@@ -113,7 +113,17 @@ def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, servic
     assert service.http.post("/v1/models/digits/inbox:decide", json=body).status_code == 202
     expect_status(visitor, "Rude: not learned. A person who looks after this page says: Be kind.")
     expect(visitor.get_by_text("Got it!")).to_have_count(0)
+    visitor.reload()
+    refusal = visitor.get_by_role("listitem").filter(has_text="rude")
+    expect(refusal).to_contain_text("A person who looks after this page says: Be kind.")
+    expect(refusal.locator("svg")).to_be_visible()
     check_accessible(visitor)
+    check_fits(visitor)
+    shoot(visitor, "draw-9-rejected")
+    visitor.set_viewport_size({"width": 320, "height": 640})
+    check_fits(visitor)
+    refusal.scroll_into_view_if_needed()
+    shoot(visitor, "draw-9-rejected-narrow")
 
 
 def test_the_second_curator_is_told_who_has_decided(visits: Visits, service: Service) -> None:

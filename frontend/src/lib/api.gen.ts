@@ -620,7 +620,7 @@ export interface paths {
         };
         /**
          * List Examples
-         * @description The newest examples of each class that a user taught, and that count now or are held.
+         * @description The newest examples of each class that a user taught, and that count now, are held, or were rejected by a curator.
          */
         get: operations["list_examples_v1_models__model__examples_get"];
         put?: never;
@@ -2325,6 +2325,11 @@ export interface components {
              * @description How many examples of these classes count now.
              */
             count: number;
+            /**
+             * Rejected
+             * @description The user's newest examples that a curator rejected, at most `limit`, the newest first.
+             */
+            rejected: components["schemas"]["RejectedExample"][];
         };
         /** Explanation */
         Explanation: {
@@ -3315,6 +3320,31 @@ export interface components {
             low: number | null;
             /** High */
             high: number | null;
+        };
+        /**
+         * RejectedExample
+         * @description An example that a curator decided not to learn.
+         */
+        RejectedExample: {
+            /**
+             * Id
+             * @description Of the feedback.
+             */
+            id: string;
+            /** Label */
+            label: string;
+            /**
+             * Input
+             * @description As it was given, for a vector a list of numbers. Null where it is not kept.
+             */
+            input: unknown;
+            /**
+             * Reason
+             * @description What the curator wrote to its user; null for nothing.
+             */
+            reason: string | null;
+            /** Given At */
+            given_at: string;
         };
         /**
          * RejectedSnapshot

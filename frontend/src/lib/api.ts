@@ -51,7 +51,7 @@ import type {
   ReplySummary,
   SavedReply,
   SessionAnswer,
-  TaughtClass,
+  Taught,
   TaughtExample,
   ReportState,
   RolledBack,
@@ -112,7 +112,7 @@ export interface DrawApi extends ModelApi<Guess, number[]> {
   classes(): Promise<ClassInfo[]>;
   curve(): Promise<Curve>;
   /** What was taught, the newest drawings of each class. */
-  examples(of: 'user' | 'everyone', limit: number): Promise<TaughtClass[]>;
+  examples(of: 'user' | 'everyone', limit: number): Promise<Taught>;
   /** Take back all own drawings of a class. Returns how many. */
   forgetClass(label: string): Promise<number>;
   /** Teach what was taken back once more. id: a new one for the feedback. */
@@ -526,9 +526,9 @@ export function createDrawApi(name: string): DrawApi {
   const examplesUrl = `${pathOf(name)}/examples`;
   return {
     ...createApi(async () => name),
-    examples: async (of, limit) => {
+    examples: (of, limit) => {
       const url = `${examplesUrl}?${new URLSearchParams({ of, limit: String(limit) })}`;
-      return (await call<{ classes: TaughtClass[] }>('GET', url, undefined, OF_USER)).classes;
+      return call<Taught>('GET', url, undefined, OF_USER);
     },
     forgetClass: async (label) => {
       const url = `${examplesUrl}?${new URLSearchParams({ label })}`;

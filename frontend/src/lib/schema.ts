@@ -10,6 +10,11 @@ export type RankerPrediction = Schemas['RankerPrediction'];
 export type Guess = Schemas['ClassifierPrediction'];
 export type ClassInfo = Schemas['ClassState'];
 export type TaughtClass = Omit<Schemas['TaughtClass'], 'examples'> & { examples: TaughtExample[] };
+export type RejectedExample = Omit<Schemas['RejectedExample'], 'input'> & {
+  input: number[] | null;
+};
+/** What a user taught, and what of it a curator rejected. */
+export type Taught = { classes: TaughtClass[]; rejected: RejectedExample[] };
 export type TaughtExample = Omit<Schemas['TaughtExample'], 'input'> & { input: number[] | null };
 export type Curve = Schemas['CurveAnswer'];
 export type CurvePoint = Schemas['CurvePoint'];

@@ -40,7 +40,7 @@ class FakeDrawApi extends FakeApi implements DrawApi {
 
   async examples(of: string) {
     this.calls.push(`examples of ${of}`);
-    return this.taught;
+    return { classes: this.taught, rejected: [] };
   }
 
   async forgetClass(label: string) {

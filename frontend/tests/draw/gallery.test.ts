@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Gallery } from '../../src/lib/draw/gallery.svelte';
 import { Sketches } from '../../src/lib/draw/sketches';
-import type { TaughtClass, TaughtExample } from '../../src/lib/schema';
+import type { RejectedExample, TaughtClass, TaughtExample } from '../../src/lib/schema';
 import { settle } from '../fake';
 
 const example = (id: string, status: TaughtExample['status'] = 'learned'): TaughtExample => ({
@@ -21,10 +21,14 @@ const classOf = (label: string, examples: TaughtExample[]): TaughtClass => ({
   examples,
 });
 
-async function open(classes: TaughtClass[], sketched: string[] = []) {
+async function open(
+  classes: TaughtClass[],
+  sketched: string[] = [],
+  rejected: RejectedExample[] = [],
+) {
   const calls: string[] = [];
   const problems: unknown[] = [];
-  const service = { classes, isBroken: false };
+  const service = { classes, rejected, isBroken: false };
   const answer = <T>(call: string, value: T): Promise<T> => {
     calls.push(call);
     return service.isBroken ? Promise.reject(new Error('broken')) : Promise.resolve(value);
@@ -33,7 +37,8 @@ async function open(classes: TaughtClass[], sketched: string[] = []) {
   for (const id of sketched) sketches.keep(id, []);
   const gallery = new Gallery({
     api: {
-      examples: (of) => answer(`examples of ${of}`, service.classes),
+      examples: (of) =>
+        answer(`examples of ${of}`, { classes: service.classes, rejected: service.rejected }),
       forgetClass: (label) => answer(`forget ${label}`, 3),
       teachAgain: ({ id }, label, as) => answer(`teach ${id} as ${label}, ${as}`, undefined),
       retract: (id) => answer(`retract ${id}`, { id, offset: 9, status: 'retracted' as const }),
@@ -126,4 +131,11 @@ test('strokes of earlier visits are dropped where the service no longer has the 
 test('strokes stay where the service does not list all drawings', async () => {
   const { sketches } = await open([{ ...classOf('star', [example('a')]), count: 61 }], ['older']);
   expect(sketches.ids()).toEqual(['older']);
+});
+
+test('a drawing that a curator rejected is listed with the reason, and its strokes are kept', async () => {
+  const rude: RejectedExample = { ...example('r'), label: 'rude', reason: 'Be kind.' };
+  const { gallery, sketches } = await open([], ['r', 'erased elsewhere'], [rude]);
+  expect(gallery.rejected).toEqual([rude]);
+  expect(sketches.ids()).toEqual(['r']);
 });

@@ -100,7 +100,7 @@ def check_has_classes(model: ModelRuntime) -> None:
 async def list_examples(
     model: ModelDep, caller: CallerDep, user: UserDep, limit: Limit = 24, of: Whose = "user"
 ) -> Response:
-    """The newest examples of each class that a user taught, and that count now or are held."""
+    """The newest examples of each class that a user taught, and that count now, are held, or were rejected by a curator."""
     check_has_classes(model)
     if of == "everyone" and not caller.may("curate"):
         raise Forbidden(f"of=everyone: the caller {caller.id!r} lacks the scope 'curate'; leave it out for your own")

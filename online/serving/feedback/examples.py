@@ -7,12 +7,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.schemas.classes import ExamplesAnswer, ForgottenClass, TaughtClass, TaughtExample
+from online.schemas.classes import ExamplesAnswer, ForgottenClass, RejectedExample, TaughtClass, TaughtExample
 from online.schemas.feedback import FeedbackStatus, Receipt
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.held import withdraw
 from online.serving.feedback.retraction import find_closed_until, record_retractions
-from online.store.callers.held_feedback import HeldFeedbackRow, list_held_of_user
+from online.store.callers.held_feedback import Decision, HeldFeedbackRow, list_held_of_user
 from online.store.classes import (
     ExampleRow,
     list_examples_of_class,
@@ -27,9 +27,10 @@ RETRACTED = 50  # of one transaction, for which others wait some milliseconds
 
 
 def load_examples(connection: Connection, model: str, user: str | None, of_each: int) -> ExamplesAnswer:
-    """The newest examples of each class by a user, with those that are held; user None: by everybody, without them."""
+    """The newest examples of each class by a user, with those that are held or were rejected; user None: by everybody, without them."""
     rows = load_newest_examples(connection, model, user, of_each, MAX_EXAMPLES)
-    held = [] if user is None else list_held_labels(connection, model, user)
+    set_aside = [] if user is None else list_held_of_user(connection, model, user)
+    held, rejected = labels_of(set_aside, None), labels_of(set_aside, "rejected")[:of_each]
     retired, quarantine = list_retired_classes(connection, model), load_open(connection, model)
     since = None if quarantine is None else quarantine.since
     examples, counts, waiting = (
@@ -55,7 +56,9 @@ def load_examples(connection: Connection, model: str, user: str | None, of_each:
         for label, given in examples.items()
     ]
     classes.sort(key=lambda each: each.examples[0].given_at, reverse=True)
-    return ExamplesAnswer(classes=classes, count=sum(counts.values()))
+    return ExamplesAnswer(
+        classes=classes, count=sum(counts.values()), rejected=[describe_rejected(*each) for each in rejected]
+    )
 
 
 def within_limit(rows: Sequence[ExampleRow]) -> Sequence[ExampleRow]:
@@ -70,8 +73,12 @@ def within_limit(rows: Sequence[ExampleRow]) -> Sequence[ExampleRow]:
 
 def list_held_labels(connection: Connection, model: str, user: str) -> list[tuple[str, HeldFeedbackRow]]:
     """Return (class, item) of the labels of a user that wait for a decision, the newest first."""
-    undecided = [row for row in list_held_of_user(connection, model, user) if row.decision is None]
-    labels = [(json.loads(row.content).get("label"), row) for row in reversed(undecided)]
+    return labels_of(list_held_of_user(connection, model, user), None)
+
+
+def labels_of(rows: Sequence[HeldFeedbackRow], decision: Decision | None) -> list[tuple[str, HeldFeedbackRow]]:
+    """Return (class, item) of the labels among rows, oldest first, with this decision; the newest first."""
+    labels = [(json.loads(row.content).get("label"), row) for row in reversed(rows) if row.decision == decision]
     return [(label, row) for label, row in labels if label is not None]
 
 
@@ -90,6 +97,12 @@ def describe_example(row: ExampleRow, quarantined_since: int | None) -> TaughtEx
 def describe_held(row: HeldFeedbackRow) -> TaughtExample:
     about = json.loads(row.content).get("prediction_id")
     return describe(row.id, about, row.question, "held", None, row.created_at)
+
+
+def describe_rejected(label: str, row: HeldFeedbackRow) -> RejectedExample:
+    return RejectedExample(
+        id=row.id, label=label, input=json.loads(row.question), reason=row.note, given_at=row.created_at
+    )
 
 
 def describe(

@@ -103,7 +103,7 @@ def test_the_examples_of_others_are_not_listed_and_a_name_in_a_header_does_not_c
     ann, ben = visitor(app), visitor(app, 2)
     teach(ann, "star")
     user = ann.get("/v1/session").json()["caller"]
-    assert listed(ben) == {"classes": [], "count": 0}
+    assert listed(ben) == {"classes": [], "count": 0, "rejected": []}
     assert ben.get(f"{ROOT}/examples", headers={"X-User": user}).json()["count"] == 0
     assert ben.delete(f"{ROOT}/examples", params={"label": "star"}, headers={"X-User": user}).json()["count"] == 0
     assert counts(ann) == {"star": 1}
@@ -173,6 +173,22 @@ def test_what_waits_for_a_curator_is_listed_as_held_and_withdrawn_with_its_class
         assert [(each["id"], each["status"], each["input"]) for each in star["examples"]] == [(id, "held", [1.0, 2.0])]
         assert ann.delete(f"{ROOT}/examples", params={"label": "star"}).json()["count"] == 1
         assert listed(ann)["classes"] == []
+
+
+def test_what_a_curator_rejected_is_listed_with_the_reason_for_its_user_only(tmp_path: Path) -> None:
+    app = build(tmp_path, public_teaching="review")
+    with browse(app):
+        ann, ben, curator = visitor(app), visitor(app, 2), browse(app, **{"X-Admin-Key": ADMIN_KEY})
+        ids = [teach(ann, label, x) for label, x in (("rude", 1), ("moon", 2), ("star", 3))]
+        for id, reason in zip(ids, ("Be kind.", None), strict=False):
+            body = {"ids": [id], "action": "reject", "reason": reason}
+            assert curator.post(f"{ROOT}/inbox:decide", json=body).status_code == 202
+        answer = listed(ann)
+        assert [each["label"] for each in answer["classes"]] == ["star"]
+        rejected = [(each["id"], each["label"], each["input"], each["reason"]) for each in answer["rejected"]]
+        assert rejected == [(ids[1], "moon", [2.0, 2.0], None), (ids[0], "rude", [1.0, 2.0], "Be kind.")]
+        assert [each["label"] for each in listed(ann, limit=1)["rejected"]] == ["moon"]
+        assert listed(ben)["rejected"] == listed(curator, of="everyone")["rejected"] == []
 
 
 def test_a_retired_class_keeps_its_examples_and_says_so(app: FastAPI) -> None:

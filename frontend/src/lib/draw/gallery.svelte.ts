@@ -4,7 +4,7 @@
 */
 
 import type { DrawApi } from '../api';
-import type { TaughtClass, TaughtExample } from '../schema';
+import type { RejectedExample, Taught, TaughtClass, TaughtExample } from '../schema';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import type { Sketches } from './sketches';
@@ -26,6 +26,8 @@ export class Gallery {
   /** null until they were loaded. The class that was taught last is the first. */
   classes = $state.raw<TaughtClass[] | null>(null);
   whose = $state<Whose>('user');
+  /** Own drawings that a curator rejected, the newest first. */
+  rejected = $state.raw<RejectedExample[]>([]);
 
   /** Classes that the model may guess, with at least one drawing. */
   shown = $derived((this.classes ?? []).filter(({ active }) => active));
@@ -56,7 +58,7 @@ export class Gallery {
   }
 
   /** The strokes of a drawing that was made in this browser. */
-  strokesOf({ id }: TaughtExample) {
+  strokesOf({ id }: { id: string }) {
     return this.dependencies.sketches.of(id);
   }
 
@@ -64,10 +66,11 @@ export class Gallery {
     const { api, sketches, complain } = this.dependencies;
     const { whose } = this;
     try {
-      const classes = await api.examples(whose, SHOWN_OF_EACH);
-      if (whose === this.whose) this.classes = classes;
+      const taught = await api.examples(whose, SHOWN_OF_EACH);
+      if (whose === this.whose) this.classes = taught.classes;
       if (whose === 'user') {
-        for (const id of forgottenAmong(this.earlier, classes)) sketches.drop(id);
+        this.rejected = taught.rejected;
+        for (const id of forgottenAmong(this.earlier, taught)) sketches.drop(id);
         this.earlier = []; // what is forgotten on this page can be taught once more, with its strokes
       }
     } catch (error) {
@@ -133,8 +136,9 @@ function without(classes: TaughtClass[], { id, status }: TaughtExample): TaughtC
 }
 
 /** The drawings that the service no longer has, such as after an erasure. None where it did not list all. */
-function forgottenAmong(ids: readonly string[], classes: readonly TaughtClass[]): string[] {
+function forgottenAmong(ids: readonly string[], { classes, rejected }: Taught): string[] {
   if (classes.some(({ examples, count, held }) => examples.length < count + held)) return [];
-  const listed = new Set(classes.flatMap(({ examples }) => examples.map(({ id }) => id)));
+  const known = [...classes.flatMap(({ examples }) => examples), ...rejected];
+  const listed = new Set(known.map(({ id }) => id));
   return ids.filter((id) => !listed.has(id));
 }

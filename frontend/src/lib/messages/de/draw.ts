@@ -120,6 +120,7 @@ export const draw: Messages['draw'] = {
     everyones: 'Alle',
     count: drawings,
     waiting: (shown) => `${shown} noch zu prüfen`,
+    rejected: 'Geprüft und nicht gelernt',
     isWaiting: 'Wird noch geprüft. Ich nutze sie noch nicht.',
     drawingOf: (label, at) => `Zeichnung von ${label}, ${at}`,
     of: (label) => `Zeichnung von ${label}`,

@@ -119,6 +119,7 @@ export const draw = {
     everyones: 'Everyone’s',
     count: drawings,
     waiting: (shown: string) => `${shown} waiting to be checked`,
+    rejected: 'Checked, and not learned',
     isWaiting: 'Waiting to be checked. I do not use it yet.',
     drawingOf: (label: string, at: string) => `Drawing of ${label}, ${at}`,
     of: (label: string) => `Drawing of ${label}`,
