@@ -103,6 +103,7 @@ class TurnFeedback(Wire):
     scope: CorrectionScope | None = None
     reason: str | None = None
     comment: str | None = None
+    note: str | None = Field(default=None, description="What the curator who rejected it wrote to its author.")
 
 
 class Turn(Wire):

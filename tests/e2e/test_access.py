@@ -162,7 +162,7 @@ def test_a_proposed_reply_is_held_until_a_curator_accepts_it(visits: Visits, rev
         expect(last_reply(page)).to_contain_text(lesson)
 
 
-def test_a_rejected_reply_is_never_given_and_its_author_sees_that(visits: Visits, reviewed: Service) -> None:
+def test_a_rejected_reply_is_never_given_and_its_author_reads_why(visits: Visits, reviewed: Service) -> None:
     visitor = visits.open(reviewed.url)
     propose(visitor, "Is there a ghost in the attic?", "There are two.")
     visitor.clock.install(time=0)
@@ -186,13 +186,18 @@ def test_a_rejected_reply_is_never_given_and_its_author_sees_that(visits: Visits
     shoot(curator, "access-review-dark")
     check_accessible(curator)
     button(item, "Reject").click()
+    curator.keyboard.type("Nobody has seen them.")
     button(item, "Reject 1 message").click()
     expect(item).to_have_count(0)
 
-    expect(status).to_contain_text("Checked, and not accepted.")
-    visitor.clock.resume()
-    visitor.reload()
-    expect(status).to_contain_text("Checked, and not accepted.")
+    for reload in (False, True):
+        if reload:
+            visitor.clock.resume()
+            visitor.reload()
+        expect(status).to_contain_text("Checked, and not accepted: Nobody has seen them.")
+        expect(last_reply(visitor)).to_contain_text("You suggested: “There are two.”")
+    check_accessible(visitor)
+    shoot(visitor, "access-rejected-why")
     ask(visitor, "Is there a ghost in the attic?")
     expect(last_reply(visitor)).not_to_contain_text("There are two.")
     shoot(visitor, "access-rejected")

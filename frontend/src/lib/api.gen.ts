@@ -3997,6 +3997,11 @@ export interface components {
             reason?: string | null;
             /** Comment */
             comment?: string | null;
+            /**
+             * Note
+             * @description What the curator who rejected it wrote to its author.
+             */
+            note?: string | null;
         };
         /** UnansweredAnswer */
         UnansweredAnswer: {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { describeStatus } from '../../src/lib/chat/status';
 import { FULL, openAndAsk, settle, VISITOR } from '../fake';
 
 test('a thumb is saved, then learned, and the question is predicted again, unrecorded', async () => {
@@ -169,7 +170,9 @@ test('a proposal is held beside the rating, until a curator accepts it', async (
 
 test.each([
   [undefined, 'it was checked and not accepted'],
-  ['nobody else agreed in time', 'nobody else agreed in time'],
+  ['We stopped that.', 'We stopped that.'],
+  ['A curator has written another reply.', 'Another reply was written instead.'],
+  ['nobody else agreed in time, so it was not learned', 'nobody else agreed in time'],
 ])('a rejection is shown at its event, with the reason %s', async (reason, shown) => {
   const { api, turn } = await openAndAsk(VISITOR);
   api.isReviewed = true;
@@ -177,6 +180,25 @@ test.each([
   api.reject('f1', reason);
   await settle();
   expect(turn.latest!.steps).toEqual(['saved', `not learned: ${shown}`]);
+});
+
+test('a rejected suggestion stays readable with its reason, live and when it is resumed', async () => {
+  const { api, turn } = await openAndAsk(VISITOR);
+  api.isReviewed = true;
+  await turn.teach('at one');
+  api.reject('f1', 'We stopped that.');
+  await settle();
+  const shown = () => [
+    turn.rejection?.content,
+    describeStatus(turn.rejection!, false),
+    turn.correctionText,
+  ];
+  const expected = [{ correction: 'at one' }, 'Checked, and not accepted: We stopped that.', null];
+  expect(shown()).toEqual(expected);
+  turn.feedbacks = [];
+  turn.resume([{ id: 'f1', status: 'rejected', correction: 'at one', note: 'We stopped that.' }]);
+  await settle();
+  expect(shown()).toEqual(expected);
 });
 
 test('a rejection is found by asking, and the box for another proposal is back', async () => {

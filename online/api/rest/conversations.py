@@ -222,4 +222,6 @@ def describe_feedback(row: FeedbackRow | HeldFeedbackRow) -> dict[str, Any]:
         outcome = describe_outcome(row)
     item = {} if row.content == ERASED else json.loads(row.content)
     fields = {name: item[name] for name in GIVEN if name in item}
+    if isinstance(row, HeldFeedbackRow):
+        fields["note"] = row.note
     return {"id": row.id, "status": outcome.status, "version": outcome.version, **fields}

@@ -263,6 +263,18 @@ def test_a_rejection_unlearns_and_tells_the_callers_why(app: FastAPI, curator: T
     assert read(curator)["group_count"] == 0 and "More spam!" not in replies(curator)
 
 
+def test_the_stored_conversation_says_why_a_suggestion_was_rejected(app: FastAPI, curator: TestClient) -> None:
+    ann = visitor(app)
+    asked = ask(ann, GARDEN, conversation="garden")["prediction_ids"][0]
+    id = rate(ann, prediction_id=asked, correction="Spam!").json()["receipts"][0]["id"]
+    path = f"{ROOT}/conversations/garden"
+    (waiting,) = ann.get(path).json()["said"][0]["feedback"]
+    assert (waiting["status"], waiting.get("note")) == ("held", None)
+    decide(curator, [id], "reject", reason="We do not advertise.")
+    (rejected,) = ann.get(path).json()["said"][0]["feedback"]
+    assert rejected == {**waiting, "status": "rejected", "correction": "Spam!", "note": "We do not advertise."}
+
+
 def test_one_reply_is_taught_for_every_question_of_a_group(app: FastAPI, curator: TestClient) -> None:
     ann, tina = visitor(app), teacher(app)
     held = say(ann, "When do you open?", correction="At 9.")["id"]

@@ -12,7 +12,8 @@ export function describeStatus(state: FeedbackState, hasDetails: boolean): strin
   if (state.undo !== 'none') return describeUndo(state, hasDetails);
   if (!state.saved) return status.saving;
   if (state.held) return status.held;
-  if (state.rejected) return status.rejected;
+  if (state.rejected)
+    return state.rejectionNote === null ? status.rejected : status.rejectedWhy(state.rejectionNote);
   if (state.refused !== null)
     return hasDetails ? `${status.notLearned}: ${state.refused}` : status.notLearned;
   if (!state.learned) return status.saved;

@@ -104,6 +104,12 @@ export class Turn {
       ? this.correction.content.correction
       : null,
   );
+  /** A suggestion that a curator has rejected, until there is another. */
+  rejection = $derived(
+    this.correctionText === null
+      ? (this.feedbacks.findLast((one) => one.rejected && isCorrection(one)) ?? null)
+      : null,
+  );
   offersChips = $derived.by(
     () =>
       this.correctionText === null &&

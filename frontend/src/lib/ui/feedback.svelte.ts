@@ -11,9 +11,9 @@ import type { LiveStatus } from './live_status.svelte';
 import type { Receipt, FeedbackContent, FeedbackProgress, StoredFeedback } from '../schema';
 import { t } from '../messages';
 import { problemOf } from './problems';
-import { describeFeedback, type FeedbackState } from './progress_wording';
+import { describeFeedback, EXPIRED, wordNote, type FeedbackState } from './progress_wording';
 
-/** reason: why it was not learned, where no person has decided that. */
+/** reason: why it was not learned: what the curator wrote, or the service where no person has decided. */
 type Decided = Receipt & Pick<FeedbackProgress, 'reason'>;
 
 /** The dependencies of feedback, passed in so that a test can replace them. */
@@ -66,10 +66,10 @@ export class Feedback implements FeedbackState {
   ) {}
 
   /** Resume feedback stored by the server, and follow it until it is learned. */
-  resume({ status, version }: StoredFeedback): this {
+  resume({ status, version, note }: StoredFeedback): this {
     this.saved = true;
     if (status === 'learned') this.learned = { version: version ?? '?', freshness_ms: null };
-    else void this.follow({ id: this.id, offset: 0, status });
+    else void this.follow({ id: this.id, offset: 0, status, reason: note ?? null });
     return this;
   }
 
@@ -119,15 +119,11 @@ export class Feedback implements FeedbackState {
     }
   }
 
-  private async follow(receipt: Receipt) {
+  private async follow(receipt: Decided) {
     const { live } = this.context;
     const decided: Decided =
       receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
-    if (decided.status === 'rejected') {
-      this.rejected = decided.reason == null;
-      this.rejectionNote = decided.reason ?? null;
-      this.refused = decided.reason ?? t.ui.progress.rejected;
-    }
+    if (decided.status === 'rejected') this.noteRejection(decided.reason ?? null);
     if (decided.status === 'rejected' || decided.status === 'retracted') return;
     for (const one of this.earlier) one.replaced = true;
     const outcome = await live.awaitOutcome(decided);
@@ -135,6 +131,14 @@ export class Feedback implements FeedbackState {
     if (outcome.status !== 'learned') return;
     this.learned = { version: outcome.version ?? '?', freshness_ms: outcome.freshness_ms ?? null };
     if (this.isActive) await this.runRecheck(outcome.offset, this.before);
+  }
+
+  private noteRejection(reason: string | null) {
+    this.rejected = reason !== EXPIRED;
+    this.rejectionNote = reason !== null && this.rejected ? wordNote(reason) : null;
+    this.refused = this.rejected
+      ? (this.rejectionNote ?? t.ui.progress.rejected)
+      : t.ui.progress.expired;
   }
 
   /** What is held replaces only what is held: the rest still counts, until a curator accepts it. */

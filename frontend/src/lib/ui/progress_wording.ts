@@ -9,6 +9,7 @@ export interface FeedbackState {
   held: boolean;
   refused: string | null;
   rejected: boolean;
+  rejectionNote: string | null;
   learned: { version: string; freshness_ms: number | null } | null;
   undo: 'none' | 'requested' | 'saved' | 'learned';
   unlearnedVersion: string | null;
@@ -38,6 +39,12 @@ export function describeRecheck({ before, after }: RecheckResult): string {
     now,
   );
 }
+
+/** What the service writes where the curator has written nothing. */
+const OTHER_REPLY = 'A curator has written another reply.';
+export const EXPIRED = 'nobody else agreed in time, so it was not learned';
+
+export const wordNote = (note: string) => (note === OTHER_REPLY ? t.ui.progress.otherReply : note);
 
 export function describeFeedback(state: FeedbackState): string[] {
   if (state.failed !== null) return [t.ui.progress.notSaved(state.failed)];

@@ -126,6 +126,7 @@ export const chat: Messages['chat'] = {
     notSaved: (problem) => `Nicht gespeichert. ${problem}`,
     notLearned: 'Nicht gelernt',
     rejected: 'Geprüft und nicht angenommen.',
+    rejectedWhy: (note) => `Geprüft und nicht angenommen: ${note}`,
     undoing: 'Wird zurückgenommen …',
     undone: 'Zurückgenommen',
     unlearned: 'Zurückgenommen und verlernt',

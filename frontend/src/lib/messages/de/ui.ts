@@ -58,6 +58,8 @@ export const ui: Messages['ui'] = {
     learnedIn: (version, time) => `gelernt in Version ${version}, nach ${time}`,
     notLearned: (reason) => `nicht gelernt: ${reason}`,
     rejected: 'es wurde geprüft und nicht angenommen',
+    otherReply: 'Stattdessen wurde eine andere Antwort geschrieben.',
+    expired: 'niemand sonst hat rechtzeitig zugestimmt',
     noReason: 'ohne Angabe eines Grundes',
     undoing: 'wird zurückgenommen …',
     undone: 'zurückgenommen',

@@ -123,6 +123,7 @@ export const chat = {
     notSaved: (problem: string) => `Not saved. ${problem}`,
     notLearned: 'Not learned',
     rejected: 'Checked, and not accepted.',
+    rejectedWhy: (note: string) => `Checked, and not accepted: ${note}`,
     undoing: 'Taking back…',
     undone: 'Taken back',
     unlearned: 'Taken back and un-learned',

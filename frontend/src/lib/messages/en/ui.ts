@@ -59,6 +59,8 @@ export const ui = {
     learnedIn: (version: string, time: string) => `learned in version ${version}, ${time} later`,
     notLearned: (reason: string) => `not learned: ${reason}`,
     rejected: 'it was checked and not accepted',
+    otherReply: 'Another reply was written instead.',
+    expired: 'nobody else agreed in time',
     noReason: 'no reason was given',
     undoing: 'taking it back…',
     undone: 'taken back',
