@@ -80,7 +80,9 @@ class FeedbackSlots:
             while True:
                 try:
                     return await change_slot(feedback, key, item, stays_empty, taken, caller)
-                except Conflict:  # another server has submitted another item as this turn, or a client used its id
+                except (
+                    Conflict
+                ):  # another server has submitted another item as this turn, it waited, or a client used its id
                     taken += 1
 
 
@@ -97,7 +99,10 @@ async def change_slot(
         await feedback.retract(last.id, SERVICE)
     turn = (last.slot_turn or 0 if last is not None else 0) + 1 + taken
     named = item.model_copy(update={"id": f"{key}.{turn}"})
-    return (await feedback.submit([named], caller, slot=(key, turn)))[0]
+    receipt = (await feedback.submit([named], caller, slot=(key, turn)))[0]
+    if receipt.status == "retracted":  # an earlier turn that waited, and was replaced
+        raise Conflict(f"the id {receipt.id!r} was used before")
+    return receipt
 
 
 async def load_turns(feedback: Feedback, key: str) -> list[FeedbackRow]:

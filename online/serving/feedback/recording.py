@@ -29,7 +29,14 @@ from online.serving.feedback.retraction import record_retraction
 from online.serving.processes.store_messages import NewFeedback, RetractFeedback, SubmitFeedback
 from online.settings import ModelSettings, Settings
 from online.store import now
-from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, add_held, load_held, load_held_of
+from online.store.callers.held_feedback import (
+    HeldFeedbackRow,
+    HoldReason,
+    add_held,
+    list_waiting_about,
+    load_held,
+    load_held_of,
+)
 from online.store.encoder_moves import check_encoder, hold_encoder
 from online.store.events import EventBatch, lock_log
 from online.store.feedback import FeedbackRow, Opinion, add_feedback, assign_slot, list_opinions, load_feedback
@@ -154,6 +161,7 @@ class SubmissionRecording:
             return Receipt(id=same.id, offset=same.offset, status="accepted")
         if not caller.is_trusted:
             self.write()  # what a holder has said before counts
+            self._withdraw_replaced(item, caller)
         admission = admit(self.connection, self.recorder.influence, caller, place, item, prediction)
         self.new.append((item, admission))
         if admission.hold is not None:
@@ -182,6 +190,15 @@ class SubmissionRecording:
         standing = self.standing[item.prediction_id] if item.prediction_id is not None else ()
         own = (opinion for opinion in standing if opinion.holder == holder)
         return next((each for each in own if learned_fields(each.content) == learned_fields(item.content)), None)
+
+    def _withdraw_replaced(self, item: NewFeedback, caller: Caller) -> None:
+        """Take back what waits of the same holder about the same prediction, where this takes its place."""
+        if item.prediction_id is None:
+            return
+        for row in list_waiting_about(self.connection, self.name, holder_of(caller, item.user), item.prediction_id):
+            if replaces(item, row):
+                withdraw(self.connection, row, caller.id)
+                self.held[row.id] = row
 
     def _hold(self, item: NewFeedback, caller: Caller, prediction: PredictionRow | None, reason: HoldReason) -> Receipt:
         row = HeldFeedbackRow(
@@ -239,6 +256,12 @@ class SubmissionRecording:
         if self.rows:
             add_feedback(self.connection, self.rows)
             self.rows = []
+
+
+def replaces(item: NewFeedback, waiting: HeldFeedbackRow) -> bool:
+    """Whether an item takes the place of one of the same holder that waits. A thumb down leaves a proposal as it is."""
+    proposes = json.loads(waiting.content).get("reward") is None
+    return item.reward is None or is_positive(item.reward) or not proposes
 
 
 def is_complaint(item: NewFeedback | FeedbackItem, choice: str | None) -> bool:

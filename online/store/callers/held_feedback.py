@@ -83,6 +83,13 @@ def list_undecided(
     return [HeldFeedbackRow(**row) for row in found.mappings()]
 
 
+def list_waiting_about(connection: Connection, model: str, holder: str, prediction_id: str) -> list[HeldFeedbackRow]:
+    """The items of a holder about a prediction that wait for a decision, oldest first."""
+    query = select(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None), held_by == holder)
+    found = connection.execute(query.order_by(HELD.c.created_at, HELD.c.id)).mappings()
+    return [HeldFeedbackRow(**row) for row in found if json.loads(row["content"]).get("prediction_id") == prediction_id]
+
+
 def count_undecided(connection: Connection, model: str, holder: str | None = None) -> int:
     """The number of items that wait for a decision. holder: only of this holder."""
     query = select(func.count()).select_from(HELD).where(HELD.c.model == model, HELD.c.decision.is_(None))

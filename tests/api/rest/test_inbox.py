@@ -263,6 +263,32 @@ def test_a_rejection_unlearns_and_tells_the_callers_why(app: FastAPI, curator: T
     assert read(curator)["group_count"] == 0 and "More spam!" not in replies(curator)
 
 
+def test_a_later_opinion_takes_the_place_of_one_that_waits(app: FastAPI, curator: TestClient) -> None:
+    ann = visitor(app)
+    asked = ask(ann, GARDEN)["prediction_ids"][0]
+
+    def give(**item: Any) -> str:
+        return str(rate(ann, prediction_id=asked, **item).json()["receipts"][0]["id"])
+
+    first, second = give(correction="At the front."), give(correction=LESSON)
+    assert [item["id"] for item in open_items(curator)] == [second]
+    assert status_of(ann, first)["status"] == "retracted"
+    other = say(visitor(app), correction="Somebody else's.")["id"]
+    assert {item["id"] for item in open_items(curator)} == {second, other}
+
+
+def test_a_holder_of_a_feedback_url_has_one_opinion_that_waits(app: FastAPI, curator: TestClient) -> None:
+    learn(app)
+    head, hours, ann = app.state.runtime.models["chat"].stream.head(), "When do you open?", visitor(app)
+    answer = ask(ann, hours, feedback_urls=True, min_offset=head, timeout_ms=60_000)
+    url = answer["feedback_urls"][0]
+    for item in ({"reward": 0.0}, {"correction": "At nine."}, {"correction": "At ten."}, {"correction": "At nine."}):
+        assert ann.post(url, json=item).json()["status"] == "held"
+        assert len(open_items(curator)) == 1
+    ann.post(url, json={"reward": 1.0})
+    assert open_items(curator) == []
+
+
 def test_the_stored_conversation_says_why_a_suggestion_was_rejected(app: FastAPI, curator: TestClient) -> None:
     ann = visitor(app)
     asked = ask(ann, GARDEN, conversation="garden")["prediction_ids"][0]
