@@ -1,10 +1,12 @@
 """The plots of a replay's report, as SVG, each with the same numbers as a table."""
 
+import html
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -19,12 +21,14 @@ from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis, is_by_construction
 from online.evaluation.reports.replay_table import BASELINES
+from online.evaluation.reports.verdict import find_best
 from online.evaluation.reports.words.language import DURATIONS, Words
 from online.evaluation.scoring.score import LATENESS, LEARNED_BASELINE
 from online.prequential import CurveSegment
 
-POINTS, BASELINE_POINTS = 100, 30  # of a curve at most; more would be noise
-EXAMPLES_PER_POINT, MIN_POINTS = 50, 12  # at least, unless there are fewer examples
+POINTS, SHARED_POINTS = 40, 25  # of a curve at most, alone and beside others; more would be noise
+EXAMPLES_PER_POINT, MIN_POINTS = 100, 12  # at least, unless there are fewer examples
+LINE_HEIGHT = 0.062  # of a label, as a share of the height of the learning curve
 
 COLOURS = (
     "#0072B2",
@@ -100,16 +104,54 @@ class Plot:
     basis: str = ""
 
 
-def render_svg(draw: Callable[[Axes], None], salt: str, height: float = 3.4, width: float = 6.8) -> str:
-    """Return an SVG whose width follows the page. salt: makes the ids inside it unique on the page."""
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A place of a plot where the pointer reads its figures. x: on its axis."""
+
+    x: float
+    words: str
+
+
+def render_svg(
+    draw: Callable[[Axes], Sequence[Stop] | None], salt: str, height: float = 3.4, width: float = 6.8
+) -> str:
+    """Return an SVG whose width follows the page. salt: makes the ids inside it unique on the page.
+
+    draw: returns where the pointer reads figures, in order, if anywhere.
+    """
     with matplotlib.rc_context({"svg.hashsalt": salt}):
         figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure.add_subplot())
+        axes = figure.add_subplot()
+        stops = draw(axes)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        zones = write_zones(axes, stops or ())
     svg = file.getvalue()
     before, _, rest = svg[svg.index("<svg") :].partition("<metadata>")
-    return use_variables(before + rest.partition("</metadata>")[2])
+    drawing, end, _ = (before + rest.partition("</metadata>")[2]).rpartition("</svg>")
+    return use_variables(drawing + zones + end)
+
+
+def write_zones(axes: Axes, stops: Sequence[Stop]) -> str:
+    """Return a strip of SVG around each stop, up to the middle between it and the next, which says its figures.
+
+    The browser shows them itself, as a report has no script.
+    """
+    figure = axes.figure
+    width, height = figure.bbox.width / figure.dpi * 72, figure.bbox.height / figure.dpi * 72  # in points
+    low, high = axes.get_position().y0, axes.get_position().y1
+    top, length = f"{(1 - high) * height:.1f}", f"{(high - low) * height:.1f}"
+    shares = figure.transFigure.inverted().transform(
+        axes.transData.transform([(stop.x, 0.0) for stop in stops] or [(0, 0)])
+    )
+    places = [float(x) * width for x, _ in shares]
+    middles = [(before + after) / 2 for before, after in pairwise(places)]
+    begins, ends = [axes.get_position().x0 * width, *middles], [*middles, places[-1] + 8]
+    return "".join(
+        f'<g class="stop"><rect x="{begin:.1f}" y="{top}" width="{max(1.0, end - begin):.1f}" height="{length}"/>'
+        f'<path d="M {place:.1f} {top} v {length}"/><title>{html.escape(stop.words)}</title></g>'
+        for stop, place, begin, end in zip(stops, places, begins, ends, strict=False)
+    )
 
 
 class CommaTicks(ScalarFormatter):
@@ -137,17 +179,20 @@ def use_variables(svg: str) -> str:
 
 
 def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot | None:
+    """One model has a band; of several, only the best one does, so that a change of any of them can be seen."""
     numbers = "mae" in reports[0].figures
-    curves = [thin_curve(report.details.curve) for report in reports]
+    most = POINTS if len(reports) == 1 else SHARED_POINTS
+    curves = [thin_curve(report.details.curve, most) for report in reports]
     if not curves[0]:
         return None
+    best = find_best(reports)
+    baselines = [name for name in BASELINES if any(stretch.counts.get(name) for stretch in curves[0])]
 
-    def draw(axes: Axes) -> None:
-        for name in BASELINES:
-            label = words(f"row.{name}")
-            draw_line(axes, thin_curve(curves[0], BASELINE_POINTS), name, label, GREY, dashes=DASHES[name])
+    def draw(axes: Axes) -> list[Stop]:
+        ends = [draw_line(axes, curves[0], name, words(f"row.{name}"), GREY, dashes=DASHES[name]) for name in baselines]
         for place, (report, curve, colour) in enumerate(zip(reports, curves, cycle_colours(), strict=False)):
-            draw_line(axes, curve, "model", report.name, colour, band=not numbers)
+            is_best = report is best
+            ends.append(draw_line(axes, curve, "model", report.name, colour, is_best and not numbers, is_best))
             alarms = [find_example(curve, alarm.offset) for alarm in report.drift]
             height = [0.015 + 0.03 * place] * len(alarms)  # in axes coordinates: one row of ticks per model
             axes.plot(alarms, height, "|", color=colour, markersize=7, transform=axes.get_xaxis_transform())
@@ -156,7 +201,11 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
         use_numbers(words, axes.xaxis, axes.yaxis)
         if not numbers:
             use_percents(words, axes.yaxis)
-        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(0, -0.18), ncols=3)
+        axes.margins(x=0.01)
+        label_ends(axes, [end for end in ends if end is not None])
+        return [
+            Stop(stretch.until, describe_stretch(stretch, reports, curves, baselines, words)) for stretch in curves[0]
+        ]
 
     names = [name for name in ("model", *DASHES) if any(stretch.counts.get(name) for stretch in curves[0])]
     rows = [
@@ -164,11 +213,32 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
         for stretch in curves[0]
     ]
     caption = [words("plot.learning_caption", width=stretch_width(curves[0]))]
-    caption += [] if numbers else [words("plot.bands")]
+    if not numbers:
+        caption.append(words("plot.bands") if len(reports) == 1 else words("plot.band_of_best", name=best.name))
     caption += [words("plot.ticks")] if any(report.drift for report in reports) else []
     columns = [words("plot.examples"), *(words("plot.model" if name == "model" else f"row.{name}") for name in names)]
     svg, basis = render_svg(draw, "learning", 3.6, 9.6), words.plural("basis.judged", count_judged(reports[0]))
     return Plot(words("plot.learning"), " ".join(caption), svg, columns, rows, "learning", True, basis)
+
+
+def describe_stretch(
+    stretch: CurveSegment,
+    reports: Sequence[ReplayReport],
+    curves: Sequence[Sequence[CurveSegment]],
+    baselines: Sequence[str],
+    words: Words,
+) -> str:
+    """Return a line for the end of a stretch, and one for each predictor that has a figure there."""
+    spec = ".4g" if "mae" in reports[0].figures else ".1%"
+    found = [
+        (report.name, same.mean("model"))
+        for report, curve in zip(reports, curves, strict=True)
+        for same in curve
+        if same.until == stretch.until
+    ]
+    found += [(words(f"row.{name}"), stretch.mean(name)) for name in baselines]
+    until = words("plot.until", until=stretch.until)
+    return "\n".join([until, *(f"{name}: {words.number(value, spec)}" for name, value in found if value is not None)])
 
 
 def cycle_colours() -> Iterator[str]:
@@ -191,19 +261,72 @@ def stretch_width(curve: Sequence[CurveSegment]) -> int:
     return curve[0].until
 
 
+@dataclass(frozen=True, slots=True)
+class LineEnd:
+    """Where a line of a plot ends, its name and its colour."""
+
+    x: float
+    y: float
+    name: str
+    colour: str
+
+
 def draw_line(
-    axes: Axes, curve: Sequence[CurveSegment], name: str, words: str, colour: str, dashes: Any = "-", band: bool = False
-) -> None:
+    axes: Axes,
+    curve: Sequence[CurveSegment],
+    name: str,
+    words: str,
+    colour: str,
+    band: bool = False,
+    strong: bool = False,
+    dashes: Any = "-",
+) -> LineEnd | None:
+    """Return where the line ends; None if there is nothing to draw. words: its name. strong: whether it stands out."""
     known = [stretch for stretch in curve if stretch.counts.get(name)]
     if not known:
-        return
+        return None
     places = [stretch.until for stretch in known]
     means = [stretch.mean(name) or 0.0 for stretch in known]
-    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=1.8 if band else 1.3, label=words)
+    is_model = dashes == "-"
+    marker: Any = {"marker": "o", "markersize": 3.5} if is_model else {}
+    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=2.2 if strong else 1.4, **marker)
     if band:
         limits = [wilson_interval(stretch.sums[name], stretch.counts[name]) for stretch in known]
         low, high = zip(*limits, strict=True)
         axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
+    return LineEnd(places[-1], means[-1], words, colour)
+
+
+def label_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:
+    """Write the name of each line at its end, one below the other, with a stroke of its colour that leads there."""
+    bottom, top = axes.get_ylim()
+    heights = spread([(end.y - bottom) / (top - bottom) for end in ends], LINE_HEIGHT)
+    for end, height in zip(ends, heights, strict=True):
+        axes.annotate(
+            end.name,
+            (end.x, end.y),
+            (1.035, height),
+            textcoords="axes fraction",
+            fontsize=9,
+            va="center",
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": end.colour, "linewidth": 1.2, "shrinkA": 1, "shrinkB": 3},
+        )
+    axes.set_ylim(bottom, top)
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """Move heights, which are shares of 1, apart until each is `gap` or more from the next; their order stays."""
+    order = sorted(range(len(heights)), key=lambda place: heights[place])
+    moved, least = list(heights), 0.0
+    for place in order:
+        moved[place] = max(heights[place], least)
+        least = moved[place] + gap
+    most = 1.0
+    for place in reversed(order):
+        moved[place] = min(moved[place], most)
+        most = moved[place] - gap
+    return moved
 
 
 def find_example(curve: Sequence[CurveSegment], offset: int) -> float:

@@ -1,10 +1,14 @@
-"""Feedback over time: bars of a length that fits the log, which add up to all that came in."""
+"""Plots of a report: bars of feedback over time that add up to all that came in, and the learning curves."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
-from online.evaluation.reports.plots import MAX_BARS, count_by_time
+from online.evaluation.replay.replay_report import ReplayReport
+from online.evaluation.reports.plots import MAX_BARS, count_by_time, plot_learning_curve, spread
+from online.evaluation.reports.words.language import IN_ENGLISH
+from online.evaluation.scoring.score import Figures, ScoreDetails
 from online.prequential import CurveSegment
 
 BEGAN = datetime(2026, 11, 25, 9, 58, 47, 250_000, tzinfo=UTC)
@@ -49,3 +53,29 @@ def test_one_moment_or_no_time_is_no_plot() -> None:
     assert count_by_time([]) is None
     assert count_by_time([CurveSegment(5, {"model": 5}, {"model": 1.0})]) is None
     assert count_by_time(build_curve(timedelta(milliseconds=20))) is None
+
+
+def report_curve(name: str, right: float, stretches: int = 94) -> ReplayReport:
+    counts = {"model": 64, "majority": 64}
+    curve = [
+        CurveSegment(64 * (place + 1), counts, {"model": 64 * right, "majority": 32.0}, 64 * (place + 1))
+        for place in range(stretches)
+    ]
+    figures: Figures = {"accuracy": right, "judged": 64 * stretches}
+    judged = 64 * stretches
+    return ReplayReport(name, "knn", judged, judged, judged, None, figures, 1.0, "", [], 0, ScoreDetails(curve, {}, {}))
+
+
+def test_curves_of_several_models_have_few_points_names_at_their_ends_and_figures_for_the_pointer() -> None:
+    plot = plot_learning_curve([report_curve("first", 0.8), report_curve("best", 0.9)], IN_ENGLISH)
+    assert plot is not None and 12 <= len(plot.rows) <= 25
+    assert plot.svg.count("<title>") == len(plot.rows)
+    assert "first: 80.0%\nbest: 90.0%" in plot.svg.replace("\u00a0", "").replace(" %", "%")
+    assert "The band around best" in plot.caption
+
+
+def test_the_names_of_lines_that_end_together_do_not_cover_each_other() -> None:
+    heights = spread([0.5, 0.51, 0.99, 1.0, 0.02], 0.1)
+    ordered = sorted(heights)
+    assert min(after - before for before, after in pairwise(ordered)) > 0.099
+    assert ordered[0] >= 0 and ordered[-1] <= 1.0

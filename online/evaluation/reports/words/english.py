@@ -267,6 +267,8 @@ ENGLISH = {
     "plot.learning": "Learning curve",
     "plot.learning_caption": "Each point is the mean over a stretch of {width:,} examples.",
     "plot.bands": "Bands are 95 % intervals (Wilson).",
+    "plot.band_of_best": "The band around {name} is its 95 % interval (Wilson). Point at the plot to read its figures.",
+    "plot.until": "up to example {until:,}",
     "plot.ticks": "Ticks at the bottom are drift alarms.",
     "plot.examples": "examples",
     "plot.error": "mean absolute error",

@@ -292,6 +292,8 @@ GERMAN = {
     "plot.learning": "Lernkurve",
     "plot.learning_caption": "Jeder Punkt ist das Mittel eines Abschnitts von {width:,} Beispielen.",
     "plot.bands": "Die Bänder sind 95-%-Intervalle (Wilson).",
+    "plot.band_of_best": "Das Band um {name} ist sein 95-%-Intervall (Wilson). Zeigen Sie auf die Grafik, um die Werte zu lesen.",
+    "plot.until": "bis Beispiel {until:,}",
     "plot.ticks": "Striche am unteren Rand sind Drift-Alarme.",
     "plot.examples": "Beispiele",
     "plot.error": "mittlerer absoluter Fehler",
