@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from online.errors import BadInput
-from online.evaluation.reports.uploaded_log import choose_models
+from online.evaluation.reports.uploaded_log import choose_models, count_events
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
 from online.evaluation.sources.upload_checks import check_header, check_options
@@ -89,3 +89,16 @@ def test_suitable_kinds_are_chosen_from_inputs_and_labels(
     log = tmp_path / "log.jsonl"
     log.write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in rows))
     assert choose_models(open_source(str(log), ReadOptions())) == kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("log.csv", "x,y\n1,a\n2,b\n3,a\n"),
+        ("log.jsonl", '{"input": [1], "label": "a"}\n' * 3),
+    ],
+)
+def test_the_events_of_a_log_are_counted_before_they_are_replayed(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert count_events(open_source(str(path), ReadOptions(label="y" if name.endswith("csv") else ""))) == 3
