@@ -30,7 +30,7 @@ STYLE_POLICY = (
 )
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": f"sandbox; font-src data:; {STYLE_POLICY}",  # the report holds its font
+    "Content-Security-Policy": f"sandbox; {STYLE_POLICY}; font-src data:",  # the report holds its font
     "X-Content-Type-Options": "nosniff",
 }
 NOT_READY: dict[int | str, dict[str, Any]] = {
