@@ -63,6 +63,12 @@ def sides_csv(rows: int) -> str:
 
 def expect_report(page: Page, title: str) -> None:
     """Expect the report in a sandboxed frame."""
+    if page.viewport_size and page.viewport_size["width"] <= 640:  # where no area scrolls inside another
+        expect(page.get_by_role("region", name=title).get_by_role("link", name="Open the report")).to_be_visible(
+            timeout=REPORT_MS
+        )
+        expect(page.locator("iframe")).to_have_count(0)
+        return
     frame = page.locator(f'iframe[title="{title}"]')
     expect(frame).to_be_visible(timeout=REPORT_MS)
     assert frame.get_attribute("sandbox") == ""
@@ -197,8 +203,13 @@ def test_a_running_replay_shows_its_progress_and_is_cancelled(visits: Visits, st
     listed = page.get_by_role("listitem", name="slow.csv")
     expect(listed).to_contain_text("events ·", timeout=REPORT_MS)  # how many of how many, how fast
     expect(listed).to_contain_text(" left")
+    expect(listed).to_contain_text("of about 20,000 events")  # from the first on
     check_accessible(page)
-    listed.get_by_role("button", name="Cancel").click()
+    button, card = listed.get_by_role("button", name="Cancel"), listed.bounding_box()
+    box = button.bounding_box()
+    assert box and card and box["x"] + box["width"] <= card["x"] + card["width"] - 16  # within the card's padding
+    button.click()
+    expect(page.get_by_text("Cancelled. Nothing of slow.csv was kept.")).to_be_visible()
     expect(page.get_by_text("Logs that you replay are listed here.")).to_be_visible()
     page.goto(f"{service.url}/reports?replay={sent['id']}")
     expect(page.get_by_role("alert")).to_contain_text("This replay no longer exists")
@@ -274,6 +285,21 @@ def test_a_report_is_made_again_without_new_events(visits: Visits, start: Start)
     expect(page.get_by_role("progressbar", name="Progress of Report on vec")).to_be_hidden(timeout=REPORT_MS)
     assert service.http.get("/v1/models/vec/report/state").json()["made_at"] > made_at
     expect_report(page, "vec, up to event 3")
+
+
+def test_a_phone_is_led_to_the_report_and_opens_it_by_itself(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    give_feedback(service, 3)
+    page = visits.open(f"{service.url}/reports", width=390)
+    expect_report(page, "vec, up to event 3")
+    page.get_by_role("link", name="Go to the report").click()
+    heading = page.get_by_role("heading", name="vec, up to event 3")
+    expect(heading).to_be_focused()
+    expect(heading).to_be_in_viewport()
+    check_accessible(page)
+    shoot(page, "reports-phone")
+    page.get_by_role("link", name="Open the report").click()
+    expect(page.get_by_role("heading", name="vec", exact=True)).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [390, 320])

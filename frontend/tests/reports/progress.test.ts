@@ -29,7 +29,7 @@ test('progress says what is done, how fast, and how long it takes', () => {
   expect(describeProgress({ what: 'waiting for its turn', percent: 0, ahead: 2 })).toBe(
     'Waiting: 2 come first',
   );
-  expect(describeProgress({ what: 'starting', percent: 0 })).toBe('Starting');
+  expect(describeProgress({ what: 'starting', percent: 0 })).toBe('Loading what replays the log');
 });
 
 test('the time left of an upload is steady', () => {

@@ -453,14 +453,18 @@ def count_by_time(curve: Sequence[CurveSegment]) -> TimeCounts | None:
     return TimeCounts(unit, starts, np.diff(reached).tolist())
 
 
+# days between the ticks of an axis: the format of their labels from there on
+DATE_FORMATS = {
+    "en": {365.0: "%Y", 30.0: "%Y-%m", 1.0: "%Y-%m-%d", 1 / 24: "%m-%d %H:%M", 0.0: "%H:%M:%S"},
+    "de": {365.0: "%Y", 30.0: "%m.%Y", 1.0: "%d.%m.%Y", 1 / 24: "%d.%m. %H:%M", 0.0: "%H:%M:%S"},
+}
+
+
 def use_dates(words: Words, axis: Axis) -> None:
-    """Label the ticks of an axis with dates; in English as ISO 8601 has them."""
-    if words.language == "en":
-        return
-    locator = AutoDateLocator()  # type: ignore[no-untyped-call]
+    """Label the ticks of an axis with dates; in English as ISO 8601 has them. A label has no parts of a second."""
+    locator = AutoDateLocator(minticks=2)  # type: ignore[no-untyped-call]
     formatter = AutoDateFormatter(locator)  # type: ignore[no-untyped-call]
-    # days between ticks: the format from there on
-    formatter.scaled = {365.0: "%Y", 30.0: "%m.%Y", 1.0: "%d.%m.%Y", 1 / 24: "%d.%m. %H:%M", 0.0: "%H:%M:%S"}
+    formatter.scaled = DATE_FORMATS[words.language]
     axis.set_major_locator(locator)
     axis.set_major_formatter(formatter)
 

@@ -80,9 +80,7 @@ class FeedbackSlots:
             while True:
                 try:
                     return await change_slot(feedback, key, item, stays_empty, taken, caller)
-                except (
-                    Conflict
-                ):  # another server has submitted another item as this turn, it waited, or a client used its id
+                except Conflict:  # the id is taken: by another server, a turn that waited and was replaced, or a client
                     taken += 1
 
 

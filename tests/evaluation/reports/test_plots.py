@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
+from matplotlib.figure import Figure
 
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.plots import MAX_BARS, count_by_time, plot_learning_curve, spread
-from online.evaluation.reports.words.language import IN_ENGLISH
+from online.evaluation.reports.plots import MAX_BARS, count_by_time, plot_learning_curve, spread, use_dates
+from online.evaluation.reports.words.language import ALL_WORDS, IN_ENGLISH, Words
 from online.evaluation.scoring.score import Figures, ScoreDetails
 from online.prequential import CurveSegment
 
@@ -53,6 +54,19 @@ def test_one_moment_or_no_time_is_no_plot() -> None:
     assert count_by_time([]) is None
     assert count_by_time([CurveSegment(5, {"model": 5}, {"model": 1.0})]) is None
     assert count_by_time(build_curve(timedelta(milliseconds=20))) is None
+
+
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+@pytest.mark.parametrize(
+    "length", [timedelta(seconds=3), timedelta(minutes=40), timedelta(days=3), timedelta(days=900)]
+)
+def test_the_labels_of_a_time_axis_have_no_parts_of_a_second(words: Words, length: timedelta) -> None:
+    axes = Figure().add_subplot()
+    axes.plot([BEGAN, BEGAN + length], [0, 1])
+    use_dates(words, axes.xaxis)
+    axes.figure.canvas.draw()
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(labels) >= 2 and not any("000" in label.replace("2000", "") for label in labels)
 
 
 def report_curve(name: str, right: float, stretches: int = 94) -> ReplayReport:
