@@ -26,7 +26,10 @@ class DriftAlarm(Wire):
 class DriftChange(Wire):
     """The alarms of one change: detectors and classes raise many of one."""
 
-    since: int = Field(description="The approximate offset where the change began.")
+    since: int = Field(
+        description="The approximate offset where the change began; of one that is the same event as a fall of the newest "
+        "answers, where that event began."
+    )
     since_at: str | None = Field(description="When the first feedback from there on was given.")
     offset: int = Field(description="Of the feedback that raised its first alarm.")
     noted_at: str
@@ -78,12 +81,13 @@ class HealthAnswer(Wire):
     reasons: list[HealthReason]
     measure: Literal["right", "error"]
     recent: RatedStretch | None = Field(
-        description="The last 100 judgements; after a roll back, those of versions that had learned no more. Null: none."
+        description="The last 100 judgements, or after a sudden fall the last 50; after a roll back, those of versions that had "
+        "learned no more. Null: none."
     )
     lifetime: RatedStretch | None
     ratings: StandingRatings
     guessers: dict[str, float] = Field(
-        description="The same of naive guessers on those of the last 100 questions that judge them: a bad rating of another answer "
+        description="The same of naive guessers on those of the `recent` questions that judge them: a bad rating of another answer "
         "does not."
     )
     guesser_counts: dict[str, int] = Field(description="How many of those questions judge each of them.")

@@ -23,7 +23,7 @@ from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.curve import CurveKeeper
-from online.serving.monitoring.health import Health, HealthCheck
+from online.serving.monitoring.health import Health, HealthCheck, Ratings
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
@@ -171,6 +171,10 @@ class ModelRuntime:
     async def check_health(self, learner: LearnerState) -> Health:
         """The verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
         return await HealthCheck(self.spec.name, self.live, self.curve, self.read).assess(learner)
+
+    async def rate_answers(self) -> Ratings:
+        """The figures that the verdict rests on. Raises Unavailable if the store does not answer."""
+        return await HealthCheck(self.spec.name, self.live, self.curve, self.read).rate()
 
     def describe(self, learner: LearnerState) -> dict[str, Any]:
         """The data of the event `status`."""

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from online.client import Client
-from tests.api.rest.test_health import draw_points, label_of, mislead, rate
+from tests.api.rest.test_health import SLOW_DECLINE, draw_points, judge, label_of, mislead, rate
 from tests.api.rest.test_versions import VEC
 from tests.conftest import Start
 from tests.e2e.browsing import SIZES, Visits, check_accessible, shoot
@@ -295,3 +295,35 @@ def test_an_accuracy_that_falls_is_not_called_good_without_a_word(visits: Visits
     expect(page.get_by_role("heading", name="What changed between two versions")).to_be_focused()
     guess = page.get_by_role("region", name="Answers now").locator("div").filter(has_text="For comparison")
     expect(guess.last).to_contain_text(re.compile(r"on the \d+ that judge it"))
+
+
+@pytest.mark.parametrize(("width", "language"), [(1440, "en"), (390, "de")])
+def test_a_slow_decline_is_said_with_one_begin_and_one_figure(
+    visits: Visits, start: Start, width: int, language: str
+) -> None:
+    service = start(VEC, retain=100)
+    first = service.client("vec").feedback([{"input": p, "label": label_of(p)} for p in draw_points(50, 4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    judge(service, SLOW_DECLINE)
+    page = visits.open(f"{service.url}/learning", width=width)
+    page.evaluate("language => localStorage.setItem('online.language', language)", language)
+    page.reload()
+    is_english = language == "en"
+    verdict = page.get_by_role("region", name="Verdict" if is_english else "Urteil")
+    said = "only 69 of the last 100 judged" if is_english else "nur 69 der letzten 100 beurteilten"
+    expect(verdict).to_contain_text(said)
+    answer = "judged answer" if is_english else "beurteilte Antwort"
+    begins = re.findall(rf"\d\d:\d\d \({answer} [\d,.]+\)", verdict.inner_text())
+    assert len(begins) == 1, begins
+    alarms = page.get_by_role("region", name="Alarms" if is_english else "Alarme", exact=True)
+    expect(alarms).to_contain_text(f"since about {begins[0]}" if is_english else f"seit etwa {begins[0]}")
+    now = page.get_by_role("region", name="Answers now" if is_english else "Antworten jetzt")
+    expect(now).to_contain_text("Last 100 judged answers" if is_english else "Letzte 100 beurteilte Antworten")
+    expect(now).to_contain_text(re.compile(r"69\s%"))
+    fall = service.http.get("/v1/models/vec/health").json()["reasons"][0]["figures"]
+    offered = verdict.get_by_role("button", name=re.compile(r"(to|auf) version \d+", re.IGNORECASE))
+    expect(offered).to_have_text(re.compile(rf"\b{fall['roll_back_to']}\b"))
+    (version,) = [each for each in service.versions("vec") if each["version"] == fall["roll_back_to"]]
+    assert version["learned_until"] <= fall["since"]
+    check_accessible(page)
+    shoot(page, f"learning-slow-decline-{language}")

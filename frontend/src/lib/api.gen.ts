@@ -2159,7 +2159,7 @@ export interface components {
         DriftChange: {
             /**
              * Since
-             * @description The approximate offset where the change began.
+             * @description The approximate offset where the change began; of one that is the same event as a fall of the newest answers, where that event began.
              */
             since: number;
             /**
@@ -2471,13 +2471,13 @@ export interface components {
              * @enum {string}
              */
             measure: "right" | "error";
-            /** @description The last 100 judgements; after a roll back, those of versions that had learned no more. Null: none. */
+            /** @description The last 100 judgements, or after a sudden fall the last 50; after a roll back, those of versions that had learned no more. Null: none. */
             recent: components["schemas"]["RatedStretch"] | null;
             lifetime: components["schemas"]["RatedStretch"] | null;
             ratings: components["schemas"]["StandingRatings"];
             /**
              * Guessers
-             * @description The same of naive guessers on those of the last 100 questions that judge them: a bad rating of another answer does not.
+             * @description The same of naive guessers on those of the `recent` questions that judge them: a bad rating of another answer does not.
              */
             guessers: {
                 [key: string]: number;

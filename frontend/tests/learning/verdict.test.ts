@@ -148,3 +148,21 @@ test('the verdict words why the guard stopped learning as the controls do', () =
   );
   expect(word('frozen', { since: '2026-11-21', reason: 'an odd day' })).toContain('(an odd day)');
 });
+
+test('an alarm of the event that a fall has begun is said with the fall only', () => {
+  const figures = { before: 0.95, after: 0.69, count: 100, since: 1012, roll_back_to: '13' };
+  const fall: HealthReason = { code: 'accuracy_fell', level: 'attention', sentence: '', figures };
+  const drift = (since: number, what = 'loss'): HealthReason => ({
+    code: 'drift',
+    level: 'notice',
+    sentence: '',
+    figures: { since, what },
+  });
+  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'needs_attention' } as Health;
+  const others = (reason: HealthReason) =>
+    wordVerdict({ ...health, reasons: [fall, reason] }).others;
+  expect(others(drift(1013))).toEqual([]);
+  expect(others(drift(300))).toHaveLength(1);
+  expect(others(drift(1013, 'features'))).toHaveLength(1);
+  expect(wordVerdict({ ...health, reasons: [drift(1013)] }).others).toHaveLength(1);
+});

@@ -21,10 +21,9 @@ from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, Re
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
-from online.serving.monitoring.drift_changes import DriftChange, group_alarms
+from online.serving.monitoring.drift_changes import DriftChange
 from online.serving.monitoring.health import Health
 from online.serving.runtime import Runtime
-from online.store.drift_alarms import load_drift_alarms
 from online.store.feedback import load_first_time
 from online.store.refusals import load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
@@ -32,7 +31,6 @@ from online.store.usage.counts import UsageCounts, load_totals
 router = APIRouter(responses=ERROR_RESPONSES)
 
 KEEP_ALIVE_S = 15.0
-MAX_ALARMS = 200
 MAX_REFUSALS = 100
 
 
@@ -40,27 +38,22 @@ MAX_REFUSALS = 100
 async def list_drift(model: ModelDep) -> Response:
     """The newest alarms of the drift detectors, newest first."""
     name = model.spec.name
-    rows = await model.read(lambda connection: load_drift_alarms(connection, name, MAX_ALARMS))
-    changes = group_alarms(rows)
+    ratings = await model.rate_answers()
+    changes = ratings.changes
     times = await model.read(lambda connection: [load_first_time(connection, name, each.since - 1) for each in changes])
-    known = await model.curve.summarize(lambda counts: [counts.recent.last_before(each.since) for each in changes])
-    described = await asyncio.to_thread(describe_changes, model, changes, known)
+    described = await asyncio.to_thread(describe_changes, model, changes, ratings.suspect_from)
     described = [{**each, "since_at": at} for each, at in zip(described, times, strict=True)]
-    content = {"drift": [row.model_dump(exclude={"model"}) for row in rows], "changes": described}
+    alarms = sorted((alarm for each in changes for alarm in each.alarms), key=lambda each: (-each.offset, each.what))
+    content = {"drift": [alarm.model_dump(exclude={"model"}) for alarm in alarms], "changes": described}
     return json_response(content, headers=live_headers(model))
 
 
 def describe_changes(
-    model: ModelRuntime, changes: Sequence[DriftChange], last_known: Sequence[int | None]
+    model: ModelRuntime, changes: Sequence[DriftChange], suspect_from: Sequence[int]
 ) -> list[dict[str, object]]:
-    """Slow the first time: it reads manifests.
-
-    last_known: the last rated answer before each change, if it is remembered. What was learned after it is as suspect as the
-    change itself.
-    """
+    """Slow the first time: it reads manifests. suspect_from: as in `Ratings`."""
     recipe, live = model.live.encoder_config.recipe, model.live.current.version
-    offsets = [each.since if last is None else last + 1 for each, last in zip(changes, last_known, strict=True)]
-    before = [model.snapshots.newest_before(offset, recipe, live) for offset in offsets]
+    before = [model.snapshots.newest_before(offset, recipe, live) for offset in suspect_from]
     return [describe_change(*pair) for pair in zip(changes, before, strict=True)]
 
 

@@ -77,7 +77,7 @@ def observe_drift(model: str, facts: Facts) -> Observation:
         return Observation(model, "drift", "drift", "")
     what = "The inputs changed" if drift.what == "features" else "Errors became more frequent"
     figures = {"since": drift.since, "offset": drift.offset, "what": drift.what}
-    return Observation(model, "drift", "drift", str(drift.offset), f"{what} after event {drift.since:,}.", figures)
+    return Observation(model, "drift", "drift", str(drift.offset), f"{what} after event {drift.since - 1:,}.", figures)
 
 
 def observe_learner(learner: LearnerState) -> Observation:

@@ -1,23 +1,32 @@
-"""Groups drift alarms by the change that they stem from: detectors and classes raise many alarms of one."""
+"""Groups drift alarms by the change that they stem from: detectors and classes raise many alarms of one.
+
+alarms --group_alarms--> changes --+
+                                   +--join_fall--> one begin for what is one event
+the fall of the newest answers ----+
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from online.serving.monitoring.recent_outcomes import Fall, RecentOutcomes, Stretch
 from online.store.drift_alarms import DriftAlarmRow
 
 QUIET = 500  # events without an alarm after which the next one is of another change, as in the detectors
+MIN_RECOVERY = 30  # answers between an alarm and a fall that show whether the model had recovered
+MIN_WORSE = 0.25  # of the size of a fall, by which the answers before it are worse if it began with them
 
 
 @dataclass(frozen=True, slots=True)
 class DriftChange:
-    """The alarms of one change, oldest first. They are never none."""
+    """The alarms of one change, oldest first. They are never none. began: of the event that a fall and this change are."""
 
     alarms: tuple[DriftAlarmRow, ...]
+    began: int | None = None
 
     @property
     def since(self) -> int:
-        """The offset near which the change began, as the detector that saw it first has it."""
-        return self.alarms[0].since
+        """The offset near which the change began: of its event, or else as the detector that saw it first has it."""
+        return self.alarms[0].since if self.began is None else self.began
 
     @property
     def offset(self) -> int:
@@ -44,3 +53,50 @@ def group_alarms(alarms: Sequence[DriftAlarmRow]) -> list[DriftChange]:
         else:
             changes.append(DriftChange((alarm,)))
     return changes[::-1]
+
+
+def join_fall(
+    fall: Fall | None, changes: Sequence[DriftChange], recent: RecentOutcomes
+) -> tuple[Fall | None, list[DriftChange]]:
+    """Return both with one begin for a fall and the changes of the same event: the earlier one.
+
+    A slow decline is found by the detectors and by the comparison of the newest answers, each with its own estimate.
+    """
+    if fall is None:
+        return None, [*changes]
+    same = [change for change in changes if is_of_fall(change, fall, recent)]
+    begin = min([fall.since + 1, *(estimate_begin(change, fall, recent) for change in same)])
+    joined = [replace(change, began=begin) if change in same else change for change in changes]
+    return replace(fall, since=begin - 1), joined
+
+
+def is_of_fall(change: DriftChange, fall: Fall, recent: RecentOutcomes) -> bool:
+    """Whether a change of the answers is the same event as a fall: its last alarm is later, or not long before without
+    a recovery.
+    """
+    last = change.alarms[-1].offset
+    if change.main.what == "features" or fall.since >= last + QUIET:
+        return False
+    return recent.numbers or not has_recovered(change, recent.between(last, fall.since))
+
+
+def has_recovered(change: DriftChange, later: Stretch | None) -> bool:
+    """Whether the answers after the alarms of a change were about as good as before it. Not of numbers, whose errors are no rates."""
+    losses = [alarm for alarm in change.alarms if alarm.what == "loss"]
+    if not losses or later is None or later.count < MIN_RECOVERY:
+        return False
+    return 1 - later.mean < (losses[-1].before + losses[-1].after) / 2
+
+
+def estimate_begin(change: DriftChange, fall: Fall, recent: RecentOutcomes) -> int:
+    """Where the event of a change and a fall began, as the change has it.
+
+    In a long log a detector's estimate may be far too early. One that the answers do not bear out is at most QUIET events
+    before the alarm: too early rather than too late, for a version from before has then learned nothing of the event.
+    """
+    if fall.since - change.since < QUIET:
+        return change.since
+    between, size = recent.between(change.since - 1, fall.since), fall.after.mean - fall.before.mean
+    if between is not None and (between.mean - fall.before.mean) / size >= MIN_WORSE:
+        return change.since
+    return max(change.since, change.offset - QUIET)

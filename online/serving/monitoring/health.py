@@ -20,8 +20,8 @@ from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
-from online.serving.monitoring.drift_changes import DriftChange, group_alarms
-from online.serving.monitoring.recent_outcomes import Decline, Fall, Lead, Stretch
+from online.serving.monitoring.drift_changes import DriftChange, group_alarms, join_fall
+from online.serving.monitoring.recent_outcomes import HEADLINE, Decline, Fall, Lead, Stretch
 from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
 from online.snapshots import Snapshots
 from online.store.drift_alarms import load_drift_alarms
@@ -31,15 +31,16 @@ from online.store.quarantine import QuarantineRow, load_open
 from online.store.refusals import count_refusals
 from online.store.rejected_snapshots import RejectedSnapshotRow, load_rejections
 
-NEWEST_ALARMS = 50
+NEWEST_ALARMS = 200
 NEWEST_EVENTS = 1_000  # of which refusals are counted
 
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """How answers were judged when feedback came. guessers: the naive guessers on the last 100 questions. lifetime: of all.
+    """How answers were judged when feedback came. guessers: the naive guessers on the questions of `recent`. lifetime: of all.
 
-    since_held: as in `Facts`.
+    recent, since_held: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin.
+    fall_suspect_from, suspect_from: from which offset on what was learned is as suspect as the fall, and each change.
     """
 
     numbers: bool
@@ -50,9 +51,12 @@ class Ratings:
     guessers: Mapping[str, Stretch]
     trend: Sequence[Stretch]
     fall: Fall | None
+    fall_suspect_from: int | None
     decline: Decline | None
     lead: Lead | None
     since_held: Stretch | None
+    changes: Sequence[DriftChange]
+    suspect_from: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,6 @@ class StoredFacts:
     quarantine: QuarantineRow | None
     rejection: RejectedSnapshotRow | None
     refused: int
-    changes: Sequence[DriftChange]
     fall_at: str | None
     quarantine_at: str | None
     rejected_at: str | None
@@ -103,18 +106,31 @@ class HealthCheck:
         live, snapshots = self.live, self.live.snapshots
         served, recipe = live.current, live.encoder_config.recipe
         held = await asyncio.to_thread(find_held, snapshots)
-        ratings = await self.curve.summarize(lambda counts: summarize_ratings(counts, served.learned_until, held))
+        ratings = await self._rate(held)
         learned_until = max(served.learned_until, held.learned_until if held else 0)
-        load = partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until, fall=ratings.fall)
+        load = partial(load_facts, model=self.model, recipe=recipe, learned_until=learned_until, ratings=ratings)
         stored = await self.read(load)
         older = None
-        if ratings.fall is not None:
-            older = await asyncio.to_thread(snapshots.newest_before, ratings.fall.since + 1, recipe, served.version)
+        if ratings.fall_suspect_from is not None:
+            older = await asyncio.to_thread(snapshots.newest_before, ratings.fall_suspect_from, recipe, served.version)
         versions = NewestFacts(
             held.newest if held else served.version, learned_until, older, held.held_until if held else 0
         )
         facts = collect_facts(live, learner, ratings, stored, versions, self.clock())
         return Health(assess(facts), facts, ratings)
+
+    async def rate(self) -> Ratings:
+        """The figures that the verdict rests on. Raises Unavailable if the store does not answer."""
+        return await self._rate(await asyncio.to_thread(find_held, self.live.snapshots))
+
+    async def _rate(self, held: "Held | None") -> Ratings:
+        learned_until = self.live.current.learned_until
+        alarms = await self.read(partial(load_drift_alarms, model=self.model, count=NEWEST_ALARMS))
+        changes = group_alarms(alarms)
+        ratings: Ratings = await self.curve.summarize(
+            lambda counts: summarize_ratings(counts, learned_until, held, changes)
+        )
+        return ratings
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,29 +154,33 @@ def find_held(snapshots: Snapshots) -> Held | None:
     return Held(newest, snapshots.read_learned_until(newest), live.held_until) if newest > live.version else None
 
 
-def summarize_ratings(counts: Counts, learned_until: int, held: Held | None) -> Ratings:
+def summarize_ratings(counts: Counts, learned_until: int, held: Held | None, changes: Sequence[DriftChange]) -> Ratings:
     """learned_until: of the live version. After a roll back, only ratings of versions that had learned no more are judged."""
     recent = counts.recent if held is None else counts.recent.answered_by(learned_until)
     served = counts.tallies.get("served")
+    fall, changes = join_fall(recent.find_fall(), changes, recent)
     return Ratings(
         numbers=counts.numbers,
         counted_until=counts.until,
         rated=len(recent),
-        recent=recent.newest(),
+        recent=recent.newest() if fall is None else fall.after,
         lifetime=Stretch(served.judged, served.total / served.judged) if served is not None else None,
-        guessers=recent.newest_guesses(),
+        guessers=recent.newest_guesses(HEADLINE if fall is None else fall.after.count),
         trend=recent.trend(),
-        fall=recent.find_fall(),
+        fall=fall,
+        fall_suspect_from=None if fall is None else counts.recent.suspect_from(fall.since + 1),
         decline=recent.find_decline(),
         lead=recent.find_lead(),
         since_held=None if held is None else recent.since(held.held_until),
+        changes=changes,
+        suspect_from=[counts.recent.suspect_from(change.since) for change in changes],
     )
 
 
-def load_facts(connection: Connection, model: str, recipe: str, learned_until: int, fall: Fall | None) -> StoredFacts:
+def load_facts(connection: Connection, model: str, recipe: str, learned_until: int, ratings: Ratings) -> StoredFacts:
     head = head_of(connection, model)
     quarantine, rejection = load_open(connection, model), next(iter(load_rejections(connection, model, 1)), None)
-    changes = group_alarms(load_drift_alarms(connection, model, NEWEST_ALARMS))
+    fall, changes = ratings.fall, ratings.changes
 
     def time_from(offset: int) -> str | None:
         return load_first_time(connection, model, offset - 1)
@@ -171,7 +191,6 @@ def load_facts(connection: Connection, model: str, recipe: str, learned_until: i
         quarantine=quarantine,
         rejection=rejection,
         refused=count_refusals(connection, model, recipe, after=head - NEWEST_EVENTS),
-        changes=changes,
         fall_at=None if fall is None else time_from(fall.since + 1),
         quarantine_at=None if quarantine is None else time_from(quarantine.since),
         rejected_at=None if rejection is None else time_from(rejection.since),
@@ -189,7 +208,7 @@ def collect_facts(
 ) -> Facts:
     learned_until, loaded, aside = versions.learned_until, live.current.loaded, live.set_aside
     rejection = stored.rejection if stored.rejection and stored.rejection.until > learned_until else None
-    change = next(iter(stored.changes), None)
+    change = next(iter(ratings.changes), None)
     waiting_since = stored.waiting_since
     return Facts(
         numbers=ratings.numbers,

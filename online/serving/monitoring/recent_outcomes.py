@@ -67,7 +67,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Fall:
-    """The newest answers are worse than a stretch before. since: the offset of the last outcome before the change."""
+    """The newest answers are worse than a stretch before. since: the offset of the last event before the change.
+
+    after: the newest 100, or fewer, also where the fall is found in a longer window: these are the answers of now.
+    """
 
     since: int
     before: Stretch
@@ -139,6 +142,13 @@ class RecentOutcomes:
         """Those after an offset, as far back as single outcomes are kept."""
         return summarize([each for each in self.ring if each.offset > offset])
 
+    def between(self, after: int, until: int) -> Stretch | None:
+        """Those after an offset up to another; of older blocks, those that end there."""
+        units = [*self.blocks, *map(self._count, ([each] for each in self.ring))]
+        found = [each for each in units if after < each.offset <= until]
+        count = sum(each.size for each in found)
+        return Stretch(count, sum(each.total for each in found) / count, found[-1].offset) if found else None
+
     def newest_guesses(self, count: int = HEADLINE) -> dict[str, Stretch]:
         """The accuracies, or mean errors, of the naive guessers on those of the newest questions that judge them."""
         newest = list(self.ring)[-count:]
@@ -165,6 +175,11 @@ class RecentOutcomes:
         offsets = [*(block.offset for block in self.blocks), *(outcome.offset for outcome in self.ring)]
         return max((each for each in offsets if each < offset), default=None)
 
+    def suspect_from(self, begin: int) -> int:
+        """The offset from which everything that was learned is as suspect as the answers that are worse since `begin`."""
+        last = self.last_before(begin)
+        return begin if last is None else last + 1
+
     # whether the newest are worse than those before
 
     def find_fall(self) -> Fall | None:
@@ -185,7 +200,7 @@ class RecentOutcomes:
         if found is None:
             return None
         start, stop = found
-        before, after = cells.summarize(start, stop), summarize(ring[-window:])
+        before, after = cells.summarize(start, stop), summarize(ring[-min(window, HEADLINE) :])
         assert after is not None
         has_recovered = last.hits / last.size > (cells.rate(start, stop) + newest.hits / newest.size) / 2
         is_better = after.mean <= before.mean if self.numbers else after.mean >= before.mean

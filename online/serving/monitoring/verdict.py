@@ -66,7 +66,7 @@ class DriftNews:
 class Facts:
     """What is known about a model now. Everything has a value that is no reason for anything.
 
-    recent: the last 100 judgements. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
+    recent: the last 100 judgements; those of `fall`, if there is one. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
     feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
     version from before the fall. held_until: of a roll back in force, what the newest version had learned then; only a version that
     has learned more goes live by itself. since_held: the judgements since. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
@@ -369,7 +369,7 @@ def find_notices(facts: Facts) -> Iterator[Reason]:
             "alarms": drift.alarms,
         }
         what = "the inputs changed" if drift.what == "features" else "errors became more frequent"
-        yield Reason("drift", "notice", f"{what} after event {drift.since:,}", figures)
+        yield Reason("drift", "notice", f"{what} after event {drift.since - 1:,}", figures)
     if 0 < facts.refused < REFUSED_SHARE * facts.refused_of:
         yield explain_refusals(facts, "some_refused", "notice")
     if facts.damaged:

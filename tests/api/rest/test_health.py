@@ -44,6 +44,20 @@ def mislead(client: Client, count: int) -> int:
     return client.feedback([{"input": point, "label": wrong[label_of(point)]} for point in points])[-1]["offset"]
 
 
+def judge(service: Service, shares: list[float], seed: int = 3) -> None:
+    """Ask 50 questions for each share, of which that share is called right. Each time, wait until it is learned."""
+    draw, client = random.Random(seed), service.client("vec")
+    for share in shares:
+        ids = client.predict(draw_points(50, seed=draw.randrange(1_000)))["prediction_ids"]
+        rewards = [int(index < round(50 * share)) for index in range(50)]
+        draw.shuffle(rewards)
+        feedback = [{"prediction_id": id, "reward": reward} for id, reward in zip(ids, rewards, strict=True)]
+        service.wait_learned("vec", client.feedback(feedback)[-1]["offset"])
+
+
+SLOW_DECLINE = [0.96] * 12 + [0.9, 0.86, 0.84, 0.8, 0.76, 0.72, 0.7, 0.68]
+
+
 def codes(health: dict[str, Any]) -> list[str]:
     return [reason["code"] for reason in health["reasons"]]
 
@@ -91,6 +105,27 @@ def test_a_collapse_is_reported_and_ends_with_a_roll_back(collapsed: tuple[Servi
     assert "behind" not in codes(rolled_back)
     held = next(each["figures"] for each in rolled_back["reasons"] if each["code"] == "rolled_back")
     assert since < held["since"] <= rolled_back["head"] and "after" not in held  # nothing was judged since
+
+
+def test_a_slow_decline_has_one_begin_and_the_version_offered_has_learned_nothing_of_it(start: Start) -> None:
+    service = start(VEC, retain=100)
+    first = service.client("vec").feedback([{"input": p, "label": label_of(p)} for p in draw_points(50, 4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    judge(service, SLOW_DECLINE)
+    health = health_of(service)
+    reasons = {reason["code"]: reason["figures"] for reason in health["reasons"]}
+    fall, drift = reasons["accuracy_fell"], reasons["drift"]
+    (change,) = service.http.get("/v1/models/vec/drift").json()["changes"]
+    begin = fall["since"] + 1
+    assert drift["since"] == change["since"] == begin
+    assert drift["since_at"] == change["since_at"] == fall["since_at"]
+    assert begin <= min(alarm["since"] for alarm in change["alarms"])  # the detector alone has it later
+    assert fall["roll_back_to"] == change["version_before"]
+    (version,) = [each for each in service.versions("vec") if each["version"] == fall["roll_back_to"]]
+    assert version["learned_until"] < begin
+    assert {"count": fall["count"], "mean": fall["after"]} == {
+        name: health["recent"][name] for name in ("count", "mean")
+    }
 
 
 def test_a_roll_back_that_stops_learning_holds_until_it_is_resumed(collapsed: tuple[Service, int]) -> None:

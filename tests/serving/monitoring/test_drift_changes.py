@@ -1,10 +1,18 @@
 """Alarms are grouped by the change that they stem from."""
 
-from online.serving.monitoring.drift_changes import group_alarms
+import random
+
+import pytest
+
+from online.learning.detectors import Adwin
+from online.serving.monitoring.drift_changes import group_alarms, join_fall
+from online.serving.monitoring.recent_outcomes import Outcome, RecentOutcomes
 from online.store.drift_alarms import DriftAlarmRow
 
 
-def alarm(offset: int, since: int, what: str = "loss", label: str | None = None) -> DriftAlarmRow:
+def alarm(
+    offset: int, since: int, what: str = "loss", label: str | None = None, rates: tuple[float, float] = (0.1, 0.9)
+) -> DriftAlarmRow:
     return DriftAlarmRow(
         model="m",
         offset=offset,
@@ -12,9 +20,9 @@ def alarm(offset: int, since: int, what: str = "loss", label: str | None = None)
         label=label,
         projection=None,
         since=since,
-        before=0.1,
-        after=0.9,
-        size=0.8,
+        before=rates[0],
+        after=rates[1],
+        size=rates[1] - rates[0],
         window=32,
         noted_at="2026-01-01T00:00:00+00:00",
     )
@@ -36,3 +44,69 @@ def test_a_later_change_is_another_one_and_comes_first() -> None:
     changes = group_alarms([alarm(920, 900), alarm(2_500, 2_450)])
     assert [change.since for change in changes] == [2_450, 900]
     assert group_alarms([]) == []
+
+
+def decline(seed: int, begin: int, length: int) -> tuple[RecentOutcomes, list[DriftAlarmRow]]:
+    """Answers of which 95 % are right until `begin`, and then fewer and fewer, with the alarms that they raise."""
+    draw, recent, detector = random.Random(seed), RecentOutcomes(False), Adwin(0.002, clock=32)
+    alarms = list[DriftAlarmRow]()
+    for offset in range(1, begin + length + 1):
+        is_right = draw.random() < 0.95 - 0.4 * max(0, offset - begin) / length
+        recent.add(Outcome(offset, offset - 1, float(is_right)))
+        if change := detector.add(int(not is_right), offset):
+            alarms.append(alarm(offset, change.since, rates=(change.before, change.after)))
+    return recent, alarms
+
+
+@pytest.mark.parametrize("length", [300, 400, 600, 1_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_slow_decline_has_one_begin_from_the_alarm_and_the_fall(seed: int, length: int) -> None:
+    recent, alarms = decline(seed, 1_000, length)
+    changes, found = group_alarms(alarms), recent.find_fall()
+    assert found is not None
+    fall, joined = join_fall(found, changes, recent)
+    assert fall is not None
+    assert [each.since for each in joined] == [fall.since + 1] * len(joined)
+    assert fall.since <= found.since and 800 <= fall.since <= 1_000 + length / 3
+    assert (fall.before, fall.after) == (found.before, recent.newest())
+
+
+def settled(rates: dict[int, float]) -> RecentOutcomes:
+    """Answers with these shares of right ones, each up to an offset."""
+    draw, recent, offset = random.Random(1), RecentOutcomes(False), 0
+    for until, rate in rates.items():
+        while offset < until:
+            offset += 1
+            recent.add(Outcome(offset, offset - 1, float(draw.random() < rate)))
+    return recent
+
+
+def test_a_fall_that_is_seen_to_begin_earlier_than_the_alarm_gives_its_begin_to_the_alarm() -> None:
+    recent = settled({1_000: 0.95, 1_300: 0.6})
+    fall = recent.find_fall()
+    assert fall is not None and abs(fall.since - 1_000) <= 10
+    joined_fall, changes = join_fall(fall, group_alarms([alarm(1_290, 1_200)]), recent)
+    assert joined_fall == fall and [each.since for each in changes] == [fall.since + 1]
+
+
+def test_an_alarm_that_the_model_had_recovered_from_is_another_event() -> None:
+    recent = settled({900: 0.95, 930: 0.3, 1_300: 0.95, 1_400: 0.5})
+    changes = group_alarms([alarm(930, 901, rates=(0.05, 0.7))])
+    fall = recent.find_fall()
+    assert fall is not None and abs(fall.since - 1_300) <= 20
+    assert join_fall(fall, changes, recent) == (fall, changes)
+
+
+def test_an_alarm_of_the_inputs_keeps_its_begin_and_without_a_fall_every_change_does() -> None:
+    recent = settled({1_000: 0.95, 1_300: 0.6})
+    of_inputs, of_answers = group_alarms([alarm(1_100, 940, "features")]), group_alarms([alarm(1_100, 990)])
+    assert join_fall(recent.find_fall(), of_inputs, recent)[1] == of_inputs
+    assert join_fall(None, of_answers, recent) == (None, of_answers)
+
+
+def test_an_estimate_that_is_far_too_early_is_not_the_begin() -> None:
+    recent = settled({5_000: 0.95, 5_300: 0.6})
+    fall = recent.find_fall()
+    assert fall is not None
+    joined, (change,) = join_fall(fall, group_alarms([alarm(5_100, 2_000)]), recent)
+    assert joined is not None and joined.since + 1 == change.since == 4_600

@@ -71,7 +71,7 @@ def test_a_collapse_of_numbers_is_found_with_the_mean_errors() -> None:
 def test_a_slow_decline_is_found_in_a_longer_window() -> None:
     recent = collect(draw_outcomes(3, 6_000, lambda offset: 0.95 if offset <= 5_000 else 0.84))
     fall = recent.find_fall()
-    assert fall is not None and fall.after.count in (500, 1_000)
+    assert fall is not None and fall.after == recent.newest()  # the page shows these, so the verdict says them
     assert fall.since == pytest.approx(5_000, abs=150)
 
 

@@ -40,7 +40,8 @@ const DECISIVE: Partial<Record<Health['status'], HealthReason['level']>> = {
 
 /** points: of the curve, which say to which judged answer an event belongs. */
 export function wordVerdict(health: Health, points: Points = []): WordedVerdict {
-  const { status, reasons } = health;
+  const { status } = health;
+  const reasons = health.reasons.filter((each) => !isOfFall(each, health.reasons));
   const declining = reasons.find(({ code }) => code === 'declining');
   const isDeclining = status === 'good' && declining !== undefined;
   const deciding = isDeclining
@@ -89,6 +90,12 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
 const FALLS = ['accuracy_fell', 'error_rose'];
 /** Whether the newest answers are worse than those before. */
 export const isFall = (reason: HealthReason) => FALLS.includes(reason.code);
+
+/** Whether a reason is an alarm of the same event as a fall, which says it all. */
+function isOfFall({ code, figures }: HealthReason, reasons: HealthReason[]): boolean {
+  const fall = code === 'drift' && figures['what'] !== 'features' && reasons.find(isFall);
+  return !!fall && number(figures, 'since') === number(fall.figures, 'since') + 1;
+}
 
 /** How good the newest answers are; "" without any. */
 function wordRecent({ recent, measure }: Health): string {
