@@ -3,13 +3,24 @@
 A message says what is invalid, the value, and the remedy. It never carries a traceback or a secret.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Self
 
 
 class OnlineError(Exception):
-    """The root of the tree. `status` is the HTTP status of the answer."""
+    """The root of the tree. `status` is the HTTP status of the answer.
+
+    code, figures: the same as the message for programs, which a page words in its own language; "" without one.
+    """
 
     status = 500
+    code = ""
+    figures: Mapping[str, float | int | str] = {}
+
+    def because(self, code: str, **figures: float | int | str) -> Self:
+        """Set the code and the figures, and return the error."""
+        self.code, self.figures = code, figures
+        return self
 
 
 class BadInput(OnlineError, ValueError):

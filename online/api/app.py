@@ -10,7 +10,7 @@ request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -227,12 +227,14 @@ def _compose(app: FastAPI, runtime: Runtime) -> None:
         runtime.background.append(partial(open_webui.run, settings.open_webui_every_s))
 
 
-def describe_details(error: Exception) -> dict[str, int | str]:
+def describe_details(error: Exception) -> dict[str, Any]:
     """What a page says in its own words, beside the sentence."""
     if isinstance(error, TextTooLong):
         return {"given": error.given, "limit": error.limit}
     if isinstance(error, AlreadyDecided):
         return {"by": error.by, "action": error.action}
+    if isinstance(error, OnlineError) and error.code:
+        return {"cause": {"code": error.code, "figures": {**error.figures}}}
     return {}
 
 

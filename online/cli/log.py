@@ -17,6 +17,7 @@ from online.cli.options import (
 from online.cli.processes import limited_resources, lower_priority, read_parent_settings
 from online.cli.progress import print_percents, show_bar
 from online.cli.state import load_settings, open_workspace, select_model
+from online.errors import OnlineError
 
 
 def export(
@@ -86,7 +87,12 @@ def replay_upload(folder: Path) -> None:
 
     with limited_resources(settings):
         limits = ReadLimits.of(settings)
-        print_percents(lambda tick: replay_uploaded_log(folder, limits, show_models, tick))
+        try:
+            print_percents(lambda tick: replay_uploaded_log(folder, limits, show_models, tick))
+        except OnlineError as error:
+            if error.code:  # beside its message, which goes to standard error
+                print(json.dumps({"cause": {"code": error.code, "figures": {**error.figures}}}), flush=True)
+            raise
 
 
 def read_rows(

@@ -47,16 +47,18 @@ class ReadLimits:
     def check_line(self, path: Path, line_bytes: int) -> None:
         """Raises TooLarge."""
         if line_bytes > self.max_line_bytes:
-            raise TooLarge(f"{path} has a line of more than {self.max_line_bytes:,} bytes (max_line_bytes)")
+            refused = TooLarge(f"{path} has a line of more than {self.max_line_bytes:,} bytes (max_line_bytes)")
+            raise refused.because("log_line_too_long", limit=self.max_line_bytes)
 
     def check_unpacked(self, path: Path, unpacked_bytes: int, packed_bytes: int) -> None:
         """Raises TooLarge."""
         if unpacked_bytes > self.max_unpacked_bytes:
-            raise TooLarge(f"{path} unpacks to more than {self.max_unpacked_bytes:,} bytes (max_unpacked_bytes)")
+            refused = TooLarge(f"{path} unpacks to more than {self.max_unpacked_bytes:,} bytes (max_unpacked_bytes)")
+            raise refused.because("log_unpacks_too_large", limit=self.max_unpacked_bytes)
         if unpacked_bytes > FREE_BYTES and unpacked_bytes > self.max_unpacked_ratio * packed_bytes:
             raise TooLarge(
                 f"{path} unpacks to more than {self.max_unpacked_ratio:g} times its size (max_unpacked_ratio)"
-            )
+            ).because("log_unpacks_too_large", ratio=self.max_unpacked_ratio)
 
 
 DEFAULT_LIMITS = ReadLimits()
@@ -85,9 +87,9 @@ def open_bytes(
             reader = BoundedReader(path, decompress(raw, path.suffix), raw.tell, limits, line_ends)
             yield io.BufferedReader(reader, BUFFER_BYTES), raw.tell
     except EOFError:
-        raise BadInput(f"{path} is cut off: its compressed data ends in the middle") from None
+        raise BadInput(f"{path} is cut off: its compressed data ends in the middle").because("log_cut_off") from None
     except (OSError, zlib.error, zstandard.ZstdError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
+        raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
 
 
 def check_file(path: Path, limits: ReadLimits) -> None:
@@ -185,7 +187,7 @@ def open_parquet(path: Path, limits: ReadLimits = DEFAULT_LIMITS) -> Any:
     try:
         file = pyarrow.parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
+        raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
     cells = file.metadata.num_rows * file.metadata.num_columns
     limits.check_unpacked(path, CELL_BYTES * cells, path.stat().st_size)
     return file
@@ -208,7 +210,7 @@ def read_parquet_rows(path: Path, file: Any, limits: ReadLimits = DEFAULT_LIMITS
     except pyarrow.ArrowMemoryError:
         raise MemoryError from None
     except (pyarrow.ArrowException, OSError) as error:
-        raise BadInput(f"{path} cannot be read: {error}") from None
+        raise BadInput(f"{path} cannot be read: {error}").because("log_unreadable") from None
 
 
 def number_or_text(value: Any) -> Any:

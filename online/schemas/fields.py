@@ -54,16 +54,27 @@ class NativeRequest(Wire):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ErrorAnswer(Wire):
-    error: str
-    given: int | None = Field(None, description="Where a text is too long: its characters.")
-    limit: int | None = Field(None, description="Where a text is too long: the most characters.")
-    by: str | None = Field(None, description="Where somebody else decided before: who.")
-    action: str | None = Field(None, description="Where somebody else decided before: what.")
-
-
 CauseCode = Literal[
-    "guard", "loss_rose", "process_ended", "process_not_started", "log_ends_early", "log_has_other_events"
+    "guard",
+    "loss_rose",
+    "process_ended",
+    "process_not_started",
+    "log_ends_early",
+    "log_has_other_events",
+    # of a log that was uploaded
+    "log_empty",
+    "log_too_large",
+    "log_label_missing",
+    "log_column_missing",
+    "log_lines_invalid",
+    "log_line_too_long",
+    "log_unpacks_too_large",
+    "log_unreadable",
+    "log_cut_off",
+    "log_without_rows",
+    "log_of_other_release",
+    "logs_waiting",
+    "upload_cut_off",
 ]
 
 
@@ -72,3 +83,12 @@ class Cause(Wire):
 
     code: CauseCode = Field(description="For programs; new ones may be added.")
     figures: dict[str, float | int | str] = Field(description="What the sentence beside it says, by name.")
+
+
+class ErrorAnswer(Wire):
+    error: str
+    given: int | None = Field(None, description="Where a text is too long: its characters.")
+    limit: int | None = Field(None, description="Where a text is too long: the most characters.")
+    by: str | None = Field(None, description="Where somebody else decided before: who.")
+    action: str | None = Field(None, description="Where somebody else decided before: what.")
+    cause: Cause | None = Field(None, description="Where a log is refused: why, for programs.")

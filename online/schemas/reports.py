@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from online.schemas.fields import Language, Wire
+from online.schemas.fields import Cause, Language, Wire
 
 
 class Progress(Wire):
@@ -73,6 +73,7 @@ class ReplayStatus(Wire):
     state: Literal["waiting", "running", "done", "failed"]
     progress: Progress | None = Field(description="Of a replay that waits or runs.")
     error: str | None = Field(description="Why it failed.")
+    cause: Cause | None = Field(None, description="The same for programs, where the log was refused.")
     finding: Finding | None = Field(description="What its report found, once it is done.")
 
 

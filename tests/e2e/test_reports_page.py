@@ -152,7 +152,7 @@ def test_a_log_is_chosen_replayed_saved_and_deleted_by_keyboard_only(
     page.keyboard.press("Enter")
     expect(page.get_by_text("bad.jsonl could not be replayed").first).to_be_attached(timeout=REPORT_MS)
     failed = page.get_by_role("listitem", name="bad.jsonl")
-    expect(failed).to_contain_text('bad.jsonl, line 2: expected {"input": ..., "label": ...}')
+    expect(failed).to_contain_text('Line 2 is no example: expected {"input": …, "label": …}.')
     expect(page.get_by_text("Correct the file, or allow invalid lines")).to_be_visible()
     check_accessible(page)
     shoot(page, "reports-failed")
@@ -262,6 +262,25 @@ def test_reports_are_in_german_on_the_german_page(visits: Visits, start: Start) 
     assert '<html lang="de">' in saving.value.path().read_text()
 
 
+def test_what_is_wrong_with_a_log_is_said_in_german_on_the_german_page(visits: Visits, start: Start) -> None:
+    service = start(VEC)
+    sent = service.http.post(
+        "/v1/replays", content=b'{"input": [1, 2], "label": "a"}\n{"input": [1, 2]}\n', params={"name": "bad.jsonl"}
+    )
+    page = visits.open(f"{service.url}/reports?replay={sent.json()['id']}", locale="de-DE")
+    problem = page.locator(".report .problem")
+    expect(problem).to_contain_text("Zeile 2 ist kein Beispiel", timeout=REPORT_MS)
+    expect(problem).not_to_have_attribute("lang", "en")
+    expect(page.get_by_role("listitem", name="bad.jsonl")).to_contain_text("Zeile 2 ist kein Beispiel")
+    check_accessible(page)
+    page.get_by_label("Datei auswählen").set_input_files(
+        {"name": "empty.jsonl", "mimeType": "application/json", "buffer": b""}
+    )
+    page.get_by_role("button", name="Auswerten", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("Die Datei ist leer.")
+    shoot(page, "reports-refused-german")
+
+
 def test_a_report_opened_alone_is_sandboxed(visits: Visits, start: Start) -> None:
     service = start(VEC)
     give_feedback(service, 3)
@@ -319,3 +338,12 @@ def test_words_in_the_heads_of_tables_stay_whole_on_a_phone(
     page.evaluate("document.fonts.ready")
     assert page.evaluate(BROKEN_WORDS) == []
     check_fits(page)
+    drawings = page.locator("figure svg.narrow")
+    assert drawings.count() >= 2 and page.locator("figure svg.broad").filter(visible=True).count() == 0
+    for drawing in drawings.all():
+        box = drawing.bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= width
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('svg.narrow text')].map((text) => text.getBoundingClientRect().height)"
+    )
+    assert min(sizes) >= 9  # pixels: legible, though the plot fits

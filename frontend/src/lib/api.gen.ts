@@ -1708,7 +1708,7 @@ export interface components {
              * @description For programs; new ones may be added.
              * @enum {string}
              */
-            code: "guard" | "loss_rose" | "process_ended" | "process_not_started" | "log_ends_early" | "log_has_other_events";
+            code: "guard" | "loss_rose" | "process_ended" | "process_not_started" | "log_ends_early" | "log_has_other_events" | "log_empty" | "log_too_large" | "log_label_missing" | "log_column_missing" | "log_lines_invalid" | "log_line_too_long" | "log_unpacks_too_large" | "log_unreadable" | "log_cut_off" | "log_without_rows" | "log_of_other_release" | "logs_waiting" | "upload_cut_off";
             /**
              * Figures
              * @description What the sentence beside it says, by name.
@@ -2312,6 +2312,8 @@ export interface components {
              * @description Where somebody else decided before: what.
              */
             action?: string | null;
+            /** @description Where a log is refused: why, for programs. */
+            cause?: components["schemas"]["Cause"] | null;
         };
         /** ExamplesAnswer */
         ExamplesAnswer: {
@@ -3395,6 +3397,8 @@ export interface components {
              * @description Why it failed.
              */
             error: string | null;
+            /** @description The same for programs, where the log was refused. */
+            cause?: components["schemas"]["Cause"] | null;
             /** @description What its report found, once it is done. */
             finding: components["schemas"]["Finding"] | null;
         };

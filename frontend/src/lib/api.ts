@@ -14,6 +14,7 @@ import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
 import type {
   Candidate,
+  Cause,
   StoredConversation,
   ConversationChange,
   ConversationPage,
@@ -254,6 +255,8 @@ interface ErrorDetails {
   /** Who has decided before, and what. */
   by?: string;
   action?: string;
+  /** Why a log was refused. */
+  cause?: Cause | null;
 }
 
 export class ApiError extends Error {

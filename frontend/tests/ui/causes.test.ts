@@ -18,6 +18,22 @@ const CAUSES = [
     'endet bei Ereignis 9, das Modell hatte aber',
   ],
   ['log_has_other_events', { head: 9, learned_until: 7 }, 'hat bis 7 andere Ereignisse'],
+  ['log_empty', {}, 'Die Datei ist leer.'],
+  ['log_too_large', { limit: 5000 }, 'Dieser Dienst nimmt Logs bis 5\u00a0kB an.'],
+  ['log_label_missing', {}, 'Nennen Sie die Spalte'],
+  ['log_column_missing', { column: 'x', columns: 'a, b' }, 'keine Spalte „x“. Sie hat: a, b.'],
+  ['log_lines_invalid', { line: 1200, problem: 'not_json', count: 1 }, 'Zeile 1.200 ist kein JSON'],
+  ['log_lines_invalid', { line: 2, problem: 'no_label', count: 5 }, '4 weitere Zeilen'],
+  ['log_lines_invalid', { line: 0, problem: 'later', count: 1 }, 'Eine Zeile ist unbrauchbar.'],
+  ['log_line_too_long', { limit: 4_000_000 }, 'eine Zeile von mehr als 4'],
+  ['log_unpacks_too_large', { limit: 8_000_000_000 }, 'Entpackt hat die Datei mehr als 8'],
+  ['log_unpacks_too_large', { ratio: 200 }, 'mehr als 200-mal so groß'],
+  ['log_unreadable', {}, 'ein anderes Format, als ihr Name sagt'],
+  ['log_cut_off', {}, 'unvollständig'],
+  ['log_without_rows', {}, 'hat keine Zeilen'],
+  ['log_of_other_release', {}, 'Exportieren Sie es noch einmal'],
+  ['logs_waiting', { count: 8 }, 'Es warten schon 8 Logs'],
+  ['upload_cut_off', {}, 'Das Hochladen brach ab'],
 ] as const;
 
 test.each(CAUSES)('the cause %s with %j is worded in German', async (code, figures, words) => {

@@ -98,7 +98,9 @@ def check_upload(name: str, models: list[str], label: str, format: str) -> None:
         raise BadInput(f"unknown model kind {unknown[0][:40]!r}; use one of {', '.join(KINDS)}")
     is_table = bool({".csv", ".parquet"} & set(Path(make_file_name(name)).suffixes)) or format in ("csv", "parquet")
     if is_table and not label:
-        raise BadInput(f"{name} is a table: name the column of its label with the parameter `label`")
+        raise BadInput(f"{name} is a table: name the column of its label with the parameter `label`").because(
+            "log_label_missing"
+        )
 
 
 async def read_chunks(request: Request) -> AsyncIterator[bytes]:
@@ -106,7 +108,7 @@ async def read_chunks(request: Request) -> AsyncIterator[bytes]:
         async for chunk in request.stream():
             yield chunk
     except ClientDisconnect:
-        raise BadInput("the upload ended early; nothing of it was kept") from None
+        raise BadInput("the upload ended early; nothing of it was kept").because("upload_cut_off") from None
 
 
 @router.get("/v1/replays", response_model=ReplaysAnswer)

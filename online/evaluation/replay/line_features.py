@@ -49,7 +49,8 @@ class LineFeatures:
         encoded = [*self._encoded(rows.instances)]
         wrong = {place for place, features in enumerate(encoded) if isinstance(features, ValueError)}
         for place in sorted(wrong):
-            bad.add(f"example {rows.numbers[place]}: {str(encoded[place]).removeprefix('instance 0 ')}")
+            what = str(encoded[place]).removeprefix("instance 0 ")
+            bad.add(f"example {rows.numbers[place]}: {what}", rows.numbers[place], "bad_input")
         rows.features = encoded  # type: ignore[assignment]
         return rows.drop(wrong) if wrong else rows
 

@@ -90,6 +90,8 @@ def replay_one(
     prepare_process()
     try:
         replay = Replay(source, candidate, span, max_bad_ratio)
+    except BadInput:
+        raise
     except ValueError as error:
         raise BadInput(str(error)) from None
     interrupted = False

@@ -9,6 +9,7 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.baseline_lead import Lead
 
+OF_KNOWN = ("kappa", "kappa_temporal", "log_loss", "brier", "ece")  # figures of the answers whose right one is known
 MOSTLY_AFFIRMED = 0.9  # of the known right answers; from there on a comparison with a baseline says nothing
 
 
@@ -26,6 +27,11 @@ def is_by_construction(report: ReplayReport) -> bool:
     """Whether nearly all known right answers are what was served and got a thumb up: then they are right by construction."""
     known = count_known(report)
     return bool(known) and report.details.affirmed >= MOSTLY_AFFIRMED * known
+
+
+def find_figure(report: ReplayReport, name: str) -> float | None:
+    """Return a figure of a model; None for one that says nothing, as it is of answers that are right by construction."""
+    return None if name in OF_KNOWN and is_by_construction(report) else report.figures.get(name)
 
 
 def count_with_probabilities(report: ReplayReport) -> int:
@@ -46,6 +52,8 @@ def describe_basis(count: int, judged: int, words: Words) -> str:
 
 def find_smaller_basis(report: ReplayReport, figure: str) -> int | None:
     """Return how many answers a figure of a model is of, if that is fewer than its accuracy is of."""
+    if find_figure(report, figure) is None:
+        return None
     compared = {lead.baseline: lead.pairs for lead in report.leads}
     count = {"kappa": count_known(report), "kappa_temporal": compared.get("no_change")}.get(figure)
     return count if count is not None and count < count_judged(report) else None

@@ -19,7 +19,7 @@ from matplotlib.ticker import ScalarFormatter
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis, is_by_construction
+from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis
 from online.evaluation.reports.replay_table import BASELINES
 from online.evaluation.reports.verdict import find_best
 from online.evaluation.reports.words.language import DURATIONS, Words
@@ -28,6 +28,7 @@ from online.prequential import CurveSegment
 
 POINTS, SHARED_POINTS = 40, 25  # of a curve at most, alone and beside others; more would be noise
 EXAMPLES_PER_POINT, MIN_POINTS = 100, 12  # at least, unless there are fewer examples
+NARROW = 3.5  # inches, the width of a plot for phones
 LINE_HEIGHT = 0.062  # of a label, as a share of the height of the learning curve
 
 COLOURS = (
@@ -59,6 +60,7 @@ DASHES = {
 }
 
 
+MAX_NARROW_DATES = 4  # ticks
 MAX_BARS = 60  # of feedback over time
 UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}  # in seconds
 FLOORED: dict[str, Any] = {
@@ -115,21 +117,38 @@ class Stop:
 def render_svg(
     draw: Callable[[Axes], Sequence[Stop] | None], salt: str, height: float = 3.4, width: float = 6.8
 ) -> str:
-    """Return an SVG whose width follows the page. salt: makes the ids inside it unique on the page.
+    """Return two SVGs whose width follows the page: of class `broad`, and of class `narrow` for phones.
 
-    draw: returns where the pointer reads figures, in order, if anywhere.
+    The page shows one of them, whose text is then large enough to read. salt: makes the ids inside them unique on the
+    page. draw: returns where the pointer reads figures, in order, if anywhere.
     """
+    broad = render_one(draw, salt, "broad", width, height)
+    return broad + render_one(draw, f"{salt} narrow", "narrow", NARROW, min(max(height, 2.8), 3.3))
+
+
+def render_one(draw: Callable[[Axes], Sequence[Stop] | None], salt: str, name: str, width: float, height: float) -> str:
+    """name: its class."""
     with matplotlib.rc_context({"svg.hashsalt": salt}):
         figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.add_subplot()
         stops = draw(axes)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-        zones = write_zones(axes, stops or ())
+        zones = write_zones(axes, stops or () if name == "broad" else ())  # a phone has no pointer
     svg = file.getvalue()
     before, _, rest = svg[svg.index("<svg") :].partition("<metadata>")
     drawing, end, _ = (before + rest.partition("</metadata>")[2]).rpartition("</svg>")
-    return use_variables(drawing + zones + end)
+    return use_variables(drawing.replace("<svg ", f'<svg class="{name}" ', 1) + zones + end)
+
+
+def is_narrow(axes: Axes) -> bool:
+    """Whether a plot is drawn for phones: then the names of its lines stand above it."""
+    return bool(axes.figure.bbox.width <= NARROW * axes.figure.dpi)
+
+
+def list_names(axes: Axes) -> None:
+    """List the names of the lines above a plot."""
+    axes.figure.legend(loc="outside upper left", ncols=2, frameon=False, fontsize=9, borderaxespad=0)
 
 
 def write_zones(axes: Axes, stops: Sequence[Stop]) -> str:
@@ -202,7 +221,7 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
         if not numbers:
             use_percents(words, axes.yaxis)
         axes.margins(x=0.01)
-        label_ends(axes, [end for end in ends if end is not None])
+        list_names(axes) if is_narrow(axes) else label_ends(axes, [end for end in ends if end is not None])
         return [
             Stop(stretch.until, describe_stretch(stretch, reports, curves, baselines, words)) for stretch in curves[0]
         ]
@@ -289,7 +308,8 @@ def draw_line(
     means = [stretch.mean(name) or 0.0 for stretch in known]
     is_model = dashes == "-"
     marker: Any = {"marker": "o", "markersize": 3.5} if is_model else {}
-    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=2.2 if strong else 1.4, **marker)
+    width = 2.2 if strong else 1.4
+    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=width, label=words, **marker)
     if band:
         limits = [wilson_interval(stretch.sums[name], stretch.counts[name]) for stretch in known]
         low, high = zip(*limits, strict=True)
@@ -383,7 +403,10 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
         axes.set_ylabel(words("plot.accuracy"))
         use_numbers(words, axes.xaxis, axes.yaxis)
         axes.set_aspect("equal")
-        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.02, 1))
+        if is_narrow(axes):
+            list_names(axes)
+        else:
+            axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.02, 1))
 
     rows = [
         [report.name, words.number(chance, ".1%"), words.number(right, ".1%"), words.number(count, ",")]
@@ -394,7 +417,6 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
     svg = render_svg(draw, "reliability", 3.8)
     title, caption = words("plot.calibration"), words("plot.calibration_caption")
     first = next(report for report in reports if report.details.reliability)
-    caption += f" {words('by_construction')}" if is_by_construction(first) else ""
     basis = describe_basis(count_with_probabilities(first), count_judged(first), words)
     return Plot(title, caption, svg, columns, rows, "calibration", basis=basis)
 
@@ -410,7 +432,7 @@ def plot_rate(report: ReplayReport, words: Words) -> Plot | None:
         axes.bar(starts, counts, timedelta(seconds=UNITS[counted.unit]), align="edge", color=COLOURS[0])  # type: ignore[arg-type]
         axes.set_ylabel(words("plot.feedback_per", unit=unit))
         use_numbers(words, axes.yaxis)
-        use_dates(words, axes.xaxis)
+        use_dates(words, axes.xaxis, MAX_NARROW_DATES if is_narrow(axes) else None)
         axes.tick_params(axis="x", labelrotation=20)
 
     rows = [[words.moment(start), words.number(count, ",")] for start, count in zip(starts, counts, strict=True)]
@@ -460,9 +482,12 @@ DATE_FORMATS = {
 }
 
 
-def use_dates(words: Words, axis: Axis) -> None:
-    """Label the ticks of an axis with dates; in English as ISO 8601 has them. A label has no parts of a second."""
-    locator = AutoDateLocator(minticks=2)  # type: ignore[no-untyped-call]
+def use_dates(words: Words, axis: Axis, most: int | None = None) -> None:
+    """Label the ticks of an axis with dates; in English as ISO 8601 has them. A label has no parts of a second.
+
+    most: ticks; None for as many as matplotlib finds fitting.
+    """
+    locator = AutoDateLocator(minticks=2, maxticks=most)  # type: ignore[no-untyped-call]
     formatter = AutoDateFormatter(locator)  # type: ignore[no-untyped-call]
     formatter.scaled = DATE_FORMATS[words.language]
     axis.set_major_locator(locator)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
-from online.evaluation.reports.bases import count_judged
+from online.evaluation.reports.bases import count_judged, find_figure, is_by_construction
 from online.evaluation.reports.remarks import describe_left_out, describe_skipped
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
@@ -65,7 +65,7 @@ def print_log_results(results: Sequence[ReplayResult], interrupted: bool, consol
     console.print(build_table(reports, NUMBER_COLUMNS if numbers else CLASS_COLUMNS, title, baselines=True))
     if any(report.tasks for report in reports):
         console.print(build_table(reports, TASK_COLUMNS, "tasks, on held-out rows", baselines=False))
-    if not numbers:
+    if not numbers and not is_by_construction(reports[0]):
         console.print(build_table(reports, PROBABILITY_COLUMNS, "probabilities", baselines=False))
     for result in results:
         if result.comparison is not None and result.report is not None:
@@ -90,7 +90,7 @@ def build_table(reports: Sequence[ReplayReport], columns: Columns, title: str, b
     for key, _ in columns:
         table.add_column(IN_ENGLISH(f"column.{key}"), justify="right", no_wrap=True)
     for report in reports:
-        table.add_row(report.name, *(IN_ENGLISH.figure(report.figures.get(key), spec) for key, spec in columns))
+        table.add_row(report.name, *(IN_ENGLISH.figure(find_figure(report, key), spec) for key, spec in columns))
     table.add_section()
     for each in find_baselines(reports, columns, IN_ENGLISH) if baselines else ():
         table.add_row(f"{each.row} (on {each.count:,})" if each.is_partial else each.row, each.figure)
@@ -140,6 +140,8 @@ def describe_comparison(result: ReplayResult, champion: str, words: Words = IN_E
 
 def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     name = f"{report.name}: " if named else ""
+    if is_by_construction(report):
+        yield f"{name}{IN_ENGLISH('by_construction')}"
     yield f"{name}{report.events:,} events, {report.examples_per_second:,.0f} examples/s, state {report.state_sha256}"
     if report.same_answers is not None:
         yield f"{name}{report.same_answers:,} of {report.asked:,} answers as they were served"

@@ -18,6 +18,7 @@ from online.evaluation.reports.bases import (
     count_judged,
     count_with_probabilities,
     describe_basis,
+    find_figure,
     find_smaller_basis,
     is_by_construction,
     is_partial,
@@ -228,13 +229,13 @@ def build_sections(
         yield plot_predictions(best, words)
         yield plot_residuals(best, words)
     shown = [best] if best is first else [best, first]
+    shown = [report for report in shown if not is_by_construction(report)]
     yield from (build_confusion_matrix(report, words) for report in shown)
     yield from (build_class_table(report, words) for report in shown if report.details.labels)
-    if not numbers:
+    if shown and not numbers:
         yield plot_reliability(reports, words)
         counted = count_with_probabilities
-        notes = [words("by_construction")] if is_by_construction(best) else []
-        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, notes, words, counted)
+        yield build_figures_table("table.probabilities", reports, PROBABILITY_COLUMNS, False, [], words, counted)
     if any(report.tasks for report in reports):
         yield build_figures_table("table.tasks", reports, TASK_COLUMNS, False, [words("table.tasks_note")], words)
         yield from (build_forgetting_matrix(report, words) for report in reports)
@@ -274,7 +275,7 @@ def build_figures_row(
     report: ReplayReport, columns: Columns, words: Words, count: Callable[[ReplayReport], int] | None
 ) -> PageRow:
     answers = [words.number(count(report), ",")] if count else []
-    cells = [report.name, *answers, *(words.figure(report.figures.get(key), spec) for key, spec in columns)]
+    cells = [report.name, *answers, *(words.figure(find_figure(report, key), spec) for key, spec in columns)]
     smaller = {place: find_smaller_basis(report, key) for place, (key, _) in enumerate(columns, 1 + len(answers))}
     bases = {place: words("basis.short", count=fewer) for place, fewer in smaller.items() if fewer is not None}
     return PageRow(cells, bases=bases)
@@ -282,7 +283,7 @@ def build_figures_row(
 
 def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words) -> Iterator[str]:
     if is_by_construction(reports[0]):
-        yield words("by_construction.overall")
+        yield words("by_construction")
     champion = results[0].candidate.name
     compared = (result for result in results if result.comparison is not None and result.report)
     yield from (describe_comparison(result, champion, words) for result in compared)

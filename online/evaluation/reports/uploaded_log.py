@@ -50,7 +50,7 @@ def replay_uploaded_log(folder: Path, limits: ReadLimits, chosen: Callable[[list
     try:
         results = _replay(request, path, limits, chosen, tick)
     except BadInput as error:
-        raise BadInput(use_sent_name(str(error))) from None
+        raise BadInput(use_sent_name(str(error))).because(error.code, **error.figures) from None
     results = [each if each.failure is None else replace(each, failure=use_sent_name(each.failure)) for each in results]
     if all(each.report is None for each in results):
         raise BadInput("; ".join(f"{each.candidate.name}: {each.failure}" for each in results))

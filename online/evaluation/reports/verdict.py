@@ -177,24 +177,46 @@ def compare_with_guesser(report: ReplayReport, words: Words) -> Iterator[str]:
     guesser, points = words(f"than_guesser.{name_baseline(lead)}"), abs(100 * (lead.model - lead.other))
     which = "ahead" if lead.high < 0 else "behind" if lead.low > 0 else "cannot_be_told"
     shares = {"share": percent(lead.model), "other": percent(lead.other)}
-    compared = words(which, points=points, guesser=guesser, **shares)
-    yield f"{describe_compared(report, lead, words)}{compared}"
+    before, after = describe_compared(report, lead, words)
+    yield f"{before}{words(which, points=points, guesser=guesser, basis=after, **shares)}"
 
 
-def describe_compared(report: ReplayReport, lead: Lead, words: Words) -> str:
-    """Return the beginning of a comparison with a baseline on some of the answers; "" where it is on all of them."""
+def describe_compared(report: ReplayReport, lead: Lead, words: Words) -> tuple[str, str]:
+    """Return what stands before a comparison with a baseline, and after its two figures.
+
+    Both are "" where it is on all of the answers.
+    """
     if not is_partial(report, lead):
-        return ""
-    has_unknown = count_known(report) < count_judged(report) and lead.baseline != LEARNED_BASELINE
-    return words("compared_on.known" if has_unknown else "compared_on.both", count=lead.pairs)
+        return "", ""
+    if count_known(report) < count_judged(report) and lead.baseline != LEARNED_BASELINE:
+        return words("compared_on.known", count=lead.pairs), ""
+    return "", words("compared_on.same", count=lead.pairs)
 
 
 def find_strongest(leads: Sequence[Lead]) -> Lead | None:
-    """Return the baseline with the best figure, of those that answered more than a few times."""
-    known = [lead for lead in leads if lead.baseline in GUESSERS and lead.pairs >= 2]
-    if not known:
-        return None
-    return min(known, key=lambda lead: lead.other - lead.model if lead.numbers else lead.model - lead.other)
+    """Return the baseline with the best figure, of those that answered more than a few times.
+
+    One that ran on a sample has its figure on other answers than the rest, so all are compared on the sample. A
+    baseline that is surely ahead of the model comes first, on whichever answers that is.
+    """
+    known = list_guessers(leads)
+    compared = [(lead.shared, lead) for lead in known if lead.shared is not None]
+    if len(compared) < len(known) or any(lead.low > 0 for lead in known):
+        return find_closest(known)
+    return max(compared, key=lambda pair: (pair[0], pair[1].other - pair[1].model))[1] if compared else None
+
+
+def find_closest(leads: Sequence[Lead]) -> Lead | None:
+    """Return the baseline that is least behind the model, or most ahead of it, each on its own answers."""
+    known = list_guessers(leads)
+    return min(
+        known, key=lambda lead: lead.other - lead.model if lead.numbers else lead.model - lead.other, default=None
+    )
+
+
+def list_guessers(leads: Sequence[Lead]) -> list[Lead]:
+    """Return the baselines that answered more than a few times."""
+    return [lead for lead in leads if lead.baseline in GUESSERS and lead.pairs >= 2]
 
 
 def describe_guesser(lead: Lead, words: Words) -> str:
@@ -240,7 +262,7 @@ def find_unbeaten(reports: Sequence[ReplayReport], best: ReplayReport) -> Lead |
         return None
     if len(reports) < 2 or not all(any(lead.high >= 0 for lead in list_blind(report)) for report in reports):
         return None
-    return find_strongest(list_blind(best))
+    return find_closest(list_blind(best))
 
 
 def list_blind(report: ReplayReport) -> list[Lead]:
@@ -349,6 +371,8 @@ def count_needed(comparison: dict[str, Any], gain: float) -> int | None:
 def advise_on_details(best: ReplayReport, words: Words) -> Iterator[str]:
     figures, confusion = best.figures, best.details.confusion
     majority = figures.get("majority_accuracy")
+    if is_by_construction(best):
+        return  # what these figures would advise on is right by construction
     if majority is not None and majority > MOSTLY_ONE_CLASS:
         yield words("next.one_class", share=percent(majority), balanced=percent(figures["balanced_accuracy"]))
     if confusion is not None and confusion.pairs and is_frequent(confusion.pairs[0]):

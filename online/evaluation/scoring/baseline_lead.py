@@ -20,7 +20,8 @@ class Lead:
 
     model, other: their accuracies, or their mean absolute errors. low, high: a 95 % interval, valid at every moment,
     of the baseline's lead in accuracy; for numbers, of the share of examples on which it is nearer, less the share on
-    which the model is nearer.
+    which the model is nearer. shared: the baseline's figure on those of the `pairs` that judge the learned baseline too,
+    which may run on a sample only; None where there are none.
     """
 
     baseline: str
@@ -30,6 +31,7 @@ class Lead:
     low: float
     high: float
     numbers: bool = False
+    shared: float | None = None
 
     @property
     def is_far(self) -> bool:
@@ -51,9 +53,19 @@ class LeadCounts:
     sequence: AverageSequence = field(default_factory=AverageSequence)
     model: float = 0.0
     other: float = 0.0
+    shared: float = 0.0
+    shared_pairs: int = 0
 
-    def add_all(self, model: Sequence[float | None], other: Sequence[float | None]) -> None:
-        """Add the scores of consecutive examples; None for one that does not judge."""
+    def add_all(
+        self,
+        model: Sequence[float | None],
+        other: Sequence[float | None],
+        learned: Sequence[float | None] | None = None,
+    ) -> None:
+        """Add the scores of consecutive examples; None for one that does not judge.
+
+        learned: the scores of the learned baseline, if it answered any of them.
+        """
         pairs = [(one, two) for one, two in zip(model, other, strict=True) if one is not None and two is not None]
         if not pairs:
             return
@@ -61,6 +73,14 @@ class LeadCounts:
         gains_N = np.sign(model_N - other_N) if self.numbers else other_N - model_N
         self.sequence.add((gains_N + 1) / 2)
         self.model, self.other = last_sum(self.model, model_N), last_sum(self.other, other_N)
+        self._add_shared(model, other, learned or ())
+
+    def _add_shared(
+        self, model: Sequence[float | None], other: Sequence[float | None], learned: Sequence[float | None]
+    ) -> None:
+        triples = zip(model, other, learned, strict=False)
+        shared = [score for one, score, third in triples if one is not None and score is not None and third is not None]
+        self.shared, self.shared_pairs = self.shared + sum(shared), self.shared_pairs + len(shared)
 
     def lead(self, baseline: str) -> Lead | None:
         """Return the lead so far; None without a pair."""
@@ -69,4 +89,5 @@ class LeadCounts:
             return None
         low, high = (round(2 * end - 1, 6) for end in self.sequence.interval())
         model, other = (float(f"{total / count:.6g}") for total in (self.model, self.other))
-        return Lead(baseline, count, model, other, low, high, self.numbers)
+        shared = float(f"{self.shared / self.shared_pairs:.6g}") if self.shared_pairs else None
+        return Lead(baseline, count, model, other, low, high, self.numbers, shared)

@@ -60,7 +60,7 @@ class ClassScore:
         for name, scores in found.items():
             self.hits.setdefault(name, Hits()).add_all(scores)
             if name in self.ahead:
-                self.ahead[name].add_all(found["model"], scores)
+                self.ahead[name].add_all(found["model"], scores, found.get(LEARNED_BASELINE))
         self.affirmed += sum(up and event.kind == "reward" for up, event in zip(ups, judged.events, strict=True))
         for up, label, outcome in zip(ups, labels, judged.outcomes, strict=True):
             if outcome.served is not None:

@@ -74,7 +74,7 @@ def arrange_rows(rows: Iterator[Row], delay: Delay, bad: BadLines, name: str) ->
         try:
             predicted_at, arrives_at = find_times(row, delay)
         except ValueError as error:
-            bad.add(f"{name}, line {row.number}: {error}")
+            bad.add(f"{name}, line {row.number}: {error}", row.number)
             continue
         while due and due[0][0] <= predicted_at:
             yield number_event(heapq.heappop(due)[2])
@@ -108,7 +108,7 @@ def arrange_tasks(rows: Iterator[Row], task_column: str, delay: Delay, bad: BadL
         for row in rows:
             task = row.rest.get(task_column)
             if task in (None, ""):
-                bad.add(f"{name}, line {row.number} has no task {task_column!r}")
+                bad.add(f"{name}, line {row.number} has no task {task_column!r}", row.number)
                 continue
             without_task = replace(row, instance=drop_column(row.instance, task_column))
             counts[str(task)] += 1

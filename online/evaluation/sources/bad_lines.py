@@ -7,29 +7,44 @@ from typing import Any
 from online.errors import BadInput
 
 MAX_SHOWN = 5  # bad lines named in an error
+LINE_PROBLEMS = ("not_json", "no_example", "too_many_cells", "no_label", "not_vw", "bad_input", "other")
 
 
 @dataclass(slots=True)
 class BadLines:
-    """Lines that could not be used. max_ratio: the share of them that is accepted."""
+    """Lines that could not be used. max_ratio: the share of them that is accepted.
+
+    line, problem: of the first of them; what is wrong is one of LINE_PROBLEMS.
+    """
 
     max_ratio: float = 0.0
     count: int = 0
     first: list[str] = field(default_factory=list)
+    line: int = 0
+    problem: str = ""
 
-    def add(self, cause: str) -> None:
-        """Count a line. Raises BadInput at once if none is accepted and there are enough to show."""
+    def add(self, cause: str, line: int = 0, problem: str = "other") -> None:
+        """Count a line. Raises BadInput at once if none is accepted and there are enough to show.
+
+        line: its number; 0 if it has none.
+        """
         self.count += 1
+        if self.count == 1:
+            self.line, self.problem = line, problem
         if len(self.first) < MAX_SHOWN:
             self.first.append(cause)
         if not self.max_ratio and self.count == MAX_SHOWN:
-            raise BadInput(self._describe("at least "))
+            raise self._refuse("at least ")
 
     def check(self, lines: int) -> None:
         """Raise BadInput if too many of `lines` were bad."""
         if self.count > self.max_ratio * lines:
             of = f" of {lines:,}" if self.max_ratio else ""
-            raise BadInput(self._describe("", of))
+            raise self._refuse("", of)
+
+    def _refuse(self, least: str, of: str = "") -> BadInput:
+        refused = BadInput(self._describe(least, of))
+        return refused.because("log_lines_invalid", line=self.line, problem=self.problem, count=self.count)
 
     def _describe(self, least: str, of: str = "") -> str:
         if self.count == 1:

@@ -9,7 +9,7 @@ too many.
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -44,14 +44,20 @@ class Row:
 def read_csv(file: IO[str], name: str, label: str, bad: BadLines) -> Iterator[Row]:
     rows = csv.DictReader(file)
     if label not in (rows.fieldnames or ()):
-        raise BadInput(f"{name} has no column {label!r}; it has {', '.join(rows.fieldnames or ())}")
+        raise refuse_label(name, label, rows.fieldnames or ())
     for row in rows:
         where = f"{name}, line {rows.line_num}"
         if None in row:
-            bad.add(f"{where} has more cells than the header names")
+            bad.add(f"{where} has more cells than the header names", rows.line_num, "too_many_cells")
             continue
         values = {key: number_or_text(value) for key, value in row.items() if key != label and value not in (None, "")}
         yield from build_row(rows.line_num, values, row[label], values, where, bad)
+
+
+def refuse_label(name: str, label: str, columns: Sequence[str]) -> BadInput:
+    listed = ", ".join(columns)
+    refused = BadInput(f"{name} has no column {label!r}; it has {listed}")
+    return refused.because("log_column_missing", column=label, columns=listed)
 
 
 def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Iterator[Row]:
@@ -62,11 +68,11 @@ def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Itera
         try:
             line = parse_json(text, name, number)
         except BadInput as error:
-            bad.add(str(error))
+            bad.add(str(error), number, "not_json")
             continue
         where = f"{name}, line {number}"
         if "input" not in line or "label" not in line:
-            bad.add(f'{where}: expected {{"input": ..., "label": ...}}')
+            bad.add(f'{where}: expected {{"input": ..., "label": ...}}', number, "no_example")
             continue
         yield from build_row(number, line["input"], line["label"], line, where, bad)
 
@@ -74,7 +80,7 @@ def read_jsonl(file: IO[str], name: str, bad: BadLines, first: int = 1) -> Itera
 def read_parquet(path: Path, label: str, bad: BadLines, limits: ReadLimits) -> Iterator[Row]:
     file = open_parquet(path, limits)
     if label not in file.schema_arrow.names:
-        raise BadInput(f"{path.name} has no column {label!r}; it has {', '.join(file.schema_arrow.names)}")
+        raise refuse_label(path.name, label, file.schema_arrow.names)
     for number, row in enumerate(read_parquet_rows(path, file, limits), 1):
         values = {key: plain_value(value) for key, value in row.items() if key != label and value is not None}
         yield from build_row(number, values, row[label], values, f"{path.name}, row {number}", bad)
@@ -90,7 +96,7 @@ def build_row(
 ) -> Iterator[Row]:
     """Yield one row, or none if the label is missing: None, an empty text or NaN."""
     if label in (None, "") or (isinstance(label, float) and not math.isfinite(label)):
-        bad.add(f"{where} has no label, but {label!r}")
+        bad.add(f"{where} has no label, but {label!r}", number, "no_label")
     else:
         yield Row(number, instance, str(label), rest)
 

@@ -177,7 +177,8 @@ def parse_line(text: str | bytes, name: str, number: int) -> Line:
         return _parse_prediction(value["asked"]) if "asked" in value else _parse_event(value["told"])
     except (KeyError, TypeError, ValueError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else error
-        raise BadInput(f"{name}, line {number} is not a line of {LOG_FORMAT}: {what}") from None
+        refused = BadInput(f"{name}, line {number} is not a line of {LOG_FORMAT}: {what}")
+        raise refused.because("log_lines_invalid", line=number, problem="other", count=1) from None
 
 
 def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
@@ -185,9 +186,11 @@ def parse_json(text: str | bytes, name: str, number: int) -> dict[str, Any]:
     try:
         value = orjson.loads(text)
     except ValueError as error:
-        raise BadInput(f"{name}, line {number} is not JSON: {error}") from None
+        refused = BadInput(f"{name}, line {number} is not JSON: {error}")
+        raise refused.because("log_lines_invalid", line=number, problem="not_json", count=1) from None
     if not isinstance(value, dict):
-        raise BadInput(f"{name}, line {number} is not a JSON object")
+        refused = BadInput(f"{name}, line {number} is not a JSON object")
+        raise refused.because("log_lines_invalid", line=number, problem="not_json", count=1)
     return value
 
 

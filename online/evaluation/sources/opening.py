@@ -98,7 +98,9 @@ def _describe(name: str, reads: ReadOptions) -> Source:
             )
         return Source(name, path, format, "", 0, None, reads, _parse_header(first, name))
     if format in ("csv", "parquet") and not reads.label:
-        raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN")
+        raise BadInput(f"{name} is a {format.upper()}: say which column is the label with --label COLUMN").because(
+            "log_label_missing"
+        )
     made = Source(name, path, format, "table", 0, None, reads)
     if format in ("vw", "dsjson"):
         survey = survey_file(path, format, reads.costs, reads.named_by, reads.limits)
@@ -106,7 +108,7 @@ def _describe(name: str, reads: ReadOptions) -> Source:
             return replace(made, survey=survey)
     if format != "jsonl":
         if next(made._rows(BadLines(max_ratio=1.0), lambda share: None), None) is None:
-            raise BadInput(f"{name} holds no rows")
+            raise BadInput(f"{name} holds no rows").because("log_without_rows")
         return made
     kind, size = find_input_kind(parse_json(first, name, 1).get("input"), name)
     return Source(name, path, format, kind, size, None, reads)
@@ -139,7 +141,9 @@ def _guess_format(first: str) -> str:
 def _parse_header(first: str, name: str) -> dict[str, Any]:
     head = parse_json(first, name, 1)
     if head.get("format") != LOG_FORMAT:
-        raise BadInput(f"{name} is an {head.get('format')}; this release reads {LOG_FORMAT}: export it again")
+        raise BadInput(f"{name} is an {head.get('format')}; this release reads {LOG_FORMAT}: export it again").because(
+            "log_of_other_release"
+        )
     return head
 
 
@@ -169,4 +173,4 @@ def find_input_kind(instance: Any, name: str) -> tuple[str, int]:
         return "table", 0
     raise BadInput(
         f'{name}, line 1: expected {{"input": ..., "label": ...}} with a text, a list of numbers or an object as input'
-    )
+    ).because("log_lines_invalid", line=1, problem="no_example", count=1)

@@ -128,9 +128,9 @@ class Source:
                         line = parse_line(text, self.path.name, number)
                         yield self.reads.columns.of_line(line) if self.reads.columns else line
                     except BadInput as error:
-                        bad.add(str(error))
+                        bad.add(str(error), number, str(error.figures.get("problem", "other")))
                     except ValueError:
-                        bad.add(f"{self.path.name}, line {number} has features that are no table")
+                        bad.add(f"{self.path.name}, line {number} has features that are no table", number)
 
     def _rows(self, bad: BadLines, at: Callable[[float], None]) -> Iterator[Row]:
         rows = self._read_rows(bad, at)

@@ -102,7 +102,7 @@ def read_dsjson(file: IO[str], name: str, bad: BadLines, left_out: Counter[str])
             each = parse_dsjson(number, line)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-            bad.add(what if isinstance(error, BadInput) else f"{name}, line {number}: {what}")
+            bad.add(what if isinstance(error, BadInput) else f"{name}, line {number}: {what}", number)
             continue
         left_out[STAND_INS] += bool(line.get("pdrop"))
         if line.get("_skipLearn"):

@@ -29,12 +29,12 @@ def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]
         before, bar, after = text.partition("|")
         found = LABEL.match(before)
         if found is None or not bar:
-            bad.add(f"{where}: expected `label |features` of Vowpal Wabbit")
+            bad.add(f"{where}: expected `label |features` of Vowpal Wabbit", number, "not_vw")
             continue
         try:
             instance = parse_features(after)
         except ValueError as error:
-            bad.add(f"{where}: {error}")
+            bad.add(f"{where}: {error}", number)
             continue
         yield from build_row(number, instance, found[1], {}, where, bad)
 

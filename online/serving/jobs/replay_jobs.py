@@ -49,15 +49,17 @@ def make_file_name(name: str) -> str:
 
 @dataclass(slots=True)
 class RunningReplay:
-    """A replay that waits or runs."""
+    """A replay that waits or runs. cause: why its log was refused, for programs."""
 
     progress: JobProgress = field(default_factory=JobProgress)
     models: list[str] = field(default_factory=list)
+    cause: dict[str, Any] | None = None
     has_begun: bool = False
     task: asyncio.Task[None] | None = None
 
     def receive(self, message: dict[str, Any]) -> None:
         self.models = message.get("models", self.models)
+        self.cause = message.get("cause", self.cause)
         self.progress.receive(message)
 
 
@@ -97,9 +99,11 @@ class ReplayJobs:
         facts = {name: getattr(request, name) for name in ("name", "size_bytes", "created_at")}
         models = (replay.models if replay is not None else ended.get("models")) or request.models
         state, error = self._state(id, replay, ended)
+        cause = ended.get("cause") if state == "failed" else None
         progress = replay.progress.describe(self._count_ahead(id)) if replay is not None else None
         finding = read_finding(find_translation(self.page(id), language)) if state == "done" else None
-        return ReplayStatus(id=id, models=models, state=state, progress=progress, error=error, finding=finding, **facts)
+        outcome = {"progress": progress, "error": error, "cause": cause, "finding": finding}
+        return ReplayStatus(id=id, models=models, state=state, **outcome, **facts)
 
     def _count_ahead(self, id: str) -> int:
         """How many replays come before one that waits: they run in the order in which they arrived."""
@@ -134,7 +138,7 @@ class ReplayJobs:
         if len(self.running) + self._arriving >= MAX_REPLAYS:
             raise Overloaded(
                 f"{MAX_REPLAYS} logs are waiting to be replayed already; send the log again when one of them has been replayed"
-            )
+            ).because("logs_waiting", count=MAX_REPLAYS)
         id = uuid4().hex
         aside = self.folder / f".{id}"
         self._arriving += 1
@@ -155,7 +159,7 @@ class ReplayJobs:
         if size > self.settings.max_log_bytes:
             raise TooLarge(
                 f"the log has {size:,} bytes or more; at most {self.settings.max_log_bytes:,} are taken (max_log_bytes)"
-            )
+            ).because("log_too_large", limit=self.settings.max_log_bytes)
 
     async def _write(self, path: Path, chunks: AsyncIterator[bytes]) -> int:
         """Write the chunks as they come; returns the size in bytes."""
@@ -166,7 +170,7 @@ class ReplayJobs:
                 self._check_size(size)
                 await asyncio.to_thread(file.write, chunk)
         if not size:
-            raise BadInput("the log is empty; send its bytes as the body of the request")
+            raise BadInput("the log is empty; send its bytes as the body of the request").because("log_empty")
         return size
 
     # running a replay
@@ -182,7 +186,7 @@ class ReplayJobs:
             async with self._turn:
                 replay.has_begun, replay.progress.what = True, "starting"
                 reason = await run_child(self.settings, "log", "replay", str(folder), on_message=replay.receive)
-            ended = json.dumps({"models": replay.models, "error": reason})
+            ended = json.dumps({"models": replay.models, "error": reason, "cause": replay.cause})
             await asyncio.to_thread((folder / "ended.json").write_text, ended)
         except OSError as error:
             log_event(log, "replay failed", logging.WARNING, id=id, reason=str(error))

@@ -1,5 +1,6 @@
 """Plots of a report: bars of feedback over time that add up to all that came in, and the learning curves."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -86,6 +87,16 @@ def test_curves_of_several_models_have_few_points_names_at_their_ends_and_figure
     assert plot.svg.count("<title>") == len(plot.rows)
     assert "first: 80.0%\nbest: 90.0%" in plot.svg.replace("\u00a0", "").replace(" %", "%")
     assert "The band around best" in plot.caption
+
+
+def test_a_plot_has_a_second_drawing_for_phones_whose_names_stand_above_it() -> None:
+    plot = plot_learning_curve([report_curve("first", 0.8), report_curve("best", 0.9)], IN_ENGLISH)
+    assert plot is not None
+    drawings = re.findall(r'<svg class="(\w+)".*?viewBox="0 0 ([\d.]+) .*?</svg>', plot.svg, re.DOTALL)
+    assert [name for name, _ in drawings] == ["broad", "narrow"] and float(drawings[1][1]) < 260
+    narrow = plot.svg[plot.svg.index('class="narrow"') :]
+    assert all(f"<!-- {name} -->" in narrow for name in ("first", "best", "majority"))
+    assert "<title>" not in narrow
 
 
 def test_the_names_of_lines_that_end_together_do_not_cover_each_other() -> None:

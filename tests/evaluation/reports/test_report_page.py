@@ -5,6 +5,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime
+from itertools import combinations
 from pathlib import Path
 from string import Formatter
 
@@ -13,7 +14,7 @@ import pytest
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
-from online.evaluation.replay.replay_report import ReplayResult
+from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.replay.runs import replay_all
 from online.evaluation.reports.replay_table import (
     BASELINES,
@@ -24,10 +25,13 @@ from online.evaluation.reports.replay_table import (
 )
 from online.evaluation.reports.report_page import render_page
 from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, TABLES, Words
+from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.sources.opening import open_source
+from online.schemas.events import EventKind
 from online.serving.jobs.findings import read_finding
 from tests.evaluation.conftest import Driven
 from tests.evaluation.replaying import KNN, LINEAR, ignore_progress, write_blobs
+from tests.evaluation.reports.test_verdict import Answers, score_answers
 from tests.support import run_online, skip_or_fail
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +62,7 @@ def test_the_page_shows_the_figures_of_the_table_and_escapes_names(page: str) ->
     assert "<blobs" not in page and "<wrong>" not in page
     for title in ("Overall", "Probabilities", "Classes (knn)", "Learning curve", "Calibration", "Learned state"):
         assert f"<h2>{title}</h2>" in page
-    assert page.count("<svg") == 2 and page.count("<details>") == 2
+    assert page.count("<svg") == 4 and page.count("<details>") == 2
 
 
 def test_the_newest_answers_have_no_figure_where_they_are_all_answers(page: str) -> None:
@@ -66,9 +70,10 @@ def test_the_newest_answers_have_no_figure_where_they_are_all_answers(page: str)
 
 
 def test_ids_inside_the_plots_are_unique(page: str) -> None:
-    first, second = (set(re.findall(r'id="([^"]+)"', svg)) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    drawings = [set(re.findall(r'id="([^"]+)"', svg)) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
     generic = re.compile(r"^(figure|axes|matplotlib\.axis|xtick|ytick|line2d|patch|text|legend|FillBetween)\w*")
-    assert not {name for name in first & second if not generic.match(name)}
+    for first, second in combinations(drawings, 2):
+        assert not {name for name in first & second if not generic.match(name)}
 
 
 def test_the_page_warns_of_a_model_far_behind_a_baseline_and_names_the_columns_that_were_left_out(
@@ -115,7 +120,7 @@ def fields_of(text: str) -> list[tuple[str, str | None]]:
 def test_numbers_are_as_the_readers_of_a_language_write_them() -> None:
     english, german = ALL_WORDS
     assert english.number(12345.678, ",.1f") == "12,345.7" and german.number(12345.678, ",.1f") == "12.345,7"
-    assert german.number(0.123, ".1%") == "12,3\u00a0%" and german.figure(None, ".1%") == "-"
+    assert german.number(0.123, ".1%") == "12,3\u00a0%" and german.figure(None, ".1%") == "–"
     assert german("and_more", names="a.b,c", count=1234) == "a.b,c und 1.234 weitere"  # a name stays as it is
     at = datetime(2026, 11, 24, 9, 5, 1)
     assert (english.moment(at), german.moment(at)) == ("2026-11-24 09:05:01", "24.11.2026 09:05:01")
@@ -144,7 +149,7 @@ def read_numbers(page: str) -> list[float]:
     cells = re.findall(r"<td[^>]*>([-+\d.,]+)\s?%?<", page)
     decimal = "," if '<html lang="de">' in page else "."
     thousands = "." if decimal == "," else ","
-    return [float(cell.replace(thousands, "").replace(decimal, ".")) for cell in cells if cell != "-"]
+    return [float(cell.replace(thousands, "").replace(decimal, ".")) for cell in cells if cell != "–"]
 
 
 def test_each_figure_is_explained_by_a_button_without_a_script_and_in_the_glossary(page: str) -> None:
@@ -187,6 +192,33 @@ def test_hostile_names_of_classes_are_text_in_the_matrix(tmp_path: Path) -> None
     assert sum(int(cell.replace(",", "")) for cell in cells) == total == 200
 
 
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+def test_figures_of_answers_that_are_right_by_construction_are_left_out(words: Words) -> None:
+    liked = score_answers_of(ClassScore(), [("abc"[n % 3], "abc"[n % 3]) for n in range(160)], "reward")
+    report = ReplayReport(
+        "chat", "knn", 160, 160, 160, None, liked.figures(), 1.0, "", [], 0, liked.details(), leads=liked.leads()
+    )  # fmt: skip
+    page = render_page([ReplayResult(CandidateSpec("knn", name="chat"), report, None, None)], "log", False, words=words)
+    body = page[page.index("<main>") : page.index('id="glossary"')]
+    heads = re.findall("<h2>(.*?)</h2>", body)
+    for key in ("table.probabilities", "plot.calibration"):
+        assert words(key) not in heads
+    for key in ("confusion", "table.classes"):
+        assert words(key, name="chat") not in heads
+    (row,) = re.findall(r'<tr><th scope="row">chat</th>(.*?)</tr>', body)
+    assert re.findall("<td>(.*?)</td>", row)[-2:] == ["–", "–"]  # both kappas
+    assert words("by_construction") in body
+    compared = score_answers_of(ClassScore(), [("abc"[n % 3], "abc"[n % 3]) for n in range(160)], "label")
+    others = replace(report, figures=compared.figures(), details=compared.details(), leads=compared.leads())
+    page = render_page([ReplayResult(CandidateSpec("knn", name="chat"), others, None, None)], "log", False, words=words)
+    assert f"<h2>{words('confusion', name='chat')}</h2>" in page and words("by_construction") not in page
+
+
+def score_answers_of(score: ClassScore, answers: Answers, kind: EventKind) -> ClassScore:
+    score_answers(score, answers, kind)
+    return score
+
+
 def test_a_report_on_numbers_shows_errors_and_predictions_instead_of_classes(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(
@@ -197,7 +229,7 @@ def test_a_report_on_numbers_shows_errors_and_predictions_instead_of_classes(tmp
     page = render_page(results, "log", False)
     for title in ("Predicted against true (regressor)", "Errors (regressor)"):
         assert f"<h2>{title}</h2>" in page
-    assert "regressor is off by" in page and "Confusion" not in page and page.count("<svg") == 3
+    assert "regressor is off by" in page and "Confusion" not in page and page.count("<svg") == 6
 
 
 @pytest.mark.parametrize(("known", "is_shown"), [(500, True), (200, False)])

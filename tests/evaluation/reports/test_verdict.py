@@ -10,8 +10,9 @@ import pytest
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.replay_table import describe_comparison
+from online.evaluation.reports.report_page import build_key_figures
 from online.evaluation.reports.verdict import Verdict, conclude
-from online.evaluation.reports.words.language import Words
+from online.evaluation.reports.words.language import ALL_WORDS, Words
 from online.evaluation.scoring.class_score import ClassScore
 from online.evaluation.scoring.number_score import NumberScore
 from online.evaluation.scoring.paired_comparison import PairedComparison
@@ -126,7 +127,33 @@ def test_a_logistic_model_that_ran_on_some_of_the_answers_is_not_called_a_matter
         "ridge", "knn", 1_000, 1_000, 1_000, None, score.figures(), 1.0, "", [], 0, score.details(), leads=score.leads()
     )  # fmt: skip
     sentence = conclude([ReplayResult(CandidateSpec("knn", name="ridge"), report, None, None)]).sentence
-    assert "on the 400 answers by which both can be judged, it " in sentence and "is known" not in sentence
+    assert " % of the same 400 answers)" in sentence and "is known" not in sentence
+
+
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+def test_the_strongest_baseline_is_the_one_that_is_best_on_the_sample_that_it_ran_on(words: Words) -> None:
+    """The rest of the log is easy for a guesser, so each on its own answers, the guesser would look stronger."""
+    score, rng = ClassScore(), random.Random(0)
+    for offset in range(1, 1_001):
+        is_sample = offset <= 400
+        right = rng.choice("aab") if is_sample else "a"
+        answered = right if not is_sample or offset % 20 else "z"
+        guesses = {**score.guesses(), **({LEARNED_BASELINE: right if offset % 4 else "z"} if is_sample else {})}
+        judged = JudgedOutcomes()
+        judged.append(Event("", "label", label=right), PendingOutcome(Answer(answered, ()), 1, guesses), offset)
+        score.add_all(judged)
+        score.observe(right)
+    report = ReplayReport(
+        "ridge", "knn", 1_000, 1_000, 1_000, None, score.figures(), 1.0, "", [], 0, score.details(), leads=score.leads()
+    )  # fmt: skip
+    gaps = {lead.baseline: lead.model - lead.other for lead in report.leads}
+    assert max(gaps["majority"], gaps["no_change"]) < gaps["logistic"]
+    sentence = conclude([ReplayResult(CandidateSpec("knn", name="ridge"), report, None, None)], words=words).sentence
+    assert words("than_guesser.logistic") in sentence and words("compared_on.same", count=400) in sentence
+    (tile,) = (each for each in build_key_figures([report], words) if each.name == words("key.guesser"))
+    assert tile.value == words.number(0.75, ".1%")
+    figure = words.number(0.95, ".1%")
+    assert tile.basis == words("basis.beside", count=400, judged=1_000, name="ridge", figure=figure)
 
 
 def test_an_undecided_comparison_was_not_decided() -> None:

@@ -155,6 +155,38 @@ def test_an_invalid_log_is_reported_with_its_line_and_its_uploaded_name(service:
     assert "line 1 is not JSON" in failure(service, b"?\n", name="mine.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("log", "query", "cause"),
+    [
+        (b'{"input": [1, 2], "label": "a"}\n{"input": [1, 2]}\n', {}, {"line": 2, "problem": "no_example", "count": 1}),
+        (b"not a log\n", {}, {"line": 1, "problem": "not_json", "count": 1}),
+        (b"x,side\n1,a\n2,b,3\n4,a\n", {"name": "a.csv", "label": "side"}, {"line": 3, "problem": "too_many_cells", "count": 1}),
+        (table(9), {"name": "a.csv", "label": "class"}, {"column": "class", "columns": "x0, x1, side"}),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", {}, {}),
+        (b"x,side\n", {"name": "a.csv", "label": "side"}, {}),
+        (b"no gzip", {"name": "a.csv.gz", "label": "side"}, {}),
+    ],
+    ids=["line", "json", "cells", "column", "picture", "rows", "compression"],
+)  # fmt: skip
+def test_a_log_that_cannot_be_read_has_a_cause_for_programs(
+    service: Service, log: bytes, query: dict[str, str], cause: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    codes = {"column": "log_column_missing", "picture": "log_unreadable", "rows": "log_without_rows"}
+    codes |= {"compression": "log_unreadable"}
+    shown = wait_until_ended(service, send(service, log, **query))
+    code = codes.get(request.node.callspec.id, "log_lines_invalid")
+    assert shown["state"] == "failed" and shown["error"] and shown["cause"] == {"code": code, "figures": cause}
+
+
+def test_an_upload_that_is_refused_has_a_cause_for_programs(service: Service) -> None:
+    def refuse(log: bytes, name: str) -> Any:
+        return service.http.post("/v1/replays", content=log, params={"name": name}).json()["cause"]
+
+    assert refuse(b"", "log.jsonl") == {"code": "log_empty", "figures": {}}
+    assert refuse(b"x" * (MAX_BYTES + 1), "log.jsonl") == {"code": "log_too_large", "figures": {"limit": MAX_BYTES}}
+    assert refuse(table(3), "a.csv") == {"code": "log_label_missing", "figures": {}}
+
+
 def test_an_invalid_upload_is_refused_and_leaves_no_file(service: Service) -> None:
     def refusal(status: int, log: Any, **query: Any) -> str:
         response = service.http.post("/v1/replays", content=log, params={"name": "a.jsonl", **query})

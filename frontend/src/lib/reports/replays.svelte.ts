@@ -5,6 +5,8 @@
 
 import type { ReplaysApi } from '../api';
 import { t } from '../messages';
+import { ApiError } from '../api';
+import { wordCause } from '../ui/causes';
 import { detailOf } from '../ui/problems';
 import { previewLog, type Preview } from './preview';
 import { TimeLeft } from './time_left';
@@ -16,6 +18,10 @@ const POLL_MS = 1000;
 const MAX_BAD_RATIO = 0.1; // share of the lines that may be skipped, if allowed
 
 export const isRunning = ({ state }: Replay) => state === 'waiting' || state === 'running';
+
+/** Why the service did not take a log. */
+const wordRefusal = (error: unknown) =>
+  wordCause(error instanceof ApiError ? error.details.cause : null, detailOf(error));
 
 export class Replays {
   private answer = $state.raw<Answer | null>(null);
@@ -114,7 +120,7 @@ export class Replays {
       this.awaitedId = id = replay.id;
       [this.file, this.preview] = [null, null];
     } catch (error) {
-      if (!signal.aborted) this.actionError = detailOf(error);
+      if (!signal.aborted) this.actionError = wordRefusal(error);
     }
     this.uploadRatio = null;
     await this.refresh();

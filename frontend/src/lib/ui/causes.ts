@@ -2,7 +2,7 @@
 
 import { t } from '../messages';
 import type { Cause } from '../schema';
-import { count, percent } from './wording';
+import { bytes, count, percent } from './wording';
 
 /** sentence: of the service, for a code that is not known yet and for the words of an operator. */
 export function wordCause(cause: Cause | null | undefined, sentence: string): string {
@@ -32,8 +32,57 @@ export function wordCause(cause: Cause | null | undefined, sentence: string): st
     case 'log_has_other_events':
       return words.logHasOtherEvents(shown('learned_until'));
     default:
-      return sentence;
+      return wordLogCause(cause) ?? sentence;
   }
+}
+
+/** Words why an uploaded log was refused; null for another code. */
+export function wordLogCause({ code, figures }: Cause): string | null {
+  const words = t.reports.refused;
+  const shown = (name: string) => count(Number(figures[name] ?? 0));
+  const text = (name: string) => String(figures[name] ?? '');
+  switch (code) {
+    case 'log_empty':
+      return words.empty;
+    case 'log_too_large':
+      return words.tooLarge(bytes(Number(figures['limit'])));
+    case 'log_label_missing':
+      return words.labelMissing;
+    case 'log_column_missing':
+      return words.columnMissing(text('column'), text('columns'));
+    case 'log_lines_invalid':
+      return wordLines(figures);
+    case 'log_line_too_long':
+      return words.lineTooLong(bytes(Number(figures['limit'])));
+    case 'log_unpacks_too_large':
+      return figures['limit'] === undefined
+        ? words.unpacksTooFar(shown('ratio'))
+        : words.unpacksTooLarge(bytes(Number(figures['limit'])));
+    case 'log_unreadable':
+      return words.unreadable;
+    case 'log_cut_off':
+      return words.cutOff;
+    case 'log_without_rows':
+      return words.withoutRows;
+    case 'log_of_other_release':
+      return words.otherRelease;
+    case 'logs_waiting':
+      return words.waiting(shown('count'));
+    case 'upload_cut_off':
+      return words.uploadCutOff;
+    default:
+      return null;
+  }
+}
+
+/** "Line 2 is not JSON. 4 further lines cannot be used either." */
+function wordLines(figures: Cause['figures']): string {
+  const words = t.reports.refused;
+  const line = Number(figures['line'] ?? 0);
+  const problem = words.problems[String(figures['problem'])] ?? words.problems['other'] ?? '';
+  const more = Number(figures['count'] ?? 1) - 1;
+  const first = words.line(line === 0 ? null : count(line), problem);
+  return more > 0 ? `${first} ${words.moreLines(more, count(more))}` : first;
 }
 
 const seconds = (pause: string | number | undefined) =>

@@ -80,20 +80,18 @@ ENGLISH = {
     "nearer": "{name} is off by {error:.4g} and is nearer to the truth more often than chance explains",
     "as_near": "{name} is off by {error:.4g}, a difference that chance could explain",
     "compared_on.known": "on the {count:,} answers of which the right one is known, ",
-    "compared_on.both": "on the {count:,} answers by which both can be judged, ",
-    "ahead": "it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %)",
-    "behind": "it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %)",
-    "cannot_be_told": "it cannot be told from {guesser} ({share:.1f} against {other:.1f} %)",
+    "compared_on.same": " of the same {count:,} answers",
+    "ahead": "it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %{basis})",
+    "behind": "it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %{basis})",
+    "cannot_be_told": "it cannot be told from {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "not_comparable": (
         "it is not comparable with a simple baseline here: nearly all known right answers are answers that got a thumb up, "
         "which are right by construction"
     ),
     "by_construction": (
-        "A thumb up makes the given answer the known right one, so it is right by construction, and these figures look too good."
-    ),
-    "by_construction.overall": (
-        "A thumb up makes the given answer the known right one, so it is right by construction: kappa and the distance to "
-        "the baselines say nothing here. The accuracy counts every rating."
+        "In this log nearly all right answers that are known are answers that got a thumb up, so they are right by "
+        "construction: the confusion matrix, the classes, the calibration and the probabilities are left out, and kappa and "
+        "the distance to the baselines say nothing. The accuracy counts every rating."
     ),
     # warnings
     "warn.interrupted": "The replay was interrupted: these are the results so far.",

@@ -89,21 +89,18 @@ GERMAN = {
     ),
     "as_near": "zum Vergleich {name}: um {error:.4g} daneben, ein Unterschied, den der Zufall erklären könnte",
     "compared_on.known": "auf den {count:,} Antworten, zu denen die richtige bekannt ist: ",
-    "compared_on.both": "auf den {count:,} Antworten, an denen sich beide messen lassen: ",
-    "ahead": "{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %)",
-    "behind": "{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %)",
-    "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %)",
+    "compared_on.same": " derselben {count:,} Antworten",
+    "ahead": "{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
+    "behind": "{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
+    "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "not_comparable": (
         "ein Vergleich mit einer einfachen Regel sagt hier nichts: Fast alle bekannten richtigen Antworten bekamen einen "
         "Daumen nach oben und sind damit von vornherein richtig"
     ),
     "by_construction": (
-        "Ein Daumen nach oben macht die gegebene Antwort zur bekannten richtigen; sie ist also von vornherein richtig, und "
-        "diese Zahlen sehen zu gut aus."
-    ),
-    "by_construction.overall": (
-        "Ein Daumen nach oben macht die gegebene Antwort zur bekannten richtigen; sie ist also von vornherein richtig: Kappa "
-        "und der Abstand zu den Vergleichswerten sagen hier nichts. Die Trefferquote zählt jede Bewertung."
+        "In diesem Log sind fast alle bekannten richtigen Antworten solche, die einen Daumen nach oben bekamen; sie sind also "
+        "von vornherein richtig: Verwechslungsmatrix, Klassen, Kalibrierung und Wahrscheinlichkeiten entfallen daher, und "
+        "Kappa und der Abstand zu den Vergleichswerten sagen nichts. Die Trefferquote zählt jede Bewertung."
     ),
     # warnings
     "warn.interrupted": "Das Nachspielen wurde abgebrochen: Dies sind die Ergebnisse bis dahin.",

@@ -71,7 +71,7 @@ class Words:
 
     def figure(self, value: float | None, spec: str) -> str:
         """Return a number, or a dash for one that is not known."""
-        return "-" if value is None else self.number(value, spec)
+        return "–" if value is None else self.number(value, spec)
 
     def duration(self, seconds: float) -> str:
         """Return a time in its two largest units: 120 ms, 8.2 s, 3 min 20 s, 2 h 15 min, 3 d 4 h."""

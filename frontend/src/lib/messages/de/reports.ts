@@ -92,6 +92,41 @@ export const reports: Messages['reports'] = {
     whatNext:
       'Korrigieren Sie die Datei, oder erlauben Sie in den Optionen ungültige Zeilen, und senden Sie sie erneut.',
   },
+  refused: {
+    empty: 'Die Datei ist leer.',
+    tooLarge: (limit) => `Die Datei ist zu groß. Dieser Dienst nimmt Logs bis ${limit} an.`,
+    labelMissing:
+      'Diese Datei ist eine Tabelle. Nennen Sie die Spalte, die vorhergesagt werden soll.',
+    columnMissing: (column, columns) =>
+      `Die Datei hat keine Spalte „${column}“. Sie hat: ${columns}.`,
+    line: (line, problem) =>
+      line === null ? `Eine Zeile ${problem}.` : `Zeile ${line} ${problem}.`,
+    moreLines: (count, shown) =>
+      count === 1
+        ? 'Mindestens 1 weitere Zeile ist ebenfalls unbrauchbar.'
+        : `Mindestens ${shown} weitere Zeilen sind ebenfalls unbrauchbar.`,
+    problems: {
+      not_json: 'ist kein JSON-Objekt',
+      no_example: 'ist kein Beispiel: Erwartet wird {"input": …, "label": …}',
+      too_many_cells: 'hat mehr Zellen, als die erste Zeile Spalten nennt',
+      no_label: 'hat kein Label',
+      not_vw: 'hat nicht das Format von Vowpal Wabbit: Erwartet wird „Label |Merkmale“',
+      bad_input: 'hat eine unbrauchbare Eingabe',
+      other: 'ist unbrauchbar',
+    },
+    lineTooLong: (limit) => `Die Datei hat eine Zeile von mehr als ${limit}.`,
+    unpacksTooLarge: (limit) => `Entpackt hat die Datei mehr als ${limit}.`,
+    unpacksTooFar: (ratio) => `Entpackt ist die Datei mehr als ${ratio}-mal so groß.`,
+    unreadable:
+      'Die Datei kann nicht gelesen werden. Vielleicht hat sie ein anderes Format, als ihr Name sagt, oder sie ist beschädigt.',
+    cutOff: 'Die komprimierte Datei ist unvollständig: Sie endet mittendrin.',
+    withoutRows: 'Die Datei hat keine Zeilen.',
+    otherRelease:
+      'Das Log wurde von einer anderen Version exportiert. Exportieren Sie es noch einmal.',
+    waiting: (count) =>
+      `Es warten schon ${count} Logs. Senden Sie dieses noch einmal, wenn eines davon fertig ist.`,
+    uploadCutOff: 'Das Hochladen brach ab. Von der Datei wurde nichts behalten.',
+  },
   progress: {
     of: (name) => `Fortschritt von ${name}`,
     waiting: (ahead) => (ahead === 0 ? 'Beginnt gleich' : `Wartet: ${ahead} davor`),

@@ -94,6 +94,41 @@ export const reports = {
     ended: (name: string) => `${name} could not be replayed.`,
     whatNext: 'Correct the file, or allow invalid lines in the options, and send it again.',
   },
+  /** Why an uploaded log was refused. problems: by the words of the service. */
+  refused: {
+    empty: 'The file is empty.',
+    tooLarge: (limit: string) =>
+      `The file is too large. This service takes logs of at most ${limit}.`,
+    labelMissing: 'This file is a table. Name the column that should be predicted.',
+    columnMissing: (column: string, columns: string) =>
+      `The file has no column “${column}”. It has: ${columns}.`,
+    line: (line: string | null, problem: string) =>
+      line === null ? `A line ${problem}.` : `Line ${line} ${problem}.`,
+    moreLines: (count: number, shown: string) =>
+      count === 1
+        ? 'At least 1 further line cannot be used either.'
+        : `At least ${shown} further lines cannot be used either.`,
+    problems: {
+      not_json: 'is not a JSON object',
+      no_example: 'is no example: expected {"input": …, "label": …}',
+      too_many_cells: 'has more cells than the first line has columns',
+      no_label: 'has no label',
+      not_vw: 'is not in the format of Vowpal Wabbit: expected “label |features”',
+      bad_input: 'has an input that cannot be used',
+      other: 'cannot be used',
+    } as Record<string, string>,
+    lineTooLong: (limit: string) => `The file has a line of more than ${limit}.`,
+    unpacksTooLarge: (limit: string) => `Unpacked, the file has more than ${limit}.`,
+    unpacksTooFar: (ratio: string) => `Unpacked, the file is more than ${ratio} times as large.`,
+    unreadable:
+      'The file cannot be read. It may have another format than its name says, or it is damaged.',
+    cutOff: 'The compressed file is incomplete: it ends in the middle.',
+    withoutRows: 'The file has no rows.',
+    otherRelease: 'The log was exported by another release. Export it again.',
+    waiting: (count: string) =>
+      `${count} logs are waiting already. Send this one again when one of them is done.`,
+    uploadCutOff: 'The upload ended early. Nothing of the file was kept.',
+  },
   progress: {
     of: (name: string) => `Progress of ${name}`,
     waiting: (ahead: number) =>
