@@ -61,6 +61,14 @@ class HealthReason(Wire):
     figures: dict[str, float | int | str | None] = Field(description="What the sentence says, by name.")
 
 
+class RollBackDetails(Wire):
+    version: str = Field(description="The version that it made live.")
+    since: int = Field(description="The offset that the newest version had learned then.")
+    judged: RatedStretch | None = Field(
+        description="The judgements since, of the newest thousand, of that version and later ones. Null: none."
+    )
+
+
 class StandingRatings(Wire):
     """What people say now about all answers there were, as in the usage and the repertoire."""
 
@@ -93,6 +101,9 @@ class HealthAnswer(Wire):
     guesser_counts: dict[str, int] = Field(description="How many of those questions judge each of them.")
     trend: list[RatedStretch] = Field(
         description="The newest thousand judgements, or all, in groups of 50, oldest first; the oldest group has up to 99."
+    )
+    last_roll_back: RollBackDetails | None = Field(
+        description="The newest roll back, also when a newer version is live again; null: none."
     )
     version: str
     newest_version: str = Field(description="It is not live after a roll back.")

@@ -11,6 +11,7 @@
     snapshots/<model>/set-aside/                    versions that were learned from another log than the present one
     snapshots/<model>/base/                         what was learned from events whose contents are no longer kept
     snapshots/<model>/FROZEN                        while this file exists nothing is learned; events wait in the log
+    snapshots/<model>/ROLLED_BACK                   the newest roll back, also after newer versions went live again
 
 Publishing is a rename; durability is an fsync, which may come later. Volatile versions hold what serving needs.
 Durable versions hold the whole state, and learning resumes from the newest of them that is undamaged.

@@ -25,6 +25,7 @@ from online.snapshots.manifest import Manifest, Seal
 
 NEAR, MAX_FACTS = 64, 20_000  # versions that are tried one by one; versions whose offset is remembered
 MANIFEST, SIGNATURE, ON_DISK = "manifest.json", "signature", "on-disk"
+ROLLED_BACK = "ROLLED_BACK"
 LIVE_TARGET = re.compile(r"(\d{1,18})(?:,held_until=(\d{1,18}))?(?:,previous=(\d{1,18}))?")
 
 

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from online.errors import Conflict, CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
-from online.snapshots.folder import LiveVersion
+from online.snapshots.folder import ROLLED_BACK, LiveVersion
 from online.snapshots.load import SnapshotReader
 from online.snapshots.manifest import Manifest
 
@@ -19,6 +20,15 @@ class Freeze:
     since: str
     reason: str
     cause: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRollBack:
+    """Which version a roll back made live, and what it had learned. since: the offset that the newest version had learned then."""
+
+    version: int
+    learned_until: int
+    since: int
 
 
 class RollBack(SnapshotReader):
@@ -38,8 +48,22 @@ class RollBack(SnapshotReader):
             if freeze is not None and self.frozen() is None:
                 self.freeze(freeze)
             self._set_live(LiveVersion(version, newest, previous=self._previous_for(version)), durable=True)
+            self._note_roll_back(LastRollBack(version, loaded.manifest.learned_until, newest))
         self.wakeup.notify()
         return loaded.manifest
+
+    def _note_roll_back(self, done: LastRollBack) -> None:
+        """The lock is held. LIVE forgets a roll back once a newer version is live; the note stays. Going forward to the newest ends it."""
+        if done.learned_until < done.since:
+            replace_file(self.folder / ROLLED_BACK, json.dumps(asdict(done)).encode(), durable=True)
+        else:
+            (self.folder / ROLLED_BACK).unlink(missing_ok=True)
+
+    def last_roll_back(self) -> LastRollBack | None:
+        """The newest roll back, also when a newer version is live again; None without one."""
+        with suppress(FileNotFoundError, ValueError, TypeError):  # a damaged note is no reason to fail
+            return LastRollBack(**json.loads((self.folder / ROLLED_BACK).read_bytes()))
+        return None
 
     def _previous_for(self, version: int) -> int:
         """The version that is live, or the one before it if that is `version`; 0 if there is none."""

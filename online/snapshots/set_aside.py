@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 
 from online.errors import CorruptSnapshot
 from online.io.atomic import replace_file, sync_folder
-from online.snapshots.folder import LiveVersion
+from online.snapshots.folder import ROLLED_BACK, LiveVersion
 from online.snapshots.labels import VersionLabels
 from online.snapshots.manifest import Manifest
 
@@ -69,6 +69,7 @@ class SetAsideVersions(VersionLabels):
             self._aside.mkdir(exist_ok=True)
             self._write_notice(replace(notice, versions=tuple(sorted(foreign))))
             self._replace_live(foreign, live, notice.head)
+            (self.folder / ROLLED_BACK).unlink(missing_ok=True)  # its offsets may be those of another log
             for name in labels:
                 (self.folder / "labels" / name).unlink(missing_ok=True)
             for version in notice.versions:

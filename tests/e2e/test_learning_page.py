@@ -175,6 +175,7 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     expect(verdict).to_contain_text(f"Rolled back: version {older} answers. Learning is stopped.")
     check_accessible(page)
     shoot(page, "learning-rolled-back")
+    expect(verdict).to_be_focused()
     verdict.get_by_role("button", name="Resume learning").click()
     confirm(page, "Resume learning")
     expect(verdict).to_contain_text(f"Rolled back: version {older} answers until the next rating is learned.")
@@ -184,6 +185,76 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     page.get_by_role("button", name=f"Actions for version {newest}", exact=True).click()
     expect(page.get_by_role("menuitem", name=f"Go forward to version {newest}")).to_be_visible()
     check_accessible(page)
+
+
+def test_a_model_that_answers_well_since_a_roll_back_recovers(visits: Visits, start: Start) -> None:
+    service = start(VEC, retain=100)
+    client = service.client("vec")
+    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    for seed in range(3):
+        service.wait_learned("vec", rate(client, 100, seed))
+    service.wait_learned("vec", mislead(client, 1_000))
+    service.wait_learned("vec", rate(client, 100, seed=9))
+    page = visits.open(f"{service.url}/learning", width=1440)
+    verdict = page.get_by_role("region", name="Verdict")
+    roll_back = verdict.get_by_role("button", name=re.compile("^Roll back to version "))
+    older = roll_back.inner_text().rpartition(" ")[2]
+    roll_back.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Roll back", exact=True).press("Enter")
+    expect(verdict).to_contain_text(f"Rolled back: version {older} answers. Learning is stopped.")
+    expect(verdict).to_be_focused()
+    rate(client, 20, seed=20)
+    page.reload()
+    expect(verdict).to_contain_text(re.compile(r"Since the roll back: \d+ of 20 judged answers right\."))
+    expect(verdict).not_to_contain_text("of the last 100")  # of versions that do not answer now
+    check_accessible(page)
+
+    repeat = [{"input": point, "label": label_of(point)} for point in draw_points(1_000, seed=5)]
+    offset = client.feedback(repeat)[-1]["offset"]  # what was wrong is put right before learning is resumed
+    resume = verdict.get_by_role("button", name="Resume learning")
+    resume.press("Enter")
+    page.keyboard.press("Escape")
+    expect(resume).to_be_focused()
+    resume.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Resume learning").press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(verdict).to_be_focused()
+    service.wait_learned("vec", offset)
+    expect(verdict).to_contain_text("Needs attention")  # 20 are too few
+
+    service.wait_learned("vec", rate(client, 20, seed=21))
+    expect(verdict).to_contain_text(
+        re.compile(r"Recovering: \d+ of the 40 judged answers since the roll back were right\.")
+    )
+    expect(verdict).to_contain_text(
+        re.compile(r"The last 100 judged answers still contain the fall since .*: \d+ of them were right; before, 9\d")
+    )
+    expect(verdict.get_by_role("button")).to_have_count(0)
+    page.get_by_text("As a table").click()
+    table = page.get_by_role("region", name="Accuracy, as a table")
+    for mark in ("the fall begins", f"rolled back to version {older}"):
+        expect(table).to_contain_text(mark)
+    page.get_by_text("As a table").click()
+    for width, scheme in ((1440, "light"), (390, "dark")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        check_accessible(page)
+        shoot(page, f"learning-recovering-{width}")
+    page.evaluate("localStorage.setItem('online.language', 'de')")
+    page.reload()
+    in_german = page.get_by_role("region", name="Urteil")
+    expect(in_german).to_contain_text(
+        re.compile(r"Erholt sich: \d+ der 40 beurteilten Antworten seit dem Zurücksetzen")
+    )
+    shoot(page, "learning-recovering-de")
+    page.evaluate("localStorage.removeItem('online.language')")
+    page.reload()
+
+    service.wait_learned("vec", rate(client, 80, seed=22))
+    expect(verdict).to_contain_text(re.compile("Good"))
+    page.get_by_text("As a table").click()
+    expect(table).to_contain_text(f"rolled back to version {older}")
 
 
 GUARDED = """

@@ -13,6 +13,7 @@ from online.models import Part
 from online.snapshots import Snapshots
 from online.snapshots.labels import LabelTarget
 from online.snapshots.manifest import Manifest
+from online.snapshots.roll_back import LastRollBack
 from online.snapshots.set_aside import SetAside
 
 
@@ -116,6 +117,27 @@ def test_a_rollback_moves_live_and_records_how_far_learning_was(snapshots: Snaps
     live = snapshots.live()
     assert live is not None and (live.version, live.held_until) == (1, 30)
     assert snapshots.next_version() == 4
+
+
+def test_the_last_rollback_is_known_after_newer_versions_went_live_again(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+    assert snapshots.last_roll_back() is None
+    snapshots.roll_back(1, "r")
+    publish(snapshots, 4)
+    assert (live_version(snapshots), snapshots.last_roll_back()) == (4, LastRollBack(1, 10, 30))
+    snapshots.roll_back(2, "r")
+    assert snapshots.last_roll_back() == LastRollBack(2, 20, 40)
+    (snapshots.folder / "ROLLED_BACK").write_text("{")
+    assert snapshots.last_roll_back() is None
+
+
+def test_a_rollback_is_over_once_the_newest_version_is_gone_forward_to(snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        publish(snapshots, version)
+    snapshots.roll_back(1, "r")
+    snapshots.roll_back(3, "r")
+    assert snapshots.last_roll_back() is None
 
 
 def test_a_rollback_to_a_damaged_version_changes_nothing(snapshots: Snapshots) -> None:

@@ -2496,6 +2496,8 @@ export interface components {
              * @description The newest thousand judgements, or all, in groups of 50, oldest first; the oldest group has up to 99.
              */
             trend: components["schemas"]["RatedStretch"][];
+            /** @description The newest roll back, also when a newer version is live again; null: none. */
+            last_roll_back: components["schemas"]["RollBackDetails"] | null;
             /** Version */
             version: string;
             /**
@@ -3632,6 +3634,21 @@ export interface components {
              * @description The newest reports, newest first.
              */
             reports: components["schemas"]["ReportEntry"][];
+        };
+        /** RollBackDetails */
+        RollBackDetails: {
+            /**
+             * Version
+             * @description The version that it made live.
+             */
+            version: string;
+            /**
+             * Since
+             * @description The offset that the newest version had learned then.
+             */
+            since: number;
+            /** @description The judgements since, of the newest thousand, of that version and later ones. Null: none. */
+            judged: components["schemas"]["RatedStretch"] | null;
         };
         /** RollbackAnswer */
         RollbackAnswer: {

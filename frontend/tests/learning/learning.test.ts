@@ -16,6 +16,7 @@ const HEALTHY: Health = {
   guessers: { no_change: 0.5, majority: 0.6 },
   guesser_counts: { no_change: 100, majority: 100 },
   trend: [],
+  last_roll_back: null,
   version: '42',
   newest_version: '42',
   learned_until: 34,
@@ -185,6 +186,7 @@ test('the verdict is worded with its figures, and offers the version from before
       'since event 901, only 3 of the last 100 judged answers were right; before, 94\u00a0%.',
     others: ['Something new.'],
     isDeclining: false,
+    isRecovering: false,
     rollBackTo: '41',
     mayFreeze: true,
     rolledBackTo: null,
@@ -210,6 +212,44 @@ test('the chart marks a roll back where it was, and not what its version had lea
     x: 950,
     name: 'version 41 answers again',
   });
+});
+
+const quarantineOf = (offset: number) => ({
+  offset,
+  since: 900,
+  since_at: null,
+  until: offset,
+  reason: 'wrong',
+  cause: { code: 'loss_rose' as const, figures: { since: 900 } },
+  rolled_back_to: 41,
+  created_at: '2026-11-21T09:00:00Z',
+  ended_at: '2026-11-21T09:05:00Z',
+  outcome: 'dropped' as const,
+});
+
+test('the chart keeps the mark of a roll back when a newer version answers again', async () => {
+  const { api, learning, rest } = await openLearning();
+  const point = { began: null, ended: null, counts: { served: 50 }, sums: { served: 50 } };
+  api.outcomes = {
+    ...NO_CURVE,
+    points: [900, 950, 980].map((offset) => ({ ...point, until: offset, offset })),
+  };
+  api.verdict = { ...FELL, last_roll_back: { version: '41', since: 950, judged: null } };
+  api.publish();
+  await settle();
+  const marks = learning.chart?.marks.filter(({ isTick }) => !isTick);
+  expect(marks).toEqual([
+    expect.objectContaining({ name: 'the fall begins' }),
+    expect.objectContaining({ x: 100, name: 'rolled back to version 41' }),
+  ]);
+
+  api.operator.quarantined = [quarantineOf(955)]; // the guard's own mark says it
+  api.publish();
+  await settle();
+  await rest();
+  const names = learning.chart?.marks.map(({ name }) => name);
+  expect(names).toContain('the guard rolled back to version 41');
+  expect(names).not.toContain('rolled back to version 41');
 });
 
 test('a version has not learned what came after it was made', async () => {

@@ -18,6 +18,7 @@ test.each([
   ['learner_stopped', {}],
   ['learner_restarting', { reason: 'it ended' }],
   ['declining', { after: 0.82, count: 100, before: 0.91, before_count: 500 }],
+  ['recovering', { count: 30, after: 0.9 }],
   ['frozen', { reason: '' }],
   ['learning_again', { reason: 'another log' }],
   ['behind', { events: 9, waiting_s: 90 }],
@@ -72,6 +73,65 @@ test('after a roll back the verdict says whether it helped', () => {
   expect(wordVerdict({ ...health, status: 'needs_attention', reasons }).others).toContain(helped);
   const ofNumbers = wordVerdict({ ...health, measure: 'error', reasons });
   expect(ofNumbers.others[0]).toMatch(/^Since the roll back: mean error 0\.96/);
+});
+
+const RECOVERING: HealthReason = {
+  code: 'recovering',
+  level: 'notice',
+  sentence: '',
+  figures: { count: 30, after: 0.966667 },
+};
+const FELL: HealthReason = {
+  code: 'accuracy_fell',
+  level: 'notice',
+  sentence: '',
+  figures: { before: 0.94, after: 0.38, count: 100, since: 900 },
+};
+const HELPED = '29 of the 30 judged answers since the roll back were right.';
+const REMAINS =
+  'The last 100 judged answers still contain the fall since event 901: 38 of them were right; before, 94\u00a0%.';
+
+test('good answers since a roll back are said first, and what the last 100 still contain below', () => {
+  const health = { ...HEALTH, version: '52', recent: RECENT, status: 'good' } as Health;
+  const verdict = wordVerdict({ ...health, reasons: [RECOVERING, FELL] });
+  expect(verdict).toMatchObject({ tone: 'warn', title: 'Recovering', sentence: HELPED });
+  expect(verdict).toMatchObject({ isRecovering: true, rollBackTo: null, mayFreeze: false });
+  expect(verdict.others).toEqual([REMAINS]);
+
+  const declining = wordVerdict({ ...health, reasons: [RECOVERING, DECLINING] });
+  expect(declining).toMatchObject({ title: 'Recovering', isDeclining: false });
+  expect(declining.others).toHaveLength(1);
+
+  const numbers = { ...health, measure: 'error', reasons: [RECOVERING] } as Health;
+  expect(wordVerdict(numbers).sentence).toMatch(/^the mean error of the 30 judged answers since/);
+
+  const behind = { code: 'behind', level: 'not_learning', sentence: '', figures: {} } as const;
+  const idle = wordVerdict({ ...health, status: 'not_learning', reasons: [behind, RECOVERING] });
+  expect(idle).toMatchObject({ title: 'Not learning', isRecovering: false, others: [HELPED] });
+});
+
+test('too few answers since a roll back leave the fall first, and are counted below', () => {
+  const last_roll_back = { version: '41', since: 950, judged: { count: 9, mean: 1, offset: 980 } };
+  const health = { ...HEALTH, version: '52', recent: RECENT, last_roll_back } as Health;
+  const reasons = [{ ...FELL, level: 'attention' } as HealthReason];
+  const verdict = wordVerdict({ ...health, status: 'needs_attention', reasons });
+  expect(verdict).toMatchObject({ tone: 'danger', title: 'Needs attention' });
+  expect(verdict.others).toEqual(['Since the roll back: 9 of 9 judged answers right.']);
+  expect(wordVerdict({ ...health, status: 'good', reasons: [] }).others).toEqual([]);
+});
+
+test('while learning is stopped after a roll back, answers of other versions are left out', () => {
+  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'not_learning' } as Health;
+  const frozen = { code: 'frozen', level: 'not_learning', sentence: '', figures: {} } as const;
+  const word = (figures: HealthReason['figures']) =>
+    wordVerdict({
+      ...health,
+      reasons: [frozen, RECOVERING, FELL, DECLINING, { ...ROLLED_BACK, figures }],
+    });
+  expect(word({})).toMatchObject({ title: 'Rolled back', others: [] });
+  const since = { count: 30, after: 0.9 };
+  expect(word(since).others).toEqual(['Since the roll back: 27 of 30 judged answers right.']);
+  expect(word({ count: 120, after: 0.9 }).others).toHaveLength(3);
 });
 
 test('a waiting time is said in its largest unit', () => {

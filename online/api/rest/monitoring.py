@@ -22,7 +22,7 @@ from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
 from online.serving.monitoring.drift_changes import DriftChange
-from online.serving.monitoring.health import Health
+from online.serving.monitoring.health import Health, Ratings
 from online.serving.runtime import Runtime
 from online.store.feedback import load_first_time
 from online.store.refusals import load_newest_refusals
@@ -78,6 +78,13 @@ async def get_health(model: ModelDep, runtime: RuntimeDep) -> Response:
     return json_response(describe_health(health, ratings), headers=live_headers(model))
 
 
+def describe_roll_back(ratings: Ratings) -> dict[str, object] | None:
+    done, judged = ratings.rolled_back, ratings.judged_since
+    if done is None:
+        return None
+    return {"version": str(done.version), "since": done.since, "judged": None if judged is None else asdict(judged)}
+
+
 async def load_ratings(model: ModelRuntime) -> UsageCounts:
     """What people say now about all answers there were."""
     await model.ratings.catch_up()
@@ -98,6 +105,7 @@ def describe_health(health: Health, counts: UsageCounts) -> dict[str, object]:
         "guessers": {name: stretch.mean for name, stretch in ratings.guessers.items()},
         "guesser_counts": {name: stretch.count for name, stretch in ratings.guessers.items()},
         "trend": [asdict(stretch) for stretch in ratings.trend],
+        "last_roll_back": describe_roll_back(ratings),
         "version": str(facts.live),
         "newest_version": str(facts.newest),
         "learned_until": facts.learned_until,

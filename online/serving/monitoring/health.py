@@ -21,9 +21,19 @@ from online.schemas.models import LearnerState
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
 from online.serving.monitoring.drift_changes import DriftChange, group_alarms, join_fall
-from online.serving.monitoring.recent_outcomes import HEADLINE, Decline, Fall, Lead, Stretch
+from online.serving.monitoring.recent_outcomes import (
+    HEADLINE,
+    KEPT,
+    LEAST_RECOVERED,
+    Decline,
+    Fall,
+    Lead,
+    RecentOutcomes,
+    Stretch,
+)
 from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
 from online.snapshots import Snapshots
+from online.snapshots.roll_back import LastRollBack
 from online.store.drift_alarms import load_drift_alarms
 from online.store.events import head_of
 from online.store.feedback import load_first_time
@@ -39,8 +49,9 @@ NEWEST_EVENTS = 1_000  # of which refusals are counted
 class Ratings:
     """How answers were judged when feedback came. guessers: the naive guessers on the questions of `recent`. lifetime: of all.
 
-    recent, since_held: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin.
+    recent, since_held, recovery: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin.
     fall_suspect_from, suspect_from: from which offset on what was learned is as suspect as the fall, and each change.
+    rolled_back: the last roll back; judged_since: the judgements since.
     """
 
     numbers: bool
@@ -57,6 +68,9 @@ class Ratings:
     since_held: Stretch | None
     changes: Sequence[DriftChange]
     suspect_from: Sequence[int]
+    rolled_back: LastRollBack | None
+    judged_since: Stretch | None
+    recovery: Stretch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +141,9 @@ class HealthCheck:
         learned_until = self.live.current.learned_until
         alarms = await self.read(partial(load_drift_alarms, model=self.model, count=NEWEST_ALARMS))
         changes = group_alarms(alarms)
+        rolled_back = await asyncio.to_thread(self.live.snapshots.last_roll_back)
         ratings: Ratings = await self.curve.summarize(
-            lambda counts: summarize_ratings(counts, learned_until, held, changes)
+            lambda counts: summarize_ratings(counts, learned_until, held, changes, rolled_back)
         )
         return ratings
 
@@ -154,11 +169,27 @@ def find_held(snapshots: Snapshots) -> Held | None:
     return Held(newest, snapshots.read_learned_until(newest), live.held_until) if newest > live.version else None
 
 
-def summarize_ratings(counts: Counts, learned_until: int, held: Held | None, changes: Sequence[DriftChange]) -> Ratings:
-    """learned_until: of the live version. After a roll back, only ratings of versions that had learned no more are judged."""
+def summarize_ratings(
+    counts: Counts,
+    learned_until: int,
+    held: Held | None,
+    changes: Sequence[DriftChange],
+    rolled_back: LastRollBack | None = None,
+) -> Ratings:
+    """learned_until: of the live version. While a roll back is in force, only ratings of versions that had learned no more are judged.
+
+    rolled_back: the last roll back. Once enough answers since are judged, what it ended no longer counts against the model.
+    """
     recent = counts.recent if held is None else counts.recent.answered_by(learned_until)
     served = counts.tallies.get("served")
     fall, changes = join_fall(recent.find_fall(), changes, recent)
+    decline = recent.find_decline()
+    fallen = fall or decline
+    since = (
+        RecentOutcomes(counts.numbers)
+        if rolled_back is None
+        else recent.after_roll_back(rolled_back.learned_until, rolled_back.since)
+    )
     return Ratings(
         numbers=counts.numbers,
         counted_until=counts.until,
@@ -169,11 +200,14 @@ def summarize_ratings(counts: Counts, learned_until: int, held: Held | None, cha
         trend=recent.trend(),
         fall=fall,
         fall_suspect_from=None if fall is None else counts.recent.suspect_from(fall.since + 1),
-        decline=recent.find_decline(),
-        lead=recent.find_lead(),
+        decline=decline,
+        lead=(since if len(since) >= LEAST_RECOVERED else recent).find_lead(),
         since_held=None if held is None else recent.since(held.held_until),
         changes=changes,
         suspect_from=[counts.recent.suspect_from(change.since) for change in changes],
+        rolled_back=rolled_back,
+        judged_since=since.newest(KEPT),
+        recovery=None if fallen is None else since.find_recovery(fallen.before, fallen.after),
     )
 
 
@@ -226,6 +260,7 @@ def collect_facts(
         older=versions.older,
         held_until=versions.held_until,
         since_held=ratings.since_held,
+        recovery=ratings.recovery,
         head=stored.head,
         learned_until=learned_until,
         waiting_s=0.0 if waiting_since is None else (now - datetime.fromisoformat(waiting_since)).total_seconds(),

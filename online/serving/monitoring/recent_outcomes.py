@@ -5,6 +5,7 @@
     last 50 | 100 | 200 | 500 | 1,000  against every stretch before --> Fall, if chance does not explain it
     served answer against each naive guesser, on the same questions --> Lead, likewise
     last 100 against the 100 | 200 | 500 right before               --> Decline, if chance hardly explains it
+    those since a roll back against the stretch before the fall     --> find_recovery, if they are about as good
 
 The first two look again and again at all stretches of a stream, so their limits are far beyond those of a single test: the
 logarithm of the likelihood ratio must exceed LIMIT. A stream that stands still raises nothing. A decline is a notice, and no
@@ -30,6 +31,7 @@ LEAD_LIMIT, LEAST_LEAD = 12.0, 0.02
 DECLINE_LIMIT = 3.0  # as LIMIT, of a single look
 DECLINE_STRETCHES = (100, 200, 500)  # how many outcomes right before the last 100 are compared with them
 HEADLINE = 100  # "the last 100"
+LEAST_RECOVERED = 30  # outcomes since a roll back from which it is judged whether they are as good as before
 
 
 class Outcome(NamedTuple):
@@ -117,6 +119,18 @@ class RecentOutcomes:
         found = RecentOutcomes(self.numbers)
         found.ring.extend(each for each in self.ring if each.known_until <= learned_until)
         found.blocks.extend(each for each in self.blocks if each.known_until <= learned_until)
+        return found
+
+    def after_roll_back(self, learned_until: int, since: int) -> "RecentOutcomes":
+        """Those of the version that was rolled back to, and of later ones, as far back as single outcomes are kept.
+
+        learned_until: of that version. since: what the newest version had learned. Late feedback for the versions in between says
+        nothing about the roll back.
+        """
+        found = RecentOutcomes(self.numbers)
+        found.ring.extend(
+            each for each in self.ring if each.offset > since and not learned_until < each.known_until <= since
+        )
         return found
 
     def __len__(self) -> int:
@@ -226,6 +240,31 @@ class RecentOutcomes:
             if ratio > best:
                 best, found = ratio, Decline(before, after)
         return found
+
+    def find_recovery(self, before: Stretch, after: Stretch) -> Stretch | None:
+        """All these outcomes, which are those since a roll back, if they are about as good as those before a fall.
+
+        before, after: of the fall. None if they are too few or worse, or if the newest of them are; also from 100 on, which need
+        no comparison of their own.
+        """
+        ring = list(self.ring)
+        if not LEAST_RECOVERED <= len(ring) < HEADLINE:
+            return None
+        is_good = all(self._is_as_good(each, before, after) for each in (ring, ring[-LEAST_RECOVERED:]))
+        return summarize(ring) if is_good else None
+
+    def _is_as_good(self, outcomes: Sequence[Outcome], before: Stretch, after: Stretch) -> bool:
+        """Whether outcomes are nearer to `before` than to `after`, and chance may explain that they are worse than `before`."""
+        scores = [each.served for each in outcomes]
+        count, mean = len(scores), sum(scores) / len(scores)
+        if self.numbers:
+            deviation = float(np.std(scores)) / count**0.5
+            return mean < (before.mean + after.mean) / 2 and mean - before.mean <= 2 * deviation
+        if mean <= (before.mean + after.mean) / 2:
+            return False
+        hits = round(before.mean * before.count)
+        ratio = float(likelihood_ratios(before.count, hits, count, sum(scores)))
+        return before.mean - mean < LEAST_FALL or ratio <= DECLINE_LIMIT
 
     def find_lead(self) -> Lead | None:
         """The naive guesser that is furthest ahead of the model; None if chance may explain it."""

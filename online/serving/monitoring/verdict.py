@@ -5,11 +5,11 @@ Facts --assess--> Verdict   no I/O: health.py gathers the facts, the API and the
 needs_attention      a person should decide something now
 not_learning         the answers are as good as before, but feedback is not learned now
 too_little_feedback  too few answers were judged, or are counted yet, for a verdict
-good                 none of these; the reasons that are left are notices, and "declining" is said with the status
+good                 none of these; the reasons that are left are notices, and "declining" or "recovering" is said with the status
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from online.schemas.fields import Cause
@@ -31,6 +31,7 @@ Code = Literal[
     "frozen",
     "learning_again",
     "declining",
+    "recovering",
     "rolled_back",
     "drift",
     "some_refused",
@@ -69,7 +70,8 @@ class Facts:
     recent: the last 100 judgements; those of `fall`, if there is one. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
     feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
     version from before the fall. held_until: of a roll back in force, what the newest version had learned then; only a version that
-    has learned more goes live by itself. since_held: the judgements since. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
+    has learned more goes live by itself. since_held: the judgements since. recovery: the judgements since the last roll back, in force
+    or not, if they are as good again as those before the fall or the decline. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
     on. fall_at, quarantine_at, rejected_at: when the first feedback from there on was given. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
     are counted; None: all.
     """
@@ -89,6 +91,7 @@ class Facts:
     older: int | None = None
     held_until: int = 0
     since_held: Stretch | None = None
+    recovery: Stretch | None = None
     head: int = 0
     learned_until: int = 0
     waiting_s: float = 0.0
@@ -166,6 +169,8 @@ def assess(facts: Facts) -> Verdict:
 
 
 def describe(status: Status, facts: Facts, reasons: Sequence[Reason]) -> str:
+    if status == "good" and facts.recovery is not None:
+        return f"Recovering: {describe_recovery(facts, facts.recovery)}."
     if status == "good" and facts.recent is not None:
         declining = next((reason for reason in reasons if reason.code == "declining"), None)
         if declining is not None:
@@ -188,7 +193,7 @@ def describe_recent(facts: Facts) -> str:
 
 
 def find_attention(facts: Facts) -> Iterator[Reason]:
-    if facts.fall is not None:
+    if facts.fall is not None and facts.recovery is None:
         yield explain_fall(facts, facts.fall)
     if facts.unservable:
         yield Reason("unservable", "attention", "none of its versions can be loaded")
@@ -249,6 +254,18 @@ def explain_decline(facts: Facts, decline: Decline) -> Reason:
         return Reason("declining", "notice", f"{what} {before.mean:.4g}", figures)
     what = f"{percent(after.mean)} of the last {after.count:,} judged answers were right"
     return Reason("declining", "notice", f"{what}, {percent(before.mean)} of the {before.count:,} before", figures)
+
+
+def explain_recovery(facts: Facts, since: Stretch) -> Reason:
+    figures: Figures = {"after": round(since.mean, 6), "count": since.count}
+    return Reason("recovering", "notice", describe_recovery(facts, since), figures)
+
+
+def describe_recovery(facts: Facts, since: Stretch) -> str:
+    count, mean = since.count, since.mean
+    if facts.numbers:
+        return f"the mean error of the {count:,} answers judged since the roll back is {mean:.4g}"
+    return f"{round(mean * count):,} of the {count:,} answers judged since the roll back were right"
 
 
 def explain_roll_back(facts: Facts) -> Reason:
@@ -355,6 +372,10 @@ def find_doubts(facts: Facts) -> Iterator[Reason]:
 
 
 def find_notices(facts: Facts) -> Iterator[Reason]:
+    if facts.recovery is not None:
+        yield explain_recovery(facts, facts.recovery)
+        if facts.fall is not None:
+            yield replace(explain_fall(facts, facts.fall), level="notice")
     if facts.decline is not None and facts.fall is None:
         yield explain_decline(facts, facts.decline)
     if facts.live < facts.newest:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 from typing import Any
 
@@ -142,6 +143,40 @@ def test_a_roll_back_that_stops_learning_holds_until_it_is_resumed(collapsed: tu
     post(service, ":thaw", {}).raise_for_status()
     service.wait_learned("vec", offset)
     assert int(health_of(service)["version"]) > int(older)
+
+
+def test_a_model_recovers_after_a_roll_back_that_was_followed_by_good_answers(collapsed: tuple[Service, int]) -> None:
+    service, _ = collapsed
+    client = service.client("vec")
+    before = health_of(service)
+    older = before["reasons"][0]["figures"]["roll_back_to"]
+    assert before["last_roll_back"] is None
+    post(service, ":rollback", {"version": older, "freeze": True}).raise_for_status()
+    rate(client, 20, seed=20)
+    held = health_of(service)
+    assert (held["status"], held["last_roll_back"]["version"]) == ("not_learning", older)
+    assert held["last_roll_back"]["judged"]["count"] == 20
+
+    repeat = [{"input": point, "label": label_of(point)} for point in draw_points(1_000, seed=5)]
+    offset = client.feedback(repeat)[-1]["offset"]  # what was wrong is put right before learning is resumed
+    post(service, ":thaw", {}).raise_for_status()
+    service.wait_learned("vec", offset)
+    red = health_of(service)
+    assert int(red["version"]) > int(older) and red["status"] == "needs_attention", red
+
+    service.wait_learned("vec", rate(client, 20, seed=21))
+    amber = health_of(service)
+    assert (amber["status"], codes(amber)[:2]) == ("good", ["recovering", "accuracy_fell"]), amber
+    assert re.fullmatch(
+        r"Recovering: \d+ of the 40 answers judged since the roll back were right\.", amber["sentence"]
+    ), amber
+    assert amber["last_roll_back"]["since"] == held["last_roll_back"]["since"]
+    assert amber["last_roll_back"]["judged"]["count"] == 40
+
+    service.wait_learned("vec", rate(client, 80, seed=22))
+    good = health_of(service)
+    assert good["status"] == "good" and not {"recovering", "accuracy_fell"} & set(codes(good)), good
+    assert good["last_roll_back"]["version"] == older
 
 
 def test_frozen_and_waiting_models_are_not_learning(start: Start) -> None:

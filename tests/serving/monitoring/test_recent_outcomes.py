@@ -157,3 +157,44 @@ def test_the_trend_covers_every_remembered_answer_from_the_first(count: int) -> 
 def test_a_naive_guesser_says_on_how_many_of_the_newest_questions_it_rests() -> None:
     recent = collect([Outcome(n, n, 1.0, 0.5 if n % 4 == 0 else None, None) for n in range(1, 201)])
     assert {name: (each.count, each.mean) for name, each in recent.newest_guesses().items()} == {"no_change": (25, 0.5)}
+
+
+def collect_rolled_back(since: int, rate: float, numbers: bool = False) -> RecentOutcomes:
+    """900 good answers and 70 bad ones, a roll back, and `since` answers of a rate. Each version knows all before its answer."""
+    outcomes = draw_outcomes(
+        4, 970 + since, lambda n: 0.94 if n <= 900 else 0.03 if n <= 970 else rate, numbers=numbers
+    )
+    return collect([each._replace(last=2.0, usual=2.0) if numbers else each for each in outcomes], numbers)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_answers_since_a_roll_back_have_recovered_once_they_are_many_and_as_good_as_before(numbers: bool) -> None:
+    def find(since: int, rate: float) -> Stretch | None:
+        recent = collect_rolled_back(since, rate, numbers)
+        fall = recent.find_fall()
+        assert fall is not None
+        return recent.after_roll_back(900, 969).find_recovery(fall.before, fall.after)
+
+    assert find(29, 0.94) is None
+    found = find(30, 0.94)
+    assert found is not None and found.count == 30
+    assert find(30, 0.6) is None and find(60, 0.5) is None
+
+
+def test_a_hundred_answers_since_a_roll_back_are_judged_as_any() -> None:
+    recent = collect_rolled_back(130, 0.94)
+    assert recent.find_fall() is None
+    assert recent.after_roll_back(900, 969).find_recovery(Stretch(500, 0.94), Stretch(100, 0.03)) is None
+
+
+def test_answers_that_become_worse_again_after_a_roll_back_have_not_recovered() -> None:
+    since = RecentOutcomes(False)
+    for offset in range(971, 1_066):
+        since.add(Outcome(offset, offset - 1, float(offset <= 1_055)))
+    assert since.find_recovery(Stretch(500, 0.94), Stretch(100, 0.3)) is None  # the last 10 of 95 were wrong
+
+
+def test_late_feedback_for_a_version_that_was_rolled_back_says_nothing_about_the_roll_back() -> None:
+    known = ((960, 900), (971, 899), (972, 900), (973, 901), (974, 970), (975, 974))
+    recent = collect([Outcome(offset, known_until, 1.0) for offset, known_until in known])
+    assert [each.offset for each in recent.after_roll_back(900, 970).ring] == [971, 972, 975]

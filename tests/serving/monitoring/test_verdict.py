@@ -97,6 +97,19 @@ def test_a_roll_back_says_where_it_was_and_how_good_the_answers_since_are() -> N
     assert of_numbers.sentence.endswith("; the mean error of the 30 answers judged since is 0.25")
 
 
+def test_good_answers_since_a_roll_back_come_before_what_the_last_100_still_contain() -> None:
+    facts = replace(SOUND, fall=FALL, older=7, recovery=Stretch(30, 29 / 30, 980))
+    verdict = assess(facts)
+    assert (verdict.status, verdict.codes) == ("good", ("recovering", "accuracy_fell"))
+    assert verdict.sentence == "Recovering: 29 of the 30 answers judged since the roll back were right."
+    assert verdict.reasons[0].figures == {"count": 30, "after": 0.966667}
+    assert {reason.level for reason in verdict.reasons} == {"notice"}
+    assert assess(replace(facts, fall=None, decline=DECLINE)).sentence == verdict.sentence
+    of_numbers = assess(replace(facts, numbers=True, recovery=Stretch(30, 0.25, 980)))
+    assert of_numbers.sentence.endswith("the mean error of the 30 answers judged since the roll back is 0.25.")
+    assert assess(replace(facts, learner="stopped")).status == "not_learning"
+
+
 def test_the_worst_reason_comes_first_and_decides() -> None:
     drift = DriftNews(900, 950, "loss", 9)
     facts = replace(SOUND, fall=FALL, learner="stopped", newest=12, drift=drift, head=1_000, learned_until=1_000)

@@ -117,7 +117,7 @@ export class Learning {
 
   /** What the chart marks besides alarms: where a fall begins, or where a roll back made another version live. */
   private marks(): EventMark[] {
-    const { fall, liveAgain, guardRolledBack, rollBack } = t.learning.chart;
+    const { fall, liveAgain, guardRolledBack, rollBack, rolledBack } = t.learning.chart;
     const [health, rolledBackTo] = [this.health, this.verdict?.rolledBackTo];
     const past = this.operator.quarantines.flatMap(({ offset, rolled_back_to: to }) =>
       to === null ? [] : [{ offset, name: guardRolledBack(String(to)), kind: rollBack }],
@@ -128,8 +128,14 @@ export class Learning {
         ? [...past, { offset: at, name: liveAgain(rolledBackTo) }]
         : past;
     }
+    const last = health?.last_roll_back;
+    const isOfGuard = this.operator.quarantines.some(
+      ({ rolled_back_to: to, offset }) => `${to}` === last?.version && offset >= last.since,
+    );
+    if (last && !isOfGuard)
+      past.push({ offset: last.since, name: rolledBack(last.version), kind: rollBack });
     const since = health?.reasons.find(isFall)?.figures['since'];
-    return typeof since === 'number' ? [...past, { offset: since + 1, name: fall }] : past;
+    return typeof since === 'number' ? [{ offset: since + 1, name: fall }, ...past] : past;
   }
 
   /** The kept versions that are live or were. Without a roll back, one that is newer than the live version was not. */

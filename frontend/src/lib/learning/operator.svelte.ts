@@ -86,26 +86,28 @@ export class Operator {
     return true;
   }
 
-  /** Go on learning. rolledBackTo: the version that answers since a roll back, which the person is told about first. */
-  async resume(rolledBackTo: string | null): Promise<void> {
+  /** Go on learning; returns whether it was agreed to. rolledBackTo: the version that answers since a roll back, which the person is told about first. */
+  async resume(rolledBackTo: string | null): Promise<boolean> {
     const words = t.learning.actions;
     const request = { title: words.resumeTitle, action: t.learning.operate.resume };
-    if (
+    const agreed =
       rolledBackTo === null ||
-      (await confirmAction({ ...request, text: words.resumeText(rolledBackTo) }))
-    )
-      await this.thaw();
+      (await confirmAction({ ...request, text: words.resumeText(rolledBackTo) }));
+    if (agreed) await this.thaw();
+    return agreed;
   }
 
-  async freezeConfirmed(reason = ''): Promise<void> {
+  /** Returns whether the person agreed. */
+  async freezeConfirmed(reason = ''): Promise<boolean> {
     const words = t.learning.actions;
     const request = {
       title: words.freezeTitle,
       text: words.freezeText,
       action: words.freezeAction,
     };
-    if (await confirmAction(request))
-      if (await this.freeze(reason)) toast(words.frozen, { undo: () => this.thaw() });
+    if (!(await confirmAction(request))) return false;
+    if (await this.freeze(reason)) toast(words.frozen, { undo: () => this.thaw() });
+    return true;
   }
 
   /** since: when the feedback in question begins, in words. */

@@ -22,6 +22,8 @@ export interface WordedVerdict {
   rolledBackTo: string | null;
   /** Whether the model is good, and its newest answers are somewhat worse than those before. */
   isDeclining: boolean;
+  /** Whether the answers since a roll back are good again, and those before it still count among the newest. */
+  isRecovering: boolean;
 }
 
 export type Points = readonly CurvePoint[];
@@ -43,49 +45,66 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
   const { status } = health;
   const reasons = health.reasons.filter((each) => !isOfFall(each, health.reasons));
   const declining = reasons.find(({ code }) => code === 'declining');
-  const isDeclining = status === 'good' && declining !== undefined;
-  const deciding = isDeclining
-    ? declining
-    : reasons.find(({ level }) => level === DECISIVE[status]);
+  const recovering =
+    status === 'good' ? reasons.find(({ code }) => code === 'recovering') : undefined;
+  const isDeclining = status === 'good' && declining !== undefined && !recovering;
+  const deciding =
+    recovering ??
+    (isDeclining ? declining : reasons.find(({ level }) => level === DECISIVE[status]));
   const rollBackTo = deciding?.figures['roll_back_to'];
   const rolledBack = reasons.find(({ code }) => code === 'rolled_back');
   const learns = !reasons.some(({ level }) => level === 'not_learning');
   const word = (reason: HealthReason) => wordReason(reason, health, points);
-  const helped = rolledBack ? wordSinceRollBack(rolledBack, health) : '';
+  const helped = wordSinceRollBack(health, rolledBack, deciding);
   const verdict = {
-    tone: isDeclining ? ('warn' as const) : TONES[status],
-    title: isDeclining ? wordDecline(health) : t.learning.verdict.status[status],
+    tone: isDeclining || recovering ? ('warn' as const) : TONES[status],
+    title: recovering
+      ? t.learning.verdict.recovering
+      : isDeclining
+        ? wordDecline(health)
+        : t.learning.verdict.status[status],
     sentence: deciding ? word(deciding) : wordRecent(health),
-    others: reasons
-      .filter((reason) => reason !== deciding)
-      .flatMap((each) => [word(each), each === rolledBack ? helped : ''])
+    others: [
+      rolledBack ? '' : helped,
+      ...reasons
+        .filter((reason) => reason !== deciding)
+        .flatMap((each) => [word(each), each === rolledBack ? helped : '']),
+    ]
       .filter((each) => each !== '')
       .map(capitalize),
     rollBackTo: typeof rollBackTo === 'string' ? rollBackTo : null,
     mayFreeze: learns && !!deciding && (isFall(deciding) || deciding.code === 'below_baseline'),
     rolledBackTo: rolledBack ? health.version : null,
     isDeclining,
+    isRecovering: recovering !== undefined,
   };
   const isSettled =
     status !== 'needs_attention' && (!deciding || deciding.code === 'frozen' || learns);
   if (!rolledBack || !isSettled) return verdict;
   const words = t.learning.verdict;
+  // While learning is stopped, the last 100 are left out until all of them are answers since the roll back.
+  const isOfOthers = !learns && number(rolledBack.figures, 'count') < (health.recent?.count ?? 0);
+  const leftOut = [...SAID, ...(isOfOthers ? ['declining', ...FALLS] : [])];
   return {
     ...verdict,
     isDeclining: false,
+    isRecovering: false,
     tone: 'warn', // the remedy holds only while nothing is learned
     title: words.status.rolled_back,
     sentence: (learns ? words.answersForNow : words.answersStopped)(health.version),
     others: [
-      capitalize(helped),
-      declining ? '' : capitalize(wordRecent(health)),
-      ...reasons
-        .filter((each) => each !== rolledBack && each.code !== 'frozen')
-        .map((each) => capitalize(word(each))),
-    ].filter((each) => each !== ''),
+      helped,
+      learns && !declining && !recovering ? wordRecent(health) : '',
+      ...reasons.filter((each) => each !== rolledBack && !leftOut.includes(each.code)).map(word),
+    ]
+      .filter((each) => each !== '')
+      .map(capitalize),
     mayFreeze: learns,
   };
 }
+
+/** What the verdict “Rolled back” says in other words. */
+const SAID = ['frozen', 'recovering'];
 
 const FALLS = ['accuracy_fell', 'error_rose'];
 /** Whether the newest answers are worse than those before. */
@@ -106,9 +125,16 @@ function wordRecent({ recent, measure }: Health): string {
     : right(percent(recent.mean), count(recent.count));
 }
 
-/** How good the answers since a roll back are; "" before the first was judged. */
-function wordSinceRollBack({ figures }: HealthReason, { measure }: Health): string {
-  const [all, mean] = [number(figures, 'count'), number(figures, 'after')];
+/** How good the answers since a roll back are that is in force, or that followed a fall; "" before the first was judged. */
+function wordSinceRollBack(
+  { measure, last_roll_back: last }: Health,
+  rolledBack?: HealthReason,
+  deciding?: HealthReason,
+): string {
+  const isOver = !rolledBack && deciding && isFall(deciding);
+  const judged = isOver ? last?.judged : null;
+  const all = judged?.count ?? number(rolledBack?.figures ?? {}, 'count');
+  const mean = judged?.mean ?? number(rolledBack?.figures ?? {}, 'after');
   if (all === 0) return '';
   const { sinceRollBack, errorSinceRollBack } = t.learning.verdict;
   return measure === 'error'
@@ -135,7 +161,7 @@ const causeOf = (figures: Figures) =>
   );
 
 export function wordReason(
-  { code, figures, sentence }: HealthReason,
+  { code, level, figures, sentence }: HealthReason,
   { measure }: Health,
   points: Points = [],
 ): string {
@@ -148,11 +174,13 @@ export function wordReason(
     case 'accuracy_fell': {
       const right = Math.round(number(figures, 'count') * number(figures, 'after'));
       const before = show(number(figures, 'before'));
-      return words.accuracyFell(since(1), count(right), events(figures, 'count'), before);
+      const say = level === 'notice' ? words.fallRemains : words.accuracyFell;
+      return say(since(1), count(right), events(figures, 'count'), before);
     }
     case 'error_rose': {
       const [before, after] = [show(number(figures, 'before')), show(number(figures, 'after'))];
-      return words.errorRose(since(1), after, events(figures, 'count'), before);
+      const say = level === 'notice' ? words.riseRemains : words.errorRose;
+      return say(since(1), after, events(figures, 'count'), before);
     }
     case 'below_baseline': {
       const guessers: Record<string, string> = words.guessers;
@@ -180,6 +208,12 @@ export function wordReason(
         show(number(figures, 'before')),
         events(figures, 'before_count'),
       );
+    case 'recovering': {
+      const [all, mean] = [number(figures, 'count'), number(figures, 'after')];
+      return measure === 'error'
+        ? words.errorRecovered(show(mean), count(all))
+        : words.recovered(count(Math.round(all * mean)), count(all));
+    }
     case 'frozen': // its own `since` is when it began
       return words.frozen(causeOf({ ...figures, since: figures['cause_since'] ?? null }));
     case 'learning_again':

@@ -19,6 +19,7 @@ export const learning: Messages['learning'] = {
     rollBack: 'Zurücksetzen',
     guardRolledBack: (version) => `der Wächter setzte auf Version ${version} zurück`,
     liveAgain: (version) => `Version ${version} antwortet wieder`,
+    rolledBack: (version) => `auf Version ${version} zurückgesetzt`,
     guessers: (isError) =>
       isError
         ? 'Blind geraten: noch einmal die letzte Zahl, oder der bisherige Mittelwert. Jeder Punkt ist das Mittel des neuesten Zehntels der Beurteilungen, mindestens 20. Eine Beurteilung zählt auch dann, wenn die Bewertung später geändert oder zurückgenommen wird.'
@@ -62,6 +63,15 @@ export const learning: Messages['learning'] = {
       `${after} der letzten ${count} beurteilten Antworten waren richtig, ${before} der ${earlier} davor.`,
     errorGrows: (after, count, before, earlier) =>
       `Der mittlere Fehler der letzten ${count} Antworten ist ${after}, der ${earlier} davor ${before}.`,
+    recovering: 'Erholt sich',
+    recovered: (right, count) =>
+      `${right} der ${count} beurteilten Antworten seit dem Zurücksetzen waren richtig.`,
+    errorRecovered: (error, count) =>
+      `Der mittlere Fehler der ${count} beurteilten Antworten seit dem Zurücksetzen ist ${error}.`,
+    fallRemains: (since, right, count, before) =>
+      `Die letzten ${count} beurteilten Antworten enthalten noch den Abfall seit ${since}: ${right} davon waren richtig; vorher ${before}.`,
+    riseRemains: (since, after, count, before) =>
+      `Die letzten ${count} Antworten enthalten noch die größeren Fehler seit ${since}: Ihr mittlerer Fehler ist ${after}; vorher ${before}.`,
     titled: (title) => `${title}:`,
     also: 'Außerdem',
     right: (share, count) => `${share} der letzten ${count} beurteilten Antworten waren richtig.`,

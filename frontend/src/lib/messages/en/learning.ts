@@ -18,6 +18,7 @@ export const learning = {
     rollBack: 'roll back',
     guardRolledBack: (version: string) => `the guard rolled back to version ${version}`,
     liveAgain: (version: string) => `version ${version} answers again`,
+    rolledBack: (version: string) => `rolled back to version ${version}`,
     guessers: (isError: boolean): string =>
       isError
         ? 'Blind guesses: the last number again, or the mean so far. Each point is the mean of the newest tenth of the judgements, at least 20. A judgement stays counted if the rating is changed or taken back later.'
@@ -60,6 +61,15 @@ export const learning = {
       `${after} of the last ${count} judged answers were right, ${before} of the ${earlier} before.`,
     errorGrows: (after: string, count: string, before: string, earlier: string) =>
       `the mean error of the last ${count} answers is ${after}, of the ${earlier} before ${before}.`,
+    recovering: 'Recovering',
+    recovered: (right: string, count: string) =>
+      `${right} of the ${count} judged answers since the roll back were right.`,
+    errorRecovered: (error: string, count: string) =>
+      `the mean error of the ${count} judged answers since the roll back is ${error}.`,
+    fallRemains: (since: string, right: string, count: string, before: string) =>
+      `the last ${count} judged answers still contain the fall since ${since}: ${right} of them were right; before, ${before}.`,
+    riseRemains: (since: string, after: string, count: string, before: string) =>
+      `the last ${count} answers still contain the larger errors since ${since}: their mean error is ${after}; before, ${before}.`,
     titled: (title: string) => `${title}:`,
     also: 'Also',
     right: (share: string, count: string) =>
