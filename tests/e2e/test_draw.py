@@ -1,6 +1,7 @@
 """The drawing page in a real Chromium with the shipped digits model: by mouse, by touch and by keyboard."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ SHIPPED = ""  # no configured models: the service has the shipped ones
 
 
 def board_of(page: Page) -> Locator:
-    return page.get_by_role("application", name="Drawing board")
+    return page.get_by_role("application", name=re.compile("^(Drawing board|Zeichenfläche)$"))
 
 
 def points(page: Page, stroke: Sequence[Sequence[float]]) -> Iterator[tuple[float, float]]:

@@ -10,8 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 from tests.conftest import config
 from tests.e2e.browsing import Visits, check_accessible, check_fits, shoot
 from tests.e2e.test_access import ADMIN_KEY, button, create_key, sign_in
-from tests.e2e.test_accessibility import DIGITS
-from tests.e2e.test_draw import draw, expect_status, type_name
+from tests.e2e.test_accessibility import DIGITS, MIN_TARGET_PX
+from tests.e2e.test_draw import board_of, classes_of, draw, expect_status, gallery_of, type_name
 from tests.e2e.test_inbox_page import VISITS, rows, say
 from tests.e2e.test_page import CHAT
 from tests.support import Service
@@ -42,6 +42,17 @@ def name(service: Service, features: list[float], label: str) -> None:
 
 def examples(page: Page) -> Locator:
     return page.locator("article").get_by_role("list").get_by_role("listitem")
+
+
+def reject(service: Service, reason: str | None) -> None:
+    """Reject the only group that is open."""
+    (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
+    body = {"ids": [group["id"]], "action": "reject", "reason": reason}
+    assert service.http.post("/v1/models/digits/inbox:decide", json=body).status_code == 202
+
+
+def notices(page: Page, name: str = "Checked, and not learned") -> Locator:
+    return page.get_by_role("list", name=name).get_by_role("listitem")
 
 
 def badge(page: Page) -> Locator:
@@ -108,13 +119,11 @@ def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, servic
     draw(visitor, "star")
     type_name(visitor, "rude")
     expect_status(visitor, "Rude: sent for checking.")
-    (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
-    body = {"ids": [group["id"]], "action": "reject", "reason": "Be kind."}
-    assert service.http.post("/v1/models/digits/inbox:decide", json=body).status_code == 202
+    reject(service, "Be kind.")
     expect_status(visitor, "Rude: not learned. A person who looks after this page says: Be kind.")
     expect(visitor.get_by_text("Got it!")).to_have_count(0)
     visitor.reload()
-    refusal = visitor.get_by_role("listitem").filter(has_text="rude")
+    refusal = gallery_of(visitor).get_by_role("listitem").filter(has_text="rude")
     expect(refusal).to_contain_text("A person who looks after this page says: Be kind.")
     expect(refusal.locator("svg")).to_be_visible()
     check_accessible(visitor)
@@ -124,6 +133,106 @@ def test_a_visitor_is_told_why_a_drawing_was_not_approved(visits: Visits, servic
     check_fits(visitor)
     refusal.scroll_into_view_if_needed()
     shoot(visitor, "draw-9-rejected-narrow")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_a_notice_says_why_a_drawing_was_rejected_until_it_is_dismissed(
+    visits: Visits, service: Service, width: int, height: int
+) -> None:
+    page = visits.open(f"{service.url}/draw", width=width, height=height)
+    for label, reason in (("moon", "It is a star."), ("rude", None)):
+        draw(page, "star")
+        type_name(page, label)
+        expect_status(page, f"{label.capitalize()}: sent for checking.")
+        reject(service, reason)
+        expect_status(page, f"{label.capitalize()}: not learned.")
+        expect(notices(page)).to_have_count(0)  # the bot says it
+        page.get_by_role("button", name="Next drawing").click()
+    expect(notices(page)).to_have_count(0)
+    page.reload()
+    rude, moon = notices(page).filter(has_text="Rude"), notices(page).filter(has_text="Moon")
+    expect(moon).to_have_text("Moon: not learned. A person who looks after this page says: It is a star.")
+    expect(rude).to_have_text("Rude: not learned. It was checked and not approved.")
+    for notice in (moon, rude):
+        expect(notice).to_be_in_viewport(ratio=1)
+        expect(notice.locator(".stroke").first).to_be_visible()
+    assert page.evaluate("document.querySelector('main').scrollTop") == 0
+    expect(page.get_by_role("heading", name="How it works")).to_be_visible()
+    shoot(page, f"draw-10-notices-{width}")
+    dismiss = page.get_by_role("button", name="Dismiss the notice about rude")
+    box = dismiss.bounding_box()
+    assert box is not None
+    assert min(box["width"], box["height"]) >= MIN_TARGET_PX
+    dismiss.press("Enter")
+    expect(rude).to_have_count(0)
+    expect(page.get_by_role("button", name="Dismiss the notice about moon")).to_be_focused()
+    page.reload()
+    expect(moon).to_be_in_viewport(ratio=1)
+    expect(rude).to_have_count(0)
+    page.get_by_role("button", name="Dismiss the notice about moon").press("Space")
+    expect(board_of(page)).to_be_focused()
+    page.reload()
+    expect(gallery_of(page)).to_contain_text("It is a star.")  # the list of all of them
+    expect(notices(page)).to_have_count(0)
+
+
+def test_a_rejection_is_told_with_its_name_after_the_next_drawing_began(visits: Visits, service: Service) -> None:
+    page = visits.open(f"{service.url}/draw")
+    toasts = page.get_by_role("region", name="Notifications")
+    draw(page, "star")
+    type_name(page, "moon")
+    expect_status(page, "Moon: sent for checking.")
+    page.get_by_role("button", name="Next drawing").click()
+    expect(classes_of(page).get_by_role("button", name="moon")).to_be_visible()
+    reject(service, "It is a star.")
+    expect(notices(page)).to_have_text("Moon: not learned. A person who looks after this page says: It is a star.")
+    expect(page.locator("[aria-live=polite]").filter(has=notices(page))).to_have_count(1)
+    expect(classes_of(page).get_by_role("button", name="moon")).to_have_count(0)
+    expect_status(page, "Draw a star, a heart, a house")  # not: I already know 1 shape
+    expect(toasts).to_have_text("")
+
+    draw(page, "star")
+    type_name(page, "sun")
+    expect_status(page, "Sun: sent for checking.")
+    draw(page, "0")  # which begins the next drawing
+    place = board_of(page).bounding_box()
+    reject(service, None)
+    expect(toasts).to_contain_text("Sun: not learned. It was checked and not approved.")
+    expect(classes_of(page).get_by_role("button", name="sun")).to_have_attribute("class", re.compile("idea"))
+    expect(notices(page)).to_have_count(1)
+    assert board_of(page).bounding_box() == place, "nothing moves below the pen"
+    type_name(page, "zero")
+    expect_status(page, "Zero: sent for checking.")
+    expect(page.get_by_text("Wrong name? Pick another one.")).to_be_visible()
+    expect(classes_of(page).get_by_role("button", name="moon")).to_have_count(0)
+    page.get_by_role("button", name="Next drawing").click()
+    expect(notices(page)).to_have_count(2)
+    expect(notices(page).first).to_have_text("Sun: not learned. It was checked and not approved.")
+
+
+def test_a_notice_is_accessible_at_every_width_in_every_scheme_and_in_german(visits: Visits, service: Service) -> None:
+    page = visits.open(f"{service.url}/draw", width=1440, locale="de-DE")
+    draw(page, "star")
+    page.get_by_label("Etwas anderes?").fill("Mond")
+    page.get_by_role("button", name="Beibringen").click()
+    expect_status(page, "Mond: zur Prüfung geschickt.")
+    page.get_by_role("button", name="Nächste Zeichnung").click()
+    reject(service, "Das ist ein Stern.")
+    notice = notices(page, "Geprüft und nicht gelernt")
+    said = "Mond: nicht gelernt. Jemand, der sich um diese Seite kümmert, schreibt: Das ist ein Stern."
+    expect(notice).to_have_text(said)
+    page.reload()
+    expect(notice).to_have_text(said)
+    expect(notice.get_by_role("button", name="Hinweis zu „Mond“ schließen")).to_be_visible()
+    for width in (320, 1440):
+        for scheme in ("light", "dark", "forced"):
+            page.set_viewport_size({"width": width, "height": 800})
+            page.emulate_media(
+                color_scheme="dark" if scheme == "dark" else "light",
+                forced_colors="active" if scheme == "forced" else "none",
+            )
+            check_accessible(page)
+            shoot(page, f"draw-11-notice-{width}-{scheme}")
 
 
 def test_the_second_curator_is_told_who_has_decided(visits: Visits, service: Service) -> None:

@@ -67,6 +67,7 @@ async function openBoard(
     pause: () => settle(),
     rights,
     sketches: new Sketches(null),
+    storage: null,
   });
   draw.start();
   api.connect();
@@ -344,4 +345,43 @@ test('a drawing that a curator rejected does not count as guessed', async () => 
   await settle();
   await settle();
   expect([draw.isGuessed, draw.current?.feedback.refused]).toEqual([false, 'Be kind.']);
+});
+
+test('a new name that was refused is not offered any more, unless another drawing of it waits', async () => {
+  const { api, draw } = await openBoard();
+  api.isReviewed = true;
+  for (const label of ['moon', 'sun', 'moon']) {
+    stroke(draw);
+    await draw.name(label);
+    await settle();
+  }
+  draw.clear();
+  const refuse = async (id: string) => {
+    api.reject(id, 'Too small.');
+    await settle();
+    await settle();
+  };
+  await refuse('f1');
+  expect([draw.isFree, draw.classes]).toEqual([true, ['moon', 'sun']]);
+  await refuse('f3');
+  expect([draw.classes, draw.formerNames]).toEqual([['sun'], []]);
+
+  stroke(draw);
+  await draw.name('moon'); // it may be proposed once more
+  expect([draw.isFree, draw.classes]).toEqual([false, ['moon', 'sun']]);
+});
+
+test('a name that others taught stays when an own drawing of it is refused', async () => {
+  const { api, draw } = await openBoard([], ALL_RIGHTS, {
+    label: null,
+    probabilities: { star: 1 },
+  });
+  api.isReviewed = true;
+  stroke(draw);
+  await draw.name('star');
+  await settle();
+  api.reject('f1', 'That is a moon.');
+  await settle();
+  await settle();
+  expect(draw.classes).toEqual(['star']);
 });

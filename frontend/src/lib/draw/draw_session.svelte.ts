@@ -16,7 +16,8 @@ import { computeFeatures, type Point } from './ink';
 import { LiveStatus, type Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';
 import type { Rights } from '../ui/session.svelte';
-import type { Sketches } from './sketches';
+import { RejectionNotices } from './rejection_notices.svelte';
+import type { Sketches, Storage } from './sketches';
 import type { Curve, Guess, ClassInfo, TaughtExample } from '../schema';
 import { RECHECK_TIMEOUT_MS } from '../chat/turn.svelte';
 
@@ -43,12 +44,14 @@ interface Dependencies {
   pause: Pause;
   rights: Rights;
   sketches: Sketches;
+  storage: Storage | null;
 }
 
 export class DrawSession {
   readonly board = new DrawingBoard();
   readonly live: LiveStatus;
   readonly gallery: Gallery;
+  readonly notices: RejectionNotices;
   guess = $state.raw<Guess | null>(null);
   /** The name given to the drawing on the board; null while it has none. */
   current = $state.raw<NamedDrawing | null>(null);
@@ -88,6 +91,8 @@ export class DrawSession {
       this.current.label === this.current.guessBefore &&
       this.current.feedback.refused === null,
   );
+  /** Whether no drawing is on the board. */
+  isFree = $derived(this.board.empty && this.current === null);
   /** The classes that the model knows now and those that were just named here, in a steady order. */
   classes = $derived.by(() => {
     const retired = new Set(this.listed.filter(({ active }) => !active).map(({ label }) => label));
@@ -96,7 +101,7 @@ export class DrawSession {
       this.guessed === null || guessed.length >= MAX_GUESSED || guessed.includes(label);
     const known = [
       ...this.listed.filter(isKnown).map(({ label }) => label),
-      ...this.newClasses,
+      ...this.newClasses.filter((label) => !this.isRefused(label)),
       ...[...guessed].sort(),
     ];
     return [...new Set(known)].filter((label) => !retired.has(label));
@@ -120,11 +125,12 @@ export class DrawSession {
   private updateGuess: () => void;
   private refresh: () => void;
 
-  constructor({ api, newId, pause, rights, sketches }: Dependencies) {
+  constructor({ api, newId, pause, rights, sketches, storage }: Dependencies) {
     [this.api, this.pause, this.rights, this.sketches] = [api, pause, rights, sketches];
     const complain = (error: unknown) => this.complain(error);
     this.live = new LiveStatus(api, pause, (event) => this.onEvent(event));
     this.gallery = new Gallery({ api, sketches, newId, pause, complain });
+    this.notices = new RejectionNotices(storage);
     this.context = { api, live: this.live, newId, complain };
     this.updateGuess = coalesce(() => this.guessNow(), pause, GUESS_EVERY_MS);
     this.refresh = coalesce(() => this.loadKnown(), pause, REST_MS);
@@ -152,6 +158,12 @@ export class DrawSession {
     const own = new Map(this.gallery.shown.map((one) => [one.label, one.count]));
     const isAllOwn = this.gallery.whose === 'user' && this.classes.every((one) => own.has(one));
     return isAllOwn ? (own.get(label) ?? 0) : null;
+  }
+
+  /** Whether a name was refused, and no other drawing of it is learned or waits. */
+  private isRefused(label: string): boolean {
+    const named = this.drawings.filter((one) => one.label === label).map((one) => one.feedback);
+    return named.some(({ refused }) => refused !== null) && !named.some(({ isActive }) => isActive);
   }
 
   // drawing

@@ -86,13 +86,15 @@ export const draw: Messages['draw'] = {
     nowWrong: (guess) => `Ich würde immer noch „${guess}“ sagen. Zeig mir noch ein paar.`,
     held: 'Danke! Es wird noch geprüft.',
     rejected: 'Es wurde geprüft und nicht freigegeben.',
-    rejectedWhy: (reason) => `Es wurde geprüft und nicht freigegeben: ${reason}`,
     refused: 'Das konnte ich nicht lernen.',
     failed: 'Das wurde nicht gespeichert. Versuch es noch einmal.',
     paused: 'Gespeichert. Ich lerne es, sobald das Lernen weitergeht.',
     undoing: 'Wird zurückgenommen …',
     undone: 'Zurückgenommen.',
     forgotten: 'Zurückgenommen und vergessen.',
+  },
+  notice: {
+    dismiss: (label) => `Hinweis zu „${label}“ schließen`,
   },
   rights: {
     look: 'Zeichne, und sieh, was ich vermute. Melde dich an, um mir etwas beizubringen.',

@@ -85,13 +85,15 @@ export const draw = {
     nowWrong: (guess: string) => `I would still say “${guess}”. Show me a few more.`,
     held: 'Thank you! It waits to be checked.',
     rejected: 'It was checked and not approved.',
-    rejectedWhy: (reason: string) => `It was checked and not approved: ${reason}`,
     refused: 'This could not be learned.',
     failed: 'This was not saved. Try again.',
     paused: 'Saved. I learn it as soon as learning goes on.',
     undoing: 'Taking it back …',
     undone: 'Taken back.',
     forgotten: 'Taken back and forgotten.',
+  },
+  notice: {
+    dismiss: (label: string) => `Dismiss the notice about ${label}`,
   },
   rights: {
     look: 'Draw and see what I guess. To teach me, sign in.',
