@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from online.models.statistics.exact import FLOAT32_ROWS, ExactStatistics
+from online.models.statistics.exact import (
+    FLOAT32_ROWS,
+    ExactStatistics,
+    float_gram_product,
+    gram_product,
+    integer_gram_product,
+    narrow_gram_product,
+)
 from online.models.statistics.slda import solve_slda
 
 WIDTH = 24
@@ -45,6 +52,15 @@ def add(statistics: ExactStatistics, batch: Batch, times: int = 1) -> ExactStati
 
 def summed(batch: Batch, device: str = "cpu") -> ExactStatistics:
     return add(ExactStatistics(WIDTH, device), batch)
+
+
+@pytest.mark.parametrize("rows", [1, 200, FLOAT32_ROWS + 1])
+def test_products_in_integers_and_in_floats_are_the_same(rows: int) -> None:
+    x_BD = np.random.default_rng(rows).choice([-127, -1, 127], (rows, 20)).astype(np.int8)
+    every = [product(torch.from_numpy(x_BD)) for product in (gram_product, integer_gram_product, float_gram_product)]
+    expected = x_BD.astype(np.int64).T @ x_BD.astype(np.int64)
+    assert all((each.numpy() == expected).all() for each in every)
+    assert (narrow_gram_product(x_BD) == expected).all()
 
 
 def sum_by_rows(batch: Batch) -> dict[str, NDArray[np.int64]]:
