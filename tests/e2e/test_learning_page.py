@@ -133,11 +133,15 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     older = roll_back.inner_text().rpartition(" ")[2]
     alarms = page.get_by_role("region", name="Alarms", exact=True)
     expect(alarms.get_by_role("button", name="What changed?").first).to_be_visible()
+    check_counts(service, alarms)
     expect(page.get_by_role("button", name=re.compile("^Roll back to version "))).to_have_count(1)  # one recommendation
     verdict.get_by_role("button", name="What changed?").click()
     changed = page.get_by_role("region", name="Changed answers")
     expect(changed.get_by_role("columnheader").nth(1)).to_have_text(f"Version {older}")
     expect(changed.get_by_text("right before").first).to_be_visible()
+    expect(page.get_by_label("From version")).to_have_value(older)
+    live = service.http.get("/v1/models/vec/health").json()["version"]
+    expect(page.get_by_label("to version")).to_have_value(live)
     title = page.get_by_role("heading", name="What changed between two versions")
     page.wait_for_function("title => Math.abs(title.getBoundingClientRect().top - 64) < 60", arg=title.element_handle())
     for width, is_dark, is_forced in ((1440, False, False), (768, True, False), (390, False, True), (320, True, False)):
@@ -152,8 +156,9 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     expect(page.get_by_role("checkbox", name="Also stop learning")).to_be_checked()
     check_accessible(page)
     shoot(page, "learning-roll-back")
+    before = re.findall(r"before, (\d+\s%)", verdict.inner_text())[0]
     expect(page.get_by_role("dialog")).to_contain_text(
-        re.compile(r"Made \d\d:\d\d\. Of the \d+ answers judged before that, \d+\s% were right\.")
+        re.compile(rf"Made \d\d:\d\d\. Before the fall, {before} of \d+ judged answers were right\.")
     )
     confirm(page, "Cancel")
     expect(verdict).to_contain_text("Needs attention")
@@ -167,12 +172,16 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     for is_by_keyboard in (False, True):
         menu.press("Enter") if is_by_keyboard else menu.click()
         page.get_by_role("menuitem", name=re.compile("^Roll back to version ")).press("Enter")
+        expect(page.get_by_role("dialog")).to_contain_text(
+            re.compile(r"Of the last \d+ answers judged before that, \d+\s% were right\.")
+        )
         page.get_by_role("dialog").get_by_role("button", name="Cancel").press("Escape")
         expect(menu).to_be_focused()
     roll_back.click()
     confirm(page, "Roll back")
     expect(page.get_by_text(f"Version {older} answers now. Learning is stopped.")).to_be_visible()
     expect(verdict).to_contain_text(f"Rolled back: version {older} answers. Learning is stopped.")
+    check_rolled_back(page, service, older, live)
     check_accessible(page)
     shoot(page, "learning-rolled-back")
     expect(verdict).to_be_focused()
@@ -185,6 +194,27 @@ def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, 
     page.get_by_role("button", name=f"Actions for version {newest}", exact=True).click()
     expect(page.get_by_role("menuitem", name=f"Go forward to version {newest}")).to_be_visible()
     check_accessible(page)
+
+
+def check_counts(service: Service, alarms: Any) -> None:
+    """The rates of an alarm say on how many answers they rest."""
+    (change,) = service.http.get("/v1/models/vec/drift").json()["changes"]
+    alarm = next(each for each in change["alarms"] if each["what"] == "loss")
+    wrong = round(alarm["after"] * alarm["window"])
+    expect(alarms).to_contain_text(re.compile(rf"wrong answers: .* → .* \({wrong} of {alarm['window']}\)"))
+
+
+def check_rolled_back(page: Page, service: Service, older: str, live: str) -> None:
+    """After a roll back that stopped learning, each figure says of which version it is, and what is not learned."""
+    now = page.get_by_role("region", name="Answers now")
+    expect(now.get_by_role("heading")).to_have_text(f"Last 100 judged answers of version {older} and older")
+    status = page.get_by_role("region", name="Current status")
+    expect(status).to_contain_text(f"rolled back from {live}")
+    expect(status).to_contain_text(f"stopped: rolled back to version {older}")
+    expect(status).not_to_contain_text("up to date")
+    expect(status).to_contain_text(re.compile(r"learning is stopped; \d+ judged answers are not learned"))
+    learned, missing = re.findall(r"(?:judged answer |stopped; )(\d+)", status.inner_text())
+    assert int(learned) + int(missing) == service.http.get("/v1/models/vec/curve").json()["judged"]
 
 
 def test_a_model_that_answers_well_since_a_roll_back_recovers(visits: Visits, start: Start) -> None:
@@ -251,8 +281,18 @@ def test_a_model_that_answers_well_since_a_roll_back_recovers(visits: Visits, st
     page.evaluate("localStorage.removeItem('online.language')")
     page.reload()
 
-    service.wait_learned("vec", rate(client, 80, seed=22))
-    expect(verdict).to_contain_text(re.compile("Good"))
+    service.wait_learned("vec", rate(client, 45, seed=22))
+    expect(verdict).to_contain_text(
+        re.compile(r"Recovering: \d+ of the 85 judged answers since the roll back were right\.")
+    )
+    expect(verdict).to_contain_text(
+        re.compile(
+            r"The last 100 judged answers still contain some from before the roll back: \d+\s% of the 100 were right"
+        )
+    )
+    service.wait_learned("vec", rate(client, 35, seed=23))
+    expect(verdict).to_contain_text(re.compile("Good: "))
+    expect(verdict).not_to_contain_text("still contain")
     page.get_by_text("As a table").click()
     expect(table).to_contain_text(f"rolled back to version {older}")
 

@@ -24,6 +24,7 @@ test.each([
   ['behind', { events: 9, waiting_s: 90 }],
   ['rolled_back', { version: '3', newest: '5' }],
   ['drift', { what: 'loss', since: 7 }],
+  ['drift_over', { what: 'loss', since: 7 }],
   ['version_damaged', { versions: '3' }],
   ['events_expired', { until: 7 }],
   ['too_few_ratings', { rated: 3, enough: 30 }],
@@ -45,13 +46,20 @@ const ROLLED_BACK: HealthReason = {
   figures: { version: '41', newest: '50' },
 };
 const RECENT = { count: 100, mean: 0.88, offset: 9 };
+const HELD = { ...HEALTH, version: '41', newest_version: '50', recent: RECENT } as Health;
 
 test('after a roll back the verdict is no good one before learning is stopped', () => {
-  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'good' } as Health;
+  const health = { ...HELD, status: 'good' } as Health;
   const learns = wordVerdict({ ...health, reasons: [ROLLED_BACK] });
   expect(learns).toMatchObject({ tone: 'warn', title: 'Rolled back', mayFreeze: true });
   expect(learns.sentence).toContain('version 41 answers until the next rating is learned');
-  expect(learns.others).toEqual(['88\u00a0% of the last 100 judged answers were right.']);
+  const ofOlder =
+    '88\u00a0% of the last 100 judged answers of version 41 and older ones were right.';
+  expect(learns.others).toEqual([ofOlder]);
+  const ofNumbers = wordVerdict({ ...health, measure: 'error', reasons: [ROLLED_BACK] });
+  expect(ofNumbers.others[0]).toMatch(
+    /^The mean error .* of version 41 and older ones is 0\.88\.$/,
+  );
 
   const frozen = { code: 'frozen', level: 'not_learning', sentence: '', figures: { reason: 'x' } };
   const reasons = [frozen as HealthReason, ROLLED_BACK];
@@ -108,6 +116,63 @@ test('good answers since a roll back are said first, and what the last 100 still
   const behind = { code: 'behind', level: 'not_learning', sentence: '', figures: {} } as const;
   const idle = wordVerdict({ ...health, status: 'not_learning', reasons: [behind, RECOVERING] });
   expect(idle).toMatchObject({ title: 'Not learning', isRecovering: false, others: [HELPED] });
+});
+
+test('while an older version answers, the last 100 are said to be of it and older ones', () => {
+  const fall = { ...FELL, level: 'attention' } as HealthReason;
+  const word = (more: Partial<Health>) =>
+    wordVerdict({ ...HELD, status: 'needs_attention', reasons: [fall, ROLLED_BACK], ...more });
+  expect(word({}).sentence).toContain(
+    'only 38 of the last 100 judged answers of version 41 and older ones were right; before, 94',
+  );
+  expect(word({ newest_version: '41' }).sentence).toContain('last 100 judged answers were right');
+});
+
+test('as long as the last 100 are not all since the roll back, that is said', () => {
+  const since = (count: number) => ({
+    version: '41',
+    since: 950,
+    judged: { count, mean: 1, offset: 980 },
+  });
+  const word = (judged: number, reasons: HealthReason[] = [], more: Partial<Health> = {}) => {
+    const live = { version: '52', newest_version: '52', recent: RECENT, status: 'good' } as const;
+    return wordVerdict({
+      ...HEALTH,
+      ...live,
+      last_roll_back: since(judged),
+      reasons,
+      ...more,
+    });
+  };
+  const remain =
+    'The last 100 judged answers still contain some from before the roll back: 88\u00a0% of the 100 were right.';
+  expect(word(72, [RECOVERING])).toMatchObject({ title: 'Recovering', others: [remain] });
+  expect(word(29)).toMatchObject({ title: 'Good', others: [remain] });
+  expect(word(100).others).toEqual([]);
+  expect(word(72, [RECOVERING, FELL]).others).toEqual([REMAINS]); // which says it too
+  expect(word(72, [], { newest_version: '53' }).others).toEqual([]);
+  expect(word(72, [], { measure: 'error' }).others[0]).toMatch(/their mean error is 0\.88\.$/);
+});
+
+test('errors that became more frequent are said in the past once that is over, or rolled back', () => {
+  const drift = (code: string, offset: number, what = 'loss'): HealthReason => ({
+    code,
+    level: 'notice',
+    sentence: '',
+    figures: { since: 900, offset, what },
+  });
+  const rolledBack = { ...ROLLED_BACK, figures: { ...ROLLED_BACK.figures, since: 950 } };
+  const word = (reason: HealthReason, ...others: HealthReason[]) =>
+    wordVerdict({ ...HELD, status: 'good', reasons: [reason, ...others] }).others.at(-1);
+  expect(word(drift('drift', 920))).toBe('Errors became more frequent since about event 900.');
+  expect(word(drift('drift_over', 920))).toBe(
+    'Errors were more frequent for a while from about event 900; they are as rare as before.',
+  );
+  expect(word(drift('drift', 920), rolledBack)).toBe(
+    'Before the roll back, errors became more frequent from about event 900.',
+  );
+  expect(word(drift('drift', 970), rolledBack)).toContain('since about event 900');
+  expect(word(drift('drift', 920, 'features'), rolledBack)).toContain('The inputs changed since');
 });
 
 test('too few answers since a roll back leave the fall first, and are counted below', () => {
@@ -187,7 +252,13 @@ const DECLINING: HealthReason = {
 };
 
 test('a model whose newest answers are worse than those before is not simply good', () => {
-  const health = { ...HEALTH, version: '41', recent: RECENT, status: 'good' } as Health;
+  const health = {
+    ...HEALTH,
+    version: '41',
+    newest_version: '41',
+    recent: RECENT,
+    status: 'good',
+  } as Health;
   const verdict = wordVerdict({ ...health, reasons: [DECLINING] });
   expect(verdict).toMatchObject({ tone: 'warn', title: 'Good, but falling', others: [] });
   expect(verdict.sentence).toBe(

@@ -13,6 +13,7 @@ from online.store.drift_alarms import DriftAlarmRow
 
 QUIET = 500  # events without an alarm after which the next one is of another change, as in the detectors
 MIN_RECOVERY = 30  # answers between an alarm and a fall that show whether the model had recovered
+MAX_EXCESS = 0.05  # rate of errors by which the newest answers may exceed the one before a change that is over
 MIN_WORSE = 0.25  # of the size of a fall, by which the answers before it are worse if it began with them
 
 
@@ -86,6 +87,18 @@ def has_recovered(change: DriftChange, later: Stretch | None) -> bool:
     if not losses or later is None or later.count < MIN_RECOVERY:
         return False
     return 1 - later.mean < (losses[-1].before + losses[-1].after) / 2
+
+
+def is_over(change: DriftChange, recent: RecentOutcomes) -> bool:
+    """Whether the newest answers, all of them after the alarms of a change, are about as good as those before it.
+
+    A change of one class or of the inputs, and one of numbers, never is: the newest answers do not tell.
+    """
+    losses, last = [alarm for alarm in change.alarms if alarm.what == "loss"], change.alarms[-1].offset
+    newest = recent.newest_after(last)
+    if recent.numbers or not losses or newest is None or newest.count < MIN_RECOVERY:
+        return False
+    return 1 - newest.mean - min(alarm.before for alarm in losses) <= MAX_EXCESS
 
 
 def estimate_begin(change: DriftChange, fall: Fall, recent: RecentOutcomes) -> int:

@@ -20,7 +20,7 @@ from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
-from online.serving.monitoring.drift_changes import DriftChange, group_alarms, join_fall
+from online.serving.monitoring.drift_changes import DriftChange, group_alarms, is_over, join_fall
 from online.serving.monitoring.recent_outcomes import (
     HEADLINE,
     KEPT,
@@ -51,7 +51,7 @@ class Ratings:
 
     recent, since_held, recovery: as in `Facts`. changes: newest first; one that is the same event as the fall has its begin.
     fall_suspect_from, suspect_from: from which offset on what was learned is as suspect as the fall, and each change.
-    rolled_back: the last roll back; judged_since: the judgements since.
+    is_over: whether the newest change is. rolled_back: the last roll back; judged_since: the judgements since.
     """
 
     numbers: bool
@@ -68,6 +68,7 @@ class Ratings:
     since_held: Stretch | None
     changes: Sequence[DriftChange]
     suspect_from: Sequence[int]
+    is_over: bool
     rolled_back: LastRollBack | None
     judged_since: Stretch | None
     recovery: Stretch | None
@@ -90,12 +91,16 @@ class StoredFacts:
 
 @dataclass(frozen=True, slots=True)
 class NewestFacts:
-    """newest: the live version, or a newer one after a roll back. learned_until: what it has learned. older, held_until: as in `Facts`."""
+    """newest: the live version, or a newer one after a roll back. learned_until: what it has learned.
+
+    older, held_until, previous: as in `Facts`.
+    """
 
     newest: int
     learned_until: int
     older: int | None
     held_until: int
+    previous: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,11 @@ class HealthCheck:
         if ratings.fall_suspect_from is not None:
             older = await asyncio.to_thread(snapshots.newest_before, ratings.fall_suspect_from, recipe, served.version)
         versions = NewestFacts(
-            held.newest if held else served.version, learned_until, older, held.held_until if held else 0
+            held.newest if held else served.version,
+            learned_until,
+            older,
+            held.held_until if held else 0,
+            held.previous if held else 0,
         )
         facts = collect_facts(live, learner, ratings, stored, versions, self.clock())
         return Health(assess(facts), facts, ratings)
@@ -150,11 +159,15 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A roll back that is in force: the newest version, what it has learned, and what was learned when the roll back came."""
+    """A roll back that is in force: the newest version, what it has learned, and what was learned when the roll back came.
+
+    previous: the version that was live before; 0 if it is older than the one that is live now, or unknown.
+    """
 
     newest: int
     learned_until: int
     held_until: int
+    previous: int
 
 
 def find_held(snapshots: Snapshots) -> Held | None:
@@ -166,7 +179,10 @@ def find_held(snapshots: Snapshots) -> Held | None:
     if live is None or live.held_until <= snapshots.read_learned_until(live.version):
         return None
     newest = snapshots.versions()[-1]
-    return Held(newest, snapshots.read_learned_until(newest), live.held_until) if newest > live.version else None
+    if newest <= live.version:
+        return None
+    previous = live.previous if live.previous > live.version else 0
+    return Held(newest, snapshots.read_learned_until(newest), live.held_until, previous)
 
 
 def summarize_ratings(
@@ -205,9 +221,12 @@ def summarize_ratings(
         since_held=None if held is None else recent.since(held.held_until),
         changes=changes,
         suspect_from=[counts.recent.suspect_from(change.since) for change in changes],
+        is_over=bool(changes) and is_over(changes[0], recent),
         rolled_back=rolled_back,
         judged_since=since.newest(KEPT),
-        recovery=None if fallen is None else since.find_recovery(fallen.before, fallen.after),
+        recovery=since.find_recovery_without_fall(recent)
+        if fallen is None
+        else since.find_recovery(fallen.before, fallen.after),
     )
 
 
@@ -257,6 +276,7 @@ def collect_facts(
         learner_cause=learner.cause,
         live=live.current.version,
         newest=versions.newest,
+        previous=versions.previous,
         older=versions.older,
         held_until=versions.held_until,
         since_held=ratings.since_held,
@@ -277,7 +297,9 @@ def collect_facts(
         refused_of=min(stored.head, NEWEST_EVENTS),
         drift=None
         if change is None
-        else DriftNews(change.since, change.offset, change.main.what, len(change.alarms), stored.drift_at),
+        else DriftNews(
+            change.since, change.offset, change.main.what, len(change.alarms), stored.drift_at, ratings.is_over
+        ),
         unservable=live.unservable,
         damaged=tuple(sorted(live.damaged)),
         learning_again=None if aside is None or aside.learned_again else aside.reason,

@@ -152,6 +152,10 @@ class RecentOutcomes:
     def newest(self, count: int = HEADLINE) -> Stretch | None:
         return summarize(list(self.ring)[-count:])
 
+    def newest_after(self, offset: int) -> Stretch | None:
+        """The last 100, without those up to an offset."""
+        return summarize([each for each in list(self.ring)[-HEADLINE:] if each.offset > offset])
+
     def since(self, offset: int) -> Stretch | None:
         """Those after an offset, as far back as single outcomes are kept."""
         return summarize([each for each in self.ring if each.offset > offset])
@@ -252,6 +256,22 @@ class RecentOutcomes:
             return None
         is_good = all(self._is_as_good(each, before, after) for each in (ring, ring[-LEAST_RECOVERED:]))
         return summarize(ring) if is_good else None
+
+    def find_recovery_without_fall(self, recent: "RecentOutcomes") -> Stretch | None:
+        """All these outcomes, which are those since a roll back, if the last 100 of `recent` still contain worse ones from before it.
+
+        No fall is found any more once they are the larger part of the last 100. From 100 on they are all of it.
+        """
+        ring, last = list(self.ring), list(recent.ring)[-HEADLINE:]
+        own = {each.offset for each in ring}
+        older = [each for each in last if each.offset not in own]
+        if not older or not LEAST_RECOVERED <= len(ring) < HEADLINE:
+            return None
+        newer, newest, before = self._count(ring), self._count(ring[-LEAST_RECOVERED:]), self._count(older)
+        if min(each.hits / each.size for each in (newer, newest)) - before.hits / before.size < LEAST_FALL:
+            return None
+        ratio = float(likelihood_ratios(newer.size, newer.hits, before.size, before.hits))
+        return summarize(ring) if ratio > DECLINE_LIMIT else None
 
     def _is_as_good(self, outcomes: Sequence[Outcome], before: Stretch, after: Stretch) -> bool:
         """Whether outcomes are nearer to `before` than to `after`, and chance may explain that they are worse than `before`."""

@@ -34,6 +34,7 @@ Code = Literal[
     "recovering",
     "rolled_back",
     "drift",
+    "drift_over",
     "some_refused",
     "version_damaged",
     "events_expired",
@@ -53,7 +54,7 @@ FRESH_ALARM = 1_000  # events after which a drift alarm is old news
 class DriftNews:
     """The newest change that the drift detectors found: since when, where it was seen, what, and how many alarms it raised.
 
-    since_at: when the first feedback from offset `since` on was given.
+    since_at: when the first feedback from offset `since` on was given. is_over: whether errors are as rare again as before.
     """
 
     since: int
@@ -61,6 +62,7 @@ class DriftNews:
     what: str
     alarms: int
     since_at: str | None = None
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class Facts:
     """What is known about a model now. Everything has a value that is no reason for anything.
 
     recent: the last 100 judgements; those of `fall`, if there is one. rated: how many were considered. learner: as in LearnerState. waiting_s: how long the oldest
-    feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. older: the newest
-    version from before the fall. held_until: of a roll back in force, what the newest version had learned then; only a version that
+    feedback has waited that is not learned. newest: the live version, or after a roll back the newest one. previous: the
+    version that was live before the roll back in force; 0: unknown. older: the newest version from before the fall. held_until: of a roll back in force, what the newest version had learned then; only a version that
     has learned more goes live by itself. since_held: the judgements since. recovery: the judgements since the last roll back, in force
     or not, if they are as good again as those before the fall or the decline. rejected: how many snapshots in a row the gate has refused since the live version, from which offset
     on. fall_at, quarantine_at, rejected_at: when the first feedback from there on was given. refused: how many of the newest `refused_of` events could not be learned. counted_until: the offset up to which the ratings
@@ -88,6 +90,7 @@ class Facts:
     learner_cause: Cause | None = None
     live: int = 0
     newest: int = 0
+    previous: int = 0
     older: int | None = None
     held_until: int = 0
     since_held: Stretch | None = None
@@ -185,10 +188,11 @@ def describe(status: Status, facts: Facts, reasons: Sequence[Reason]) -> str:
 def describe_recent(facts: Facts) -> str:
     assert facts.recent is not None
     count, mean = facts.recent.count, facts.recent.mean
+    whose = f" of version {facts.live} and older ones" if facts.live < facts.newest else ""
     return (
-        f"the mean error of the last {count:,} answers is {mean:.4g}"
+        f"the mean error of the last {count:,} answers{whose} is {mean:.4g}"
         if facts.numbers
-        else f"{percent(mean)} of the last {count:,} judged answers were right"
+        else f"{percent(mean)} of the last {count:,} judged answers{whose} were right"
     )
 
 
@@ -226,6 +230,7 @@ def explain_fall(facts: Facts, fall: Fall) -> Reason:
     before, after = fall.before, fall.after
     figures: Figures = {
         "before": round(before.mean, 6),
+        "before_count": before.count,
         "after": round(after.mean, 6),
         "count": after.count,
         "since": fall.since,
@@ -274,6 +279,8 @@ def explain_roll_back(facts: Facts) -> Reason:
     what = f"it was rolled back: version {facts.live} answers, and version {facts.newest} is the newest"
     if facts.held_until:
         figures["since"] = facts.held_until
+    if facts.previous:
+        figures["previous"] = str(facts.previous)
     if facts.since_held is None:
         return Reason("rolled_back", "notice", what, figures)
     count, mean = facts.since_held.count, facts.since_held.mean
@@ -389,8 +396,14 @@ def find_notices(facts: Facts) -> Iterator[Reason]:
             "what": drift.what,
             "alarms": drift.alarms,
         }
+        after = f"after event {drift.since - 1:,}"
         what = "the inputs changed" if drift.what == "features" else "errors became more frequent"
-        yield Reason("drift", "notice", f"{what} after event {drift.since - 1:,}", figures)
+        over = f"errors were more frequent for a while {after}; they are as rare as before"
+        yield (
+            Reason("drift_over", "notice", over, figures)
+            if drift.is_over
+            else Reason("drift", "notice", f"{what} {after}", figures)
+        )
     if 0 < facts.refused < REFUSED_SHARE * facts.refused_of:
         yield explain_refusals(facts, "some_refused", "notice")
     if facts.damaged:

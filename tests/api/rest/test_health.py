@@ -179,6 +179,17 @@ def test_a_model_recovers_after_a_roll_back_that_was_followed_by_good_answers(co
     assert good["last_roll_back"]["version"] == older
 
 
+def test_errors_that_are_rare_again_are_said_in_the_past(start: Start) -> None:
+    service = start(VEC)
+    client = service.client("vec")
+    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    judge(service, [0.95, 0.95, 0.95, 0.95, 0.4, 0.95, 0.95])
+    health = health_of(service)
+    assert (health["status"], codes(health)) == ("good", ["drift_over"])
+    assert health["reasons"][0]["sentence"].endswith("; they are as rare as before")
+
+
 def test_frozen_and_waiting_models_are_not_learning(start: Start) -> None:
     service = start(VEC)
     teach(service, "one")

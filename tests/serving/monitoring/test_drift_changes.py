@@ -5,7 +5,7 @@ import random
 import pytest
 
 from online.learning.detectors import Adwin
-from online.serving.monitoring.drift_changes import group_alarms, join_fall
+from online.serving.monitoring.drift_changes import group_alarms, is_over, join_fall
 from online.serving.monitoring.recent_outcomes import Outcome, RecentOutcomes
 from online.store.drift_alarms import DriftAlarmRow
 
@@ -44,6 +44,31 @@ def test_a_later_change_is_another_one_and_comes_first() -> None:
     changes = group_alarms([alarm(920, 900), alarm(2_500, 2_450)])
     assert [change.since for change in changes] == [2_450, 900]
     assert group_alarms([]) == []
+
+
+def is_over_after(good: int, *alarms: DriftAlarmRow, wrong_every: int = 10, numbers: bool = False) -> bool:
+    """Whether a dip up to offset 960 is over after `good` answers of which one in `wrong_every` is wrong."""
+    recent = RecentOutcomes(numbers)
+    for offset in range(1, 961 + good):
+        is_right = offset <= 900 or (offset > 960 and offset % wrong_every != 0)
+        recent.add(Outcome(offset, offset - 1, float(is_right)))
+    (change,) = group_alarms(alarms)
+    return is_over(change, recent)
+
+
+def test_a_dip_is_over_once_the_newest_answers_are_as_good_as_before_it() -> None:
+    dip = (alarm(910, 901), alarm(912, 901, "class", "a"))
+    assert is_over_after(100, *dip)
+    assert not is_over_after(20, *dip)  # the newest 100 still contain it
+    assert not is_over_after(100, *dip, wrong_every=4)  # better than in the dip, worse than before
+    assert not is_over_after(29, alarm(960, 901))  # too few
+    assert is_over_after(31, alarm(960, 901))
+
+
+def test_nothing_is_said_of_the_end_of_a_change_that_the_newest_answers_do_not_show() -> None:
+    assert not is_over_after(100, alarm(910, 901, "class", "a"))
+    assert not is_over_after(100, alarm(910, 901, "features"))
+    assert not is_over_after(100, alarm(910, 901), numbers=True)
 
 
 def decline(seed: int, begin: int, length: int) -> tuple[RecentOutcomes, list[DriftAlarmRow]]:

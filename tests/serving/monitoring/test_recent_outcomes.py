@@ -187,6 +187,23 @@ def test_a_hundred_answers_since_a_roll_back_are_judged_as_any() -> None:
     assert recent.after_roll_back(900, 969).find_recovery(Stretch(500, 0.94), Stretch(100, 0.03)) is None
 
 
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_model_recovers_until_the_last_hundred_are_all_since_the_roll_back(numbers: bool) -> None:
+    def find(since: int, rate: float = 0.94) -> Stretch | None:
+        recent = collect_rolled_back(since, rate, numbers)
+        return recent.after_roll_back(900, 969).find_recovery_without_fall(recent)
+
+    found = find(80)
+    assert found is not None and found.count == 80
+    assert find(29) is None and find(100) is None  # too few; all of the last 100
+    assert find(80, 0.05) is None  # no better than before the roll back
+
+
+def test_a_model_that_was_as_good_before_a_roll_back_does_not_recover() -> None:
+    recent = collect([Outcome(n, n - 1, float(n % 20 != 0)) for n in range(1, 1_051)])
+    assert recent.after_roll_back(900, 969).find_recovery_without_fall(recent) is None
+
+
 def test_answers_that_become_worse_again_after_a_roll_back_have_not_recovered() -> None:
     since = RecentOutcomes(False)
     for offset in range(971, 1_066):

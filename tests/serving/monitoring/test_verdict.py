@@ -27,6 +27,7 @@ def test_a_collapse_is_said_with_its_figures_and_the_version_to_roll_back_to() -
     )
     assert verdict.reasons[0].figures == {
         "before": 0.94,
+        "before_count": 500,
         "after": 0.03,
         "count": 100,
         "since": 900,
@@ -75,6 +76,7 @@ def test_the_errors_of_numbers_rise() -> None:
         ({"newest": 12}, "good", ("rolled_back",)),
         ({"drift": DriftNews(700, 750, "loss", 3)}, "good", ("drift",)),
         ({"drift": DriftNews(700, 750, "loss", 3), "head": 1_750, "learned_until": 1_750}, "good", ()),
+        ({"drift": DriftNews(700, 750, "loss", 3, is_over=True)}, "good", ("drift_over",)),
         ({"damaged": (4, 5)}, "good", ("version_damaged",)),
         ({"missing_until": 100}, "good", ("events_expired",)),
     ],
@@ -88,8 +90,12 @@ def test_each_fact_gives_its_status_and_its_reason(
 
 
 def test_a_roll_back_says_where_it_was_and_how_good_the_answers_since_are() -> None:
-    rolled_back = replace(SOUND, newest=12, held_until=950)
-    assert assess(rolled_back).reasons[0].figures == {"version": "9", "newest": "12", "since": 950}
+    rolled_back = replace(SOUND, newest=12, previous=11, held_until=950)
+    figures = {"version": "9", "newest": "12", "since": 950, "previous": "11"}
+    assert assess(rolled_back).reasons[0].figures == figures
+    assert "previous" not in assess(replace(rolled_back, previous=0)).reasons[0].figures
+    sentence = "Good: 94 % of the last 100 judged answers of version 9 and older ones were right."
+    assert assess(rolled_back).sentence == sentence
     reason = assess(replace(rolled_back, since_held=Stretch(30, 29 / 30, 980))).reasons[0]
     assert reason.sentence.endswith("; 29 of the 30 answers judged since were right")
     assert (reason.figures["count"], reason.figures["after"]) == (30, 0.966667)

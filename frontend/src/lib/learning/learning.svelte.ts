@@ -87,20 +87,31 @@ export class Learning {
     return namePlace(this.points, offset, isLater ? made : judged);
   }
 
-  /** When a version was made, and how good the answers judged before that were; "" if neither is known. */
+  /** When a version was made, and how good the answers were before the fall that it is offered for, or else those judged before
+      it was made; "" if neither is known. */
   knownOf(version: string): string {
     const found = [...this.kept, ...this.versions.shown].find((each) => each.version === version);
     if (!found) return '';
     const words = t.learning.actions;
     const made = words.made(minute(found.created_at));
+    const isError = this.health?.measure === 'error';
+    const show = isError ? figure : percent;
+    const fall = version === this.verdict?.rollBackTo ? this.health?.reasons.find(isFall) : null;
+    if (fall) {
+      const { before, before_count: judged } = fall.figures;
+      const say = isError ? words.errorBeforeRise : words.rightBeforeFall;
+      return `${made} ${say(count(Number(judged)), show(Number(before)))}`;
+    }
     const before = resultBefore(this.points, found.learned_until);
     if (before === null) return made;
-    const judged = count(before.count);
-    const result =
-      this.health?.measure === 'error'
-        ? words.errorBefore(judged, figure(before.mean))
-        : words.rightBefore(judged, percent(before.mean));
-    return `${made} ${result}`;
+    const say = isError ? words.errorBefore : words.rightBefore;
+    return `${made} ${say(count(before.count), show(before.mean))}`;
+  }
+
+  /** How many answers were judged after the newest event that the live version has learned. */
+  get judgedSince(): number {
+    const learned = answerAt(this.points, this.live.learnedUntil) ?? 0;
+    return Math.max(0, (this.points.at(-1)?.until ?? 0) - learned);
   }
 
   /** The newest kept version that learned nothing of the answers that are worse; null: unknown. */

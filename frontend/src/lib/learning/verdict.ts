@@ -54,7 +54,14 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
   const rollBackTo = deciding?.figures['roll_back_to'];
   const rolledBack = reasons.find(({ code }) => code === 'rolled_back');
   const learns = !reasons.some(({ level }) => level === 'not_learning');
-  const word = (reason: HealthReason) => wordReason(reason, health, points);
+  const isBefore = (reason: HealthReason) => isBeforeRollBack(reason, rolledBack);
+  const word = (reason: HealthReason) =>
+    wordReason(
+      isBefore(reason) ? { ...reason, code: DRIFT_BEFORE } : reason,
+      health,
+      points,
+      nameOlder(health),
+    );
   const helped = wordSinceRollBack(health, rolledBack, deciding);
   const verdict = {
     tone: isDeclining || recovering ? ('warn' as const) : TONES[status],
@@ -66,6 +73,7 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
     sentence: deciding ? word(deciding) : wordRecent(health),
     others: [
       rolledBack ? '' : helped,
+      recovering && declining ? '' : wordOlderOnes(health),
       ...reasons
         .filter((reason) => reason !== deciding)
         .flatMap((each) => [word(each), each === rolledBack ? helped : '']),
@@ -110,19 +118,49 @@ const FALLS = ['accuracy_fell', 'error_rose'];
 /** Whether the newest answers are worse than those before. */
 export const isFall = (reason: HealthReason) => FALLS.includes(reason.code);
 
+const DRIFT_BEFORE = 'drift_before_roll_back';
+
+/** Whether a reason is an alarm that answers before the roll back in force have raised. */
+function isBeforeRollBack({ code, figures }: HealthReason, rolledBack?: HealthReason): boolean {
+  const at = rolledBack?.figures['since'];
+  const isOfErrors = code === 'drift' && figures['what'] !== 'features';
+  return isOfErrors && typeof at === 'number' && number(figures, 'offset') <= at;
+}
+
 /** Whether a reason is an alarm of the same event as a fall, which says it all. */
 function isOfFall({ code, figures }: HealthReason, reasons: HealthReason[]): boolean {
-  const fall = code === 'drift' && figures['what'] !== 'features' && reasons.find(isFall);
+  const isDrift = code === 'drift' || code === 'drift_over';
+  const fall = isDrift && figures['what'] !== 'features' && reasons.find(isFall);
   return !!fall && number(figures, 'since') === number(fall.figures, 'since') + 1;
 }
 
 /** How good the newest answers are; "" without any. */
-function wordRecent({ recent, measure }: Health): string {
+function wordRecent(health: Health): string {
+  const { recent, measure } = health;
   if (recent === null) return '';
   const { right, error } = t.learning.verdict;
   return measure === 'error'
-    ? error(figure(recent.mean), count(recent.count))
-    : right(percent(recent.mean), count(recent.count));
+    ? error(figure(recent.mean), count(recent.count), nameOlder(health))
+    : right(percent(recent.mean), count(recent.count), nameOlder(health));
+}
+
+/** Whether an older version answers than the newest, so that the figures of now are of that version and older ones. */
+export const isRolledBack = ({ version, newest_version: newest }: Health) => newest !== version;
+
+/** Whose answers those figures are of; "" if of all. */
+const nameOlder = (health: Health) =>
+  isRolledBack(health) ? t.learning.verdict.ofOlder(health.version) : '';
+
+/** That the last answers are not all of after the last roll back, unless a fall says what they contain; "" otherwise. */
+function wordOlderOnes(health: Health): string {
+  const { status, reasons, recent, measure, last_roll_back: last } = health;
+  const since = last?.judged?.count ?? 0;
+  const isSaid = status !== 'good' || isRolledBack(health) || reasons.some(isFall);
+  if (isSaid || since === 0 || recent === null || since >= recent.count) return '';
+  const { olderRemain, olderErrorsRemain } = t.learning.verdict;
+  return measure === 'error'
+    ? olderErrorsRemain(count(recent.count), figure(recent.mean))
+    : olderRemain(count(recent.count), percent(recent.mean));
 }
 
 /** How good the answers since a roll back are that is in force, or that followed a fall; "" before the first was judged. */
@@ -160,10 +198,12 @@ const causeOf = (figures: Figures) =>
     text(figures, 'reason'),
   );
 
+/** whose: answers the figures of the newest answers are of, if not of all. */
 export function wordReason(
   { code, level, figures, sentence }: HealthReason,
   { measure }: Health,
   points: Points = [],
+  whose = '',
 ): string {
   const words = t.learning.verdict;
   const show = measure === 'error' ? figure : percent;
@@ -175,12 +215,12 @@ export function wordReason(
       const right = Math.round(number(figures, 'count') * number(figures, 'after'));
       const before = show(number(figures, 'before'));
       const say = level === 'notice' ? words.fallRemains : words.accuracyFell;
-      return say(since(1), count(right), events(figures, 'count'), before);
+      return say(since(1), count(right), events(figures, 'count'), before, whose);
     }
     case 'error_rose': {
       const [before, after] = [show(number(figures, 'before')), show(number(figures, 'after'))];
       const say = level === 'notice' ? words.riseRemains : words.errorRose;
-      return say(since(1), after, events(figures, 'count'), before);
+      return say(since(1), after, events(figures, 'count'), before, whose);
     }
     case 'below_baseline': {
       const guessers: Record<string, string> = words.guessers;
@@ -207,6 +247,7 @@ export function wordReason(
         events(figures, 'count'),
         show(number(figures, 'before')),
         events(figures, 'before_count'),
+        whose,
       );
     case 'recovering': {
       const [all, mean] = [number(figures, 'count'), number(figures, 'after')];
@@ -224,6 +265,10 @@ export function wordReason(
       return words.rolledBack(text(figures, 'version'), text(figures, 'newest'));
     case 'drift':
       return (figures['what'] === 'features' ? words.driftFeatures : words.driftLoss)(since());
+    case 'drift_over':
+      return words.driftLossOver(since());
+    case DRIFT_BEFORE:
+      return words.driftLossBefore(since());
     case 'version_damaged':
       return words.damaged(text(figures, 'versions'));
     case 'events_expired':

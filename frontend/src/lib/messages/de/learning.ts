@@ -59,10 +59,10 @@ export const learning: Messages['learning'] = {
         : time || `beurteilte Antwort ${answer}`,
     falling: 'Gut, aber fallend',
     errorsGrow: 'Gut, aber mit wachsenden Fehlern',
-    declining: (after, count, before, earlier) =>
-      `${after} der letzten ${count} beurteilten Antworten waren richtig, ${before} der ${earlier} davor.`,
-    errorGrows: (after, count, before, earlier) =>
-      `Der mittlere Fehler der letzten ${count} Antworten ist ${after}, der ${earlier} davor ${before}.`,
+    declining: (after, count, before, earlier, whose) =>
+      `${after} der letzten ${count} beurteilten Antworten${whose} waren richtig, ${before} der ${earlier} davor.`,
+    errorGrows: (after, count, before, earlier, whose) =>
+      `Der mittlere Fehler der letzten ${count} Antworten${whose} ist ${after}, der ${earlier} davor ${before}.`,
     recovering: 'Erholt sich',
     recovered: (right, count) =>
       `${right} der ${count} beurteilten Antworten seit dem Zurücksetzen waren richtig.`,
@@ -74,12 +74,14 @@ export const learning: Messages['learning'] = {
       `Die letzten ${count} Antworten enthalten noch die größeren Fehler seit ${since}: Ihr mittlerer Fehler ist ${after}; vorher ${before}.`,
     titled: (title) => `${title}:`,
     also: 'Außerdem',
-    right: (share, count) => `${share} der letzten ${count} beurteilten Antworten waren richtig.`,
-    error: (mean, count) => `Der mittlere Fehler der letzten ${count} Antworten ist ${mean}.`,
-    accuracyFell: (since, right, count, before) =>
-      `Seit ${since} waren nur ${right} der letzten ${count} beurteilten Antworten richtig; vorher ${before}.`,
-    errorRose: (since, after, count, before) =>
-      `Seit ${since} ist der mittlere Fehler der letzten ${count} Antworten ${after}; vorher ${before}.`,
+    right: (share, count, whose) =>
+      `${share} der letzten ${count} beurteilten Antworten${whose} waren richtig.`,
+    error: (mean, count, whose) =>
+      `Der mittlere Fehler der letzten ${count} Antworten${whose} ist ${mean}.`,
+    accuracyFell: (since, right, count, before, whose) =>
+      `Seit ${since} waren nur ${right} der letzten ${count} beurteilten Antworten${whose} richtig; vorher ${before}.`,
+    errorRose: (since, after, count, before, whose) =>
+      `Seit ${since} ist der mittlere Fehler der letzten ${count} Antworten${whose} ${after}; vorher ${before}.`,
     belowBaseline: (guesser, count, other, model) =>
       `Das Modell ist nicht besser, als blind zu raten (${guesser}): Bei den letzten ${count} Antworten ergibt das ${other}, das Modell ${model}.`,
     guessers: {
@@ -104,6 +106,11 @@ export const learning: Messages['learning'] = {
     learningAgain: (reason) => `Das Modell lernt sein Protokoll noch einmal: ${reason}.`,
     behind: (events, waiting) =>
       `${events} Ereignisse sind noch nicht gelernt; das älteste wartet seit ${waiting}.`,
+    ofOlder: (version) => ` von Version ${version} und älteren`,
+    olderRemain: (count, share) =>
+      `Die letzten ${count} beurteilten Antworten enthalten noch welche von vor dem Zurücksetzen: ${share} der ${count} waren richtig.`,
+    olderErrorsRemain: (count, mean) =>
+      `Die letzten ${count} Antworten enthalten noch welche von vor dem Zurücksetzen: Ihr mittlerer Fehler ist ${mean}.`,
     rolledBack: (version, newest) =>
       `Zurückgesetzt: Version ${version} antwortet, Version ${newest} ist die neueste.`,
     sinceRollBack: (right, count) =>
@@ -114,6 +121,10 @@ export const learning: Messages['learning'] = {
       `Version ${version} antwortet, bis die nächste Bewertung gelernt ist. Dann antwortet wieder die neueste.`,
     answersStopped: (version) => `Version ${version} antwortet. Das Lernen ist angehalten.`,
     driftLoss: (since) => `Seit etwa ${since} sind Fehler häufiger.`,
+    driftLossOver: (since) =>
+      `Von etwa ${since} an waren Fehler eine Zeit lang häufiger; sie sind wieder so selten wie davor.`,
+    driftLossBefore: (since) =>
+      `Vor dem Zurücksetzen wurden Fehler häufiger, von etwa ${since} an.`,
     driftFeatures: (since) => `Seit etwa ${since} sind die Eingaben anders.`,
     damaged: (versions) => `Kann nicht geladen werden: Version ${versions}.`,
     expired: (until) =>
@@ -132,6 +143,10 @@ export const learning: Messages['learning'] = {
     label: 'Antworten jetzt',
     last: (count) => `Letzte ${count} beurteilte Antworten`,
     lastError: (count) => `Mittlerer Fehler der letzten ${count} Antworten`,
+    lastOfOlder: (count, version) =>
+      `Letzte ${count} beurteilte Antworten von Version ${version} und älteren`,
+    lastErrorOfOlder: (count, version) =>
+      `Mittlerer Fehler der letzten ${count} Antworten von Version ${version} und älteren`,
     right: 'richtig',
     none: 'Noch nichts beurteilt',
     guesser: (guesser) => `Zum Vergleich: ${guesser}`,
@@ -167,15 +182,20 @@ export const learning: Messages['learning'] = {
       external: 'an, in einem anderen Prozess',
       unknown: 'unbekannt',
     },
-    frozen: 'von einem Menschen oder dem Wächter angehalten',
+    frozen: (reason) => (reason ? `angehalten: ${reason}` : 'angehalten'),
     version: 'Live-Version',
-    rolledBack: (newest) => `zurückgesetzt von ${newest}`,
+    rolledBack: (previous) => `zurückgesetzt von ${previous}`,
+    newest: (newest) => `die neueste ist ${newest}`,
     learnedUntil: 'Hat gelernt',
     learnedHint:
       'Die Live-Version hat alles gelernt, was bis dahin gegeben wurde: Bewertungen, Korrekturen und gelehrte Antworten.',
     learned: (place) => `bis ${place}`,
     upToDate: 'auf dem neuesten Stand',
     behind: (count) => `${count} noch nicht gelernt`,
+    without: (count, shown) =>
+      `ohne die ${plural(count, 'seither beurteilte Antwort', `${shown} seither beurteilten Antworten`)}`,
+    notLearned: (count, shown) =>
+      `Lernen ist angehalten; ${shown} beurteilte ${plural(count, 'Antwort ist', 'Antworten sind')} nicht gelernt`,
     freshness: 'Feedback ist gelernt nach',
     freshnessHint: 'Von einer Bewertung bis zur ersten Antwort, die sie gelernt hat.',
     quantiles: (half, most) => `die Hälfte in ${half}, 95 % in ${most}`,
@@ -192,6 +212,7 @@ export const learning: Messages['learning'] = {
     classes: (names) => `Häufiger verfehlt: ${names}`,
     since: (since, at) => `seit etwa ${since} · bemerkt ${at}`,
     rates: (before, after) => `falsche Antworten: ${before} → ${after}`,
+    ratesOf: (rates, wrong, of) => `${rates} (${wrong} von ${of})`,
     count: (count, shown) => `${shown} ${plural(count, 'Alarm', 'Alarme')}`,
     details: 'Einzelheiten',
     table: 'Alarme dieser Veränderung',
@@ -248,9 +269,13 @@ export const learning: Messages['learning'] = {
     ],
     made: (at) => `Entstanden: ${at}.`,
     rightBefore: (count, share) =>
-      `Von den ${count} davor beurteilten Antworten waren ${share} richtig.`,
+      `Von den letzten ${count} davor beurteilten Antworten waren ${share} richtig.`,
     errorBefore: (count, error) =>
-      `Der mittlere Fehler der ${count} davor beurteilten Antworten war ${error}.`,
+      `Der mittlere Fehler der letzten ${count} davor beurteilten Antworten war ${error}.`,
+    rightBeforeFall: (count, share) =>
+      `Vor dem Abfall waren ${share} von ${count} beurteilten Antworten richtig.`,
+    errorBeforeRise: (count, error) =>
+      `Bevor die Fehler größer wurden, war der mittlere Fehler von ${count} beurteilten Antworten ${error}.`,
     rollBackStop: 'Auch das Lernen anhalten, damit es dabei bleibt',
     rollBackStopNote: 'Sonst antwortet sie nur, bis die nächste Bewertung gelernt ist.',
     rollBackReason: (version) => `auf Version ${version} zurückgesetzt`,

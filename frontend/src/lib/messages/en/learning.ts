@@ -57,10 +57,10 @@ export const learning = {
       time && answer ? `${time} (judged answer ${answer})` : time || `judged answer ${answer}`,
     falling: 'Good, but falling',
     errorsGrow: 'Good, but with growing errors',
-    declining: (after: string, count: string, before: string, earlier: string) =>
-      `${after} of the last ${count} judged answers were right, ${before} of the ${earlier} before.`,
-    errorGrows: (after: string, count: string, before: string, earlier: string) =>
-      `the mean error of the last ${count} answers is ${after}, of the ${earlier} before ${before}.`,
+    declining: (after: string, count: string, before: string, earlier: string, whose: string) =>
+      `${after} of the last ${count} judged answers${whose} were right, ${before} of the ${earlier} before.`,
+    errorGrows: (after: string, count: string, before: string, earlier: string, whose: string) =>
+      `the mean error of the last ${count} answers${whose} is ${after}, of the ${earlier} before ${before}.`,
     recovering: 'Recovering',
     recovered: (right: string, count: string) =>
       `${right} of the ${count} judged answers since the roll back were right.`,
@@ -72,14 +72,14 @@ export const learning = {
       `the last ${count} answers still contain the larger errors since ${since}: their mean error is ${after}; before, ${before}.`,
     titled: (title: string) => `${title}:`,
     also: 'Also',
-    right: (share: string, count: string) =>
-      `${share} of the last ${count} judged answers were right.`,
-    error: (mean: string, count: string) =>
-      `the mean error of the last ${count} answers is ${mean}.`,
-    accuracyFell: (since: string, right: string, count: string, before: string) =>
-      `since ${since}, only ${right} of the last ${count} judged answers were right; before, ${before}.`,
-    errorRose: (since: string, after: string, count: string, before: string) =>
-      `since ${since}, the mean error of the last ${count} answers is ${after}; before, ${before}.`,
+    right: (share: string, count: string, whose: string) =>
+      `${share} of the last ${count} judged answers${whose} were right.`,
+    error: (mean: string, count: string, whose: string) =>
+      `the mean error of the last ${count} answers${whose} is ${mean}.`,
+    accuracyFell: (since: string, right: string, count: string, before: string, whose: string) =>
+      `since ${since}, only ${right} of the last ${count} judged answers${whose} were right; before, ${before}.`,
+    errorRose: (since: string, after: string, count: string, before: string, whose: string) =>
+      `since ${since}, the mean error of the last ${count} answers${whose} is ${after}; before, ${before}.`,
     belowBaseline: (guesser: string, count: string, other: string, model: string) =>
       `the model is no better than blindly saying ${guesser}: on the last ${count} answers that gives ${other}, the model ${model}.`,
     guessers: {
@@ -104,6 +104,12 @@ export const learning = {
     learningAgain: (reason: string) => `the model is learning its log again: ${reason}.`,
     behind: (events: string, waiting: string) =>
       `${events} events are not learned yet; the oldest has waited for ${waiting}.`,
+    /** Whose answers the figures are of while an older version answers. */
+    ofOlder: (version: string) => ` of version ${version} and older ones`,
+    olderRemain: (count: string, share: string) =>
+      `the last ${count} judged answers still contain some from before the roll back: ${share} of the ${count} were right.`,
+    olderErrorsRemain: (count: string, mean: string) =>
+      `the last ${count} answers still contain some from before the roll back: their mean error is ${mean}.`,
     rolledBack: (version: string, newest: string) =>
       `rolled back: version ${version} answers, version ${newest} is the newest.`,
     sinceRollBack: (right: string, count: string) =>
@@ -114,6 +120,10 @@ export const learning = {
       `version ${version} answers until the next rating is learned. Then the newest version does again.`,
     answersStopped: (version: string) => `version ${version} answers. Learning is stopped.`,
     driftLoss: (since: string) => `errors became more frequent since about ${since}.`,
+    driftLossOver: (since: string) =>
+      `errors were more frequent for a while from about ${since}; they are as rare as before.`,
+    driftLossBefore: (since: string) =>
+      `before the roll back, errors became more frequent from about ${since}.`,
     driftFeatures: (since: string) => `the inputs changed since about ${since}.`,
     damaged: (versions: string) => `cannot be loaded: version ${versions}.`,
     expired: (until: string) => `events up to ${until} expired before they could be learned.`,
@@ -131,6 +141,10 @@ export const learning = {
     label: 'Answers now',
     last: (count: string) => `Last ${count} judged answers`,
     lastError: (count: string) => `Mean error of the last ${count} answers`,
+    lastOfOlder: (count: string, version: string) =>
+      `Last ${count} judged answers of version ${version} and older`,
+    lastErrorOfOlder: (count: string, version: string) =>
+      `Mean error of the last ${count} answers of version ${version} and older`,
     right: 'right',
     none: 'Nothing judged yet',
     guesser: (guesser: string) => `For comparison: ${guesser}`,
@@ -167,15 +181,20 @@ export const learning = {
       external: 'on, in another process',
       unknown: 'unknown',
     },
-    frozen: 'stopped by a person or the guard',
+    frozen: (reason: string) => (reason ? `stopped: ${reason}` : 'stopped'),
     version: 'Live version',
-    rolledBack: (newest: string) => `rolled back from ${newest}`,
+    rolledBack: (previous: string) => `rolled back from ${previous}`,
+    newest: (newest: string) => `the newest is ${newest}`,
     learnedUntil: 'Has learned',
     learnedHint:
       'The live version has learned everything that was given up to then: ratings, corrections and taught answers.',
     learned: (place: string) => `up to ${place}`,
     upToDate: 'up to date',
     behind: (count: string) => `${count} not learned yet`,
+    without: (count: number, shown: string) =>
+      `without the ${plural(count, 'judged answer', `${shown} judged answers`)} since`,
+    notLearned: (count: number, shown: string) =>
+      `learning is stopped; ${shown} judged ${plural(count, 'answer is', 'answers are')} not learned`,
     freshness: 'Feedback is learned after',
     freshnessHint: 'From a rating to the first answer that has learned it.',
     quantiles: (half: string, most: string) => `half within ${half}, 95 % within ${most}`,
@@ -192,6 +211,7 @@ export const learning = {
     classes: (names: string) => `Missed more often: ${names}`,
     since: (since: string, at: string) => `since about ${since} · noticed ${at}`,
     rates: (before: string, after: string) => `wrong answers: ${before} → ${after}`,
+    ratesOf: (rates: string, wrong: string, of: string) => `${rates} (${wrong} of ${of})`,
     count: (count: number, shown: string) => `${shown} ${plural(count, 'alarm', 'alarms')}`,
     details: 'Details',
     table: 'Alarms of this change',
@@ -249,9 +269,13 @@ export const learning = {
     ],
     made: (at: string) => `Made ${at}.`,
     rightBefore: (count: string, share: string) =>
-      `Of the ${count} answers judged before that, ${share} were right.`,
+      `Of the last ${count} answers judged before that, ${share} were right.`,
     errorBefore: (count: string, error: string) =>
-      `The mean error of the ${count} answers judged before that was ${error}.`,
+      `The mean error of the last ${count} answers judged before that was ${error}.`,
+    rightBeforeFall: (count: string, share: string) =>
+      `Before the fall, ${share} of ${count} judged answers were right.`,
+    errorBeforeRise: (count: string, error: string) =>
+      `Before the errors grew, the mean error of ${count} judged answers was ${error}.`,
     rollBackStop: 'Also stop learning, so that it stays',
     rollBackStopNote: 'Otherwise it answers only until the next rating is learned.',
     rollBackReason: (version: string) => `rolled back to version ${version}`,
