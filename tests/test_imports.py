@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
     {"errors", "schemas", ""},
     {"settings"},  # above the schemas, whose names of scopes are types of settings
-    {"models", "telemetry", "io", "journal", "prequential"},
+    {"models", "telemetry", "io", "journal", "prequential", "drift_changes"},
     {"store", "snapshots", "client", "signing_keys"},
     {"stream", "audit_log"},  # above the store, which has all the SQL: the SQL stream reads its event table
     {"workspace", "rollback_guard", "base_snapshot"},

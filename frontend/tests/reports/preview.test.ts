@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseCells, previewLog } from '../../src/lib/reports/preview';
+import { findProblem, parseCells, previewLog } from '../../src/lib/reports/preview';
 
 const csv = (text = 'size,"colour, or none",side\n1,red,left\n2,"",right\n', name = 'sides.csv') =>
   new File([text], name);
@@ -16,8 +16,8 @@ test('a table is recognised with its columns, its first rows and their number, c
     isTable: true,
     columns: ['size', 'colour, or none', 'side'],
     rows: [
-      ['1', 'red', 'left'],
-      ['2', '', 'right'],
+      { cells: ['1', 'red', 'left'], problem: null },
+      { cells: ['2', '', 'right'], problem: null },
     ],
     label: 'side',
     rowCount: 2,
@@ -48,7 +48,7 @@ test('examples, the log of a service and Vowpal Wabbit are recognised by their c
   const examples = await previewLog(
     new File(['{"input": "open?", "label": "hours"}\n{"input": [1, 2], "label": 3}\n'], 'a.jsonl'),
   );
-  expect([examples.format, examples.rows, examples.isTable]).toEqual([
+  expect([examples.format, examples.rows.map((row) => row.cells), examples.isTable]).toEqual([
     'JSON',
     [
       ['open?', 'hours'],
@@ -75,4 +75,28 @@ test('what cannot be read here is said, and is no reason not to send it', async 
   expect(await previewLog(new File(['no gzip'], 'a.csv.gz'))).toMatchObject({ columns: [] });
   expect((await previewLog(new File(['?'], 'a.jsonl'))).format).toBe('unknown');
   expect(parseCells('a,"say ""b""",,c')).toEqual(['a', 'say "b"', '', 'c']);
+});
+
+test('a row that a replay would refuse says why, for the column that is to be predicted', async () => {
+  const table = await previewLog(csv('a,b,label\n1,2,x\n3,4\n5,,y\n6,7,z,8\n9,1,"w\n2,3,v\n'));
+  const problems = (label: string) => table.rows.map((row) => findProblem(table, row, label));
+  expect(problems('label')).toEqual([null, 'no_label', null, 'too_many_cells', 'open_quote']);
+  expect(problems('b')).toEqual([null, null, 'no_label', 'too_many_cells', 'open_quote']);
+  const lines = '{"input": 1, "label": "a"}\n{"input": 2}\n{"input": 3, "label": ""}\n{"inp\n';
+  const examples = await previewLog(new File([lines], 'a.jsonl'));
+  expect(examples.rows.map((row) => findProblem(examples, row, 'label'))).toEqual([
+    null,
+    'no_example',
+    'no_label',
+    'not_json',
+  ]);
+});
+
+test('a quoted cell may have a line break, and a quote within a cell is text', async () => {
+  const table = await previewLog(csv('size,label\n5" pipe,a\n"two\nlines, ""or"" more",b\n"",c\n'));
+  expect(table.rows).toEqual([
+    { cells: ['5" pipe', 'a'], problem: null },
+    { cells: ['two\nlines, "or" more', 'b'], problem: null },
+    { cells: ['', 'c'], problem: null },
+  ]);
 });

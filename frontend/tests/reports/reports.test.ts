@@ -261,7 +261,8 @@ test('a log that cannot be sent stays chosen and gives the reason', async () => 
 });
 
 test('sizes are shown in a suitable unit', () => {
-  expect([700, 5_300_000, 268_435_456, 2e9].map(bytes)).toEqual([
+  expect([33, 700, 5_300_000, 268_435_456, 2e9].map(bytes)).toEqual([
+    '33\u00a0B',
     '0.7\u00a0kB',
     '5.3\u00a0MB',
     '268\u00a0MB',

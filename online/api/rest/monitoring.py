@@ -14,6 +14,7 @@ from fastapi.responses import StreamingResponse
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers
+from online.drift_changes import DriftChange
 from online.prequential import MAX_SEGMENTS
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
@@ -21,9 +22,9 @@ from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, Re
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
-from online.serving.monitoring.drift_changes import DriftChange
 from online.serving.monitoring.health import Health, Ratings
 from online.serving.runtime import Runtime
+from online.store.drift_alarms import DriftAlarmRow
 from online.store.feedback import load_first_time
 from online.store.refusals import load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
@@ -49,7 +50,7 @@ async def list_drift(model: ModelDep) -> Response:
 
 
 def describe_changes(
-    model: ModelRuntime, changes: Sequence[DriftChange], suspect_from: Sequence[int]
+    model: ModelRuntime, changes: Sequence[DriftChange[DriftAlarmRow]], suspect_from: Sequence[int]
 ) -> list[dict[str, object]]:
     """Slow the first time: it reads manifests. suspect_from: as in `Ratings`."""
     recipe, live = model.live.encoder_config.recipe, model.live.current.version
@@ -57,7 +58,7 @@ def describe_changes(
     return [describe_change(*pair) for pair in zip(changes, before, strict=True)]
 
 
-def describe_change(change: DriftChange, before: int | None) -> dict[str, object]:
+def describe_change(change: DriftChange[DriftAlarmRow], before: int | None) -> dict[str, object]:
     return {
         "since": change.since,
         "offset": change.offset,

@@ -9,7 +9,8 @@ first IN_BATCHES ones where the candidate learns large batches, and so is fast),
 STRETCH * ONE_IN after that, so that it costs little on long logs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from online.evaluation.replay.model_setup import ModelSetup
 from online.evaluation.scoring.baseline_lead import Lead
@@ -79,10 +80,14 @@ def find_reason(setup: ModelSetup) -> str:
 
 def create_baseline(setup: ModelSetup) -> BaselineModel | None:
     """Return the model to run beside a candidate; None beside itself, and where no classes are predicted."""
-    own = {name: value for name, value in setup.options.items() if name not in ("input", "size")}
-    is_itself = setup.candidate.kind == LEARNED_BASELINE and not own
+    is_itself = is_learned_baseline(setup.candidate.kind, setup.options)
     predicts_classes = setup.spec.has_retirable_classes
     return BaselineModel(setup) if setup.candidate.baseline and predicts_classes and not is_itself else None
+
+
+def is_learned_baseline(kind: str, options: Mapping[str, Any]) -> bool:
+    """Whether a candidate is the model that would run beside it."""
+    return kind == LEARNED_BASELINE and options.keys() <= {"input", "size"}
 
 
 # what to do about a baseline that is far ahead

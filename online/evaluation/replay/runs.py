@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from online.errors import BadInput
+from online.evaluation.replay.baseline import is_learned_baseline
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.model_setup import prepare_process
 from online.evaluation.replay.parallel import ParallelReplay
@@ -74,6 +76,8 @@ def replay_all(
     A single candidate runs in this process. Raises BadInput if a source or a model cannot be used, or
     if too many lines of the source are bad.
     """
+    if any(is_learned_baseline(each.kind, each.options) for each in candidates):  # it need not run twice
+        candidates = [replace(each, baseline=False) for each in candidates]
     if len(candidates) == 1:
         return replay_one(source, candidates[0], span, max_bad_ratio, at)
     race = ParallelReplay(source, candidates, span, max_bad_ratio)

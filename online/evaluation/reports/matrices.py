@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import count_judged, describe_basis
-from online.evaluation.reports.remarks import describe_known, has_known
+from online.evaluation.reports.bases import describe_known_basis
+from online.evaluation.reports.remarks import has_known
 from online.evaluation.reports.verdict import describe_pair
 from online.evaluation.reports.words.language import Words
 from online.evaluation.scoring.confusion import Confusion
@@ -62,8 +62,7 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
         if sum(row)
     ]
     points = [f"{describe_pair(pair, words)}." for pair in confusion.pairs]
-    known = [*describe_known(report, count, words)]
-    caption = " ".join([*known, describe_matrix(confusion, words)])
+    caption = describe_matrix(confusion, words)
     title = words("confusion", name=report.name)
     columns = [names[place] for place in used]
     return Matrix(
@@ -76,7 +75,7 @@ def build_confusion_matrix(report: ReplayReport, words: Words) -> Matrix | None:
         caption,
         points,
         words("confusion.points"),
-        describe_basis(count, count_judged(report), words),
+        describe_known_basis(count, report, words),
     )
 
 

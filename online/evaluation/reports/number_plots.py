@@ -40,7 +40,7 @@ def plot_predictions(report: ReplayReport, words: Words) -> Plot | None:
     caption = words("plot.predicted_caption", kept=describe_kept(report, words))
     columns = [words("plot.true"), words("plot.mean_true"), words("plot.mean_predicted")]
     title = words("plot.predicted", name=report.name)
-    return Plot(title, caption, render_svg(draw, f"predicted {report.name}", 4.2), columns, rows, "predicted")
+    return Plot(title, caption, render_svg(draw, f"predicted {report.name}", 3.2), columns, rows, "predicted")
 
 
 def plot_residuals(report: ReplayReport, words: Words) -> Plot | None:

@@ -15,11 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.dates import AutoDateFormatter, AutoDateLocator
 from matplotlib.figure import Figure
-from matplotlib.ticker import ScalarFormatter
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_basis
+from online.evaluation.reports.bases import count_judged, count_with_probabilities, describe_known_basis
 from online.evaluation.reports.replay_table import BASELINES
 from online.evaluation.reports.verdict import find_best
 from online.evaluation.reports.words.language import DURATIONS, Words
@@ -28,7 +28,7 @@ from online.prequential import CurveSegment
 
 POINTS, SHARED_POINTS = 40, 25  # of a curve at most, alone and beside others; more would be noise
 EXAMPLES_PER_POINT, MIN_POINTS = 100, 12  # at least, unless there are fewer examples
-NARROW = 3.5  # inches, the width of a plot for phones
+WIDE, HALF, NARROW = 9.6, 4.6, 3.5  # inches: the width of the page, a column of two, a phone; their text is of one size
 LINE_HEIGHT = 0.062  # of a label, as a share of the height of the learning curve
 
 COLOURS = (
@@ -60,7 +60,7 @@ DASHES = {
 }
 
 
-MAX_NARROW_DATES = 4  # ticks
+MAX_DATES, MAX_NARROW_DATES = 5, 4  # ticks
 MAX_BARS = 60  # of feedback over time
 UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000}  # in seconds
 FLOORED: dict[str, Any] = {
@@ -115,7 +115,7 @@ class Stop:
 
 
 def render_svg(
-    draw: Callable[[Axes], Sequence[Stop] | None], salt: str, height: float = 3.4, width: float = 6.8
+    draw: Callable[[Axes], Sequence[Stop] | None], salt: str, height: float = 2.8, width: float = HALF
 ) -> str:
     """Return two SVGs whose width follows the page: of class `broad`, and of class `narrow` for phones.
 
@@ -236,7 +236,7 @@ def plot_learning_curve(reports: Sequence[ReplayReport], words: Words) -> Plot |
         caption.append(words("plot.bands") if len(reports) == 1 else words("plot.band_of_best", name=best.name))
     caption += [words("plot.ticks")] if any(report.drift for report in reports) else []
     columns = [words("plot.examples"), *(words("plot.model" if name == "model" else f"row.{name}") for name in names)]
-    svg, basis = render_svg(draw, "learning", 3.6, 9.6), words.plural("basis.judged", count_judged(reports[0]))
+    svg, basis = render_svg(draw, "learning", 3.6, WIDE), words.plural("basis.judged", count_judged(reports[0]))
     return Plot(words("plot.learning"), " ".join(caption), svg, columns, rows, "learning", True, basis)
 
 
@@ -366,6 +366,7 @@ def plot_versions(report: ReplayReport, words: Words) -> Plot | None:
         reach = [[share - low for share, (low, _) in zip(shares, limits, strict=True)]]
         reach.append([high - share for share, (_, high) in zip(shares, limits, strict=True)])
         axes.errorbar(places, shares, reach, fmt="o", markersize=4, color=COLOURS[0], ecolor=PALE, linewidth=1.2)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel(words("plot.version"))
         axes.set_ylabel(words("plot.accuracy"))
         use_numbers(words, axes.xaxis)
@@ -414,10 +415,10 @@ def plot_reliability(reports: Sequence[ReplayReport], words: Words) -> Plot | No
         for count, chance, right in report.details.reliability
     ]
     columns = [words(f"plot.{name}") for name in ("model", "probability", "accuracy", "examples")]
-    svg = render_svg(draw, "reliability", 3.8)
+    svg = render_svg(draw, "reliability", 3.0)
     title, caption = words("plot.calibration"), words("plot.calibration_caption")
     first = next(report for report in reports if report.details.reliability)
-    basis = describe_basis(count_with_probabilities(first), count_judged(first), words)
+    basis = describe_known_basis(count_with_probabilities(first), first, words)
     return Plot(title, caption, svg, columns, rows, "calibration", basis=basis)
 
 
@@ -432,12 +433,13 @@ def plot_rate(report: ReplayReport, words: Words) -> Plot | None:
         axes.bar(starts, counts, timedelta(seconds=UNITS[counted.unit]), align="edge", color=COLOURS[0])  # type: ignore[arg-type]
         axes.set_ylabel(words("plot.feedback_per", unit=unit))
         use_numbers(words, axes.yaxis)
-        use_dates(words, axes.xaxis, MAX_NARROW_DATES if is_narrow(axes) else None)
-        axes.tick_params(axis="x", labelrotation=20)
+        use_dates(words, axes.xaxis, MAX_NARROW_DATES if is_narrow(axes) else MAX_DATES)
+        if counted.unit in ("second", "minute"):  # then the ticks have no day
+            axes.set_xlabel(describe_days(starts, words))
 
     rows = [[words.moment(start), words.number(count, ",")] for start, count in zip(starts, counts, strict=True)]
     columns = [words("plot.time"), words("plot.received")]
-    svg = render_svg(draw, "rate", 2.8)
+    svg = render_svg(draw, "rate", 2.6)
     return Plot(words("plot.feedback"), words("plot.feedback_caption", unit=unit), svg, columns, rows, "feedback")
 
 
@@ -475,11 +477,13 @@ def count_by_time(curve: Sequence[CurveSegment]) -> TimeCounts | None:
     return TimeCounts(unit, starts, np.diff(reached).tolist())
 
 
-# days between the ticks of an axis: the format of their labels from there on
+DAY, HOUR, MINUTE, SECOND = 1.0, 1 / 24, 1 / 1_440, 1 / 86_400  # in days
+# the unit of the ticks of an axis, in days: the format of their labels, up to that unit
 DATE_FORMATS = {
-    "en": {365.0: "%Y", 30.0: "%Y-%m", 1.0: "%Y-%m-%d", 1 / 24: "%m-%d %H:%M", 0.0: "%H:%M:%S"},
-    "de": {365.0: "%Y", 30.0: "%m.%Y", 1.0: "%d.%m.%Y", 1 / 24: "%d.%m. %H:%M", 0.0: "%H:%M:%S"},
+    "en": {365.0: "%Y", 30.0: "%Y-%m", DAY: "%m-%d", HOUR: "%m-%d\n%H:%M", MINUTE: "%H:%M", SECOND: "%H:%M:%S"},
+    "de": {365.0: "%Y", 30.0: "%m.%Y", DAY: "%d.%m.", HOUR: "%d.%m.\n%H:%M", MINUTE: "%H:%M", SECOND: "%H:%M:%S"},
 }
+DAYS = {"en": "%Y-%m-%d", "de": "%d.%m.%Y"}
 
 
 def use_dates(words: Words, axis: Axis, most: int | None = None) -> None:
@@ -492,6 +496,11 @@ def use_dates(words: Words, axis: Axis, most: int | None = None) -> None:
     formatter.scaled = DATE_FORMATS[words.language]
     axis.set_major_locator(locator)
     axis.set_major_formatter(formatter)
+
+
+def describe_days(starts: Sequence[datetime], words: Words) -> str:
+    """Return the day of some times, or the first and the last one."""
+    return " – ".join(dict.fromkeys(at.strftime(DAYS[words.language]) for at in (starts[0], starts[-1])))
 
 
 def plot_lateness(report: ReplayReport, words: Words) -> Plot | None:
@@ -512,7 +521,7 @@ def plot_lateness(report: ReplayReport, words: Words) -> Plot | None:
 
     rows = [[words.number(until, ","), words.duration(mean)] for until, mean in points]
     columns = [words("plot.examples"), words("plot.mean_time")]
-    svg = render_svg(draw, "lateness", 2.8)
+    svg = render_svg(draw, "lateness", 2.6)
     return Plot(words("plot.freshness"), words("plot.freshness_caption"), svg, columns, rows, "freshness")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.bases import count_judged
+from online.evaluation.reports.bases import count_judged, count_known, is_by_construction
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.sources.column_choice import MAX_NAMED
@@ -71,11 +71,8 @@ def has_known(report: ReplayReport, count: int) -> bool:
     return 2 * count >= count_judged(report)
 
 
-def describe_known(report: ReplayReport, count: int, words: Words) -> Iterator[str]:
-    """Yield that a figure is of the answers whose right one is known, if others were judged too.
-
-    count: those that are known.
-    """
-    judged = count_judged(report)
-    if count < judged:
-        yield words("known_only", count=count, judged=judged)
+def describe_known(report: ReplayReport, words: Words) -> Iterator[str]:
+    """Yield that some figures leave out answers that were wrong, where they do and are shown."""
+    judged, known = count_judged(report), count_known(report)
+    if known < judged and not is_by_construction(report):
+        yield words("known_only", judged=judged, missing=judged - known)

@@ -16,8 +16,9 @@ from online.errors import SetupError
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import (
     count_judged,
+    count_known,
     count_with_probabilities,
-    describe_basis,
+    describe_known_basis,
     find_figure,
     find_smaller_basis,
     is_by_construction,
@@ -25,6 +26,7 @@ from online.evaluation.reports.bases import (
 )
 from online.evaluation.reports.glossary import Glossary
 from online.evaluation.reports.matrices import Matrix, build_confusion_matrix, build_forgetting_matrix
+from online.evaluation.reports.noticed_fall import find_noticed_fall, list_begins
 from online.evaluation.reports.number_plots import plot_predictions, plot_residuals
 from online.evaluation.reports.plots import (
     STYLE,
@@ -80,7 +82,7 @@ class PageRow:
 class PageTable:
     """A table of the page. columns: names, each with the term that explains it, or "". notes: paragraphs below it.
 
-    is_wide: whether it takes the width of the page. basis: which answers it is of.
+    is_wide: whether it takes the width of the page. basis: which answers it is of. caveats: paragraphs above it.
     """
 
     title: str
@@ -90,6 +92,7 @@ class PageTable:
     term: str = ""
     is_wide: bool = False
     basis: str = ""
+    caveats: list[str] = field(default_factory=list)
 
     @property
     def is_tall(self) -> bool:
@@ -194,7 +197,12 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
         low, high = find_interval(best)
         note = words("key.accuracy_note", name=best.name, low=low, high=high)
         yield KeyFigure(words("key.accuracy"), words.figure(figures["accuracy"], spec), note, "accuracy", basis)
-        if count_judged(best) > WINDOW:  # otherwise it is the accuracy of all
+        noticed = find_noticed_fall(best)
+        if noticed is not None:  # the newest answers since, as the verdict has them: older ones say nothing about now
+            fall = noticed.fall
+            name, which = words("key.windowed", count=fall.judged), words("basis.newest", count=fall.judged)
+            yield KeyFigure(name, words.figure(fall.now, spec), words("key.windowed_note"), "accuracy", which)
+        elif count_judged(best) > WINDOW:  # otherwise it is the accuracy of all
             newest = words.figure(figures["windowed_accuracy"], spec)
             name, which = words("key.windowed", count=WINDOW), words("basis.newest", count=WINDOW)
             yield KeyFigure(name, newest, words("key.windowed_note"), "windowed_accuracy", which)
@@ -204,7 +212,8 @@ def build_key_figures(reports: Sequence[ReplayReport], words: Words) -> Iterator
         name, other = words("key.guesser"), words.number(lead.other, spec)
         if is_partial(best, lead):
             figure = words.number(lead.model, spec)
-            basis = words("basis.beside", count=lead.pairs, judged=count_judged(best), name=best.name, figure=figure)
+            key = "basis.beside_known" if count_known(best) < count_judged(best) else "basis.beside"
+            basis = words(key, count=lead.pairs, judged=count_judged(best), name=best.name, figure=figure)
         yield KeyFigure(name, other, describe_guesser(lead, words), lead.baseline, basis)
     count = words.number(count_judged(best), ",")
     yield KeyFigure(words("key.judged"), count, words("key.judged_note", events=best.events), "judged")
@@ -268,7 +277,15 @@ def build_figures_table(
         rows.append(PageRow(cells, baseline=True, term=each.name))
     heads = [(words("column.predictor"), ""), *([(words("column.answers"), "judged")] if count else [])]
     heads += [(words(f"column.{key}"), key) for key, _ in columns]
-    return PageTable(words(title), heads, rows, notes, is_wide=baselines)
+    caveats = [*describe_caveats(reports[0], words)] if baselines else []
+    return PageTable(words(title), heads, rows, notes, is_wide=baselines, caveats=caveats)
+
+
+def describe_caveats(report: ReplayReport, words: Words) -> Iterator[str]:
+    """Yield what a reader must know of the figures that leave out answers, before the first of them."""
+    if is_by_construction(report):
+        yield words("by_construction")
+    yield from describe_known(report, words)
 
 
 def build_figures_row(
@@ -282,8 +299,6 @@ def build_figures_row(
 
 
 def build_notes(results: Sequence[ReplayResult], reports: Sequence[ReplayReport], words: Words) -> Iterator[str]:
-    if is_by_construction(reports[0]):
-        yield words("by_construction")
     champion = results[0].candidate.name
     compared = (result for result in results if result.comparison is not None and result.report)
     yield from (describe_comparison(result, champion, words) for result in compared)
@@ -316,35 +331,42 @@ def build_class_table(report: ReplayReport, words: Words) -> PageTable | None:
     known = int(sum(figures["count"] for _, figures in listed))
     if not has_known(report, known):
         return None
-    notes = [*describe_known(report, known, words)]
-    if is_cut:
-        notes.append(words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed)))
+    notes = [words("table.most_frequent", count=MAX_CLASS_ROWS, total=len(listed))] if is_cut else []
     terms = {"class": "", "examples": "", "recall": "recall", "precision": "precision"}
     columns = [(words(f"column.{name}"), term) for name, term in terms.items()]
-    basis = describe_basis(known, count_judged(report), words)
+    basis = describe_known_basis(known, report, words)
     return PageTable(words("table.classes", name=report.name), columns, rows, notes, basis=basis)
 
 
 def build_alarm_table(reports: Sequence[ReplayReport], words: Words) -> PageTable | None:
-    alarms = [(report.name, alarm) for report in reports for alarm in report.drift]
+    alarms = [
+        (report, alarm, began)
+        for report in reports
+        for alarm, began in zip(report.drift, list_begins(report), strict=True)
+    ]
     if not alarms:
         return None
-    rows = [PageRow(build_alarm_cells(name, alarm, words)) for name, alarm in alarms[:MAX_ALARM_ROWS]]
+    rows = [PageRow(build_alarm_cells(*each, words)) for each in alarms[:MAX_ALARM_ROWS]]
     is_cut = len(alarms) > MAX_ALARM_ROWS
     notes = [words("table.first", count=MAX_ALARM_ROWS, total=len(alarms))] if is_cut else []
-    notes.append(words("table.alarms_note"))
+    if any(alarm.what == "features" for _, alarm, _ in alarms):
+        notes.append(words("table.alarms_note"))
     names = ("model", "at_event", "since", "what", "where", "change")
     columns = [(words(f"column.{name}"), "") for name in names]
     return PageTable(words("table.alarms"), columns, rows, notes, "drift", is_wide=True)
 
 
-def build_alarm_cells(name: str, alarm: Alarm, words: Words) -> list[str]:
-    direction = "" if alarm.projection is None else words("alarm.direction", number=alarm.projection)
+def build_alarm_cells(report: ReplayReport, alarm: Alarm, began: int, words: Words) -> list[str]:
+    """began: the event with which its change began."""
+    of_inputs, numbers = alarm.what == "features", is_of_numbers(report)
+    what = "alarm.features" if of_inputs else "alarm.far" if numbers else "alarm.wrong"
+    spec = ".3g" if of_inputs else ".0%"
+    values: dict[str, object] = {"label": alarm.label, "number": alarm.projection}
     return [
-        name,
+        report.name,
         words.number(alarm.offset, ","),
-        words.number(alarm.since, ","),
-        words(f"alarm.{alarm.what}"),
-        alarm.label or direction,
-        f"{words.number(alarm.before, '.3g')} → {words.number(alarm.after, '.3g')}",
+        words.number(began, ","),
+        words(what),
+        words(f"alarm.in.{alarm.what}", **values),
+        f"{words.number(alarm.before, spec)} → {words.number(alarm.after, spec)}",
     ]

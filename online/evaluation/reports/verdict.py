@@ -11,9 +11,9 @@ from typing import Any, Literal
 from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
+from online.evaluation.reports.noticed_fall import NoticedFall, find_noticed_fall
 from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
-from online.evaluation.scoring.accuracy_falls import Fall, find_fall
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.confusion import ConfusedPair
 from online.evaluation.scoring.score import LEARNED_BASELINE
@@ -69,7 +69,7 @@ def conclude(
         nothing = words("nothing_judged" if reports else "nothing_replayed")
         return Verdict("unclear", nothing, [], words("nothing.next"), failures)
     best = find_best(judged)
-    fall = find_fall(best.details.curve) if not is_of_numbers(best) else None
+    fall = find_noticed_fall(best)
     off = [*warn_of_result(results, best, fall, words, names_options)]
     few = [*warn_of_few(best, interrupted, words)]
     level: Level = "attention" if failures or off else "unclear" if few else "good"
@@ -188,7 +188,7 @@ def describe_compared(report: ReplayReport, lead: Lead, words: Words) -> tuple[s
     """
     if not is_partial(report, lead):
         return "", ""
-    if count_known(report) < count_judged(report) and lead.baseline != LEARNED_BASELINE:
+    if count_known(report) < count_judged(report):
         return words("compared_on.known", count=lead.pairs), ""
     return "", words("compared_on.same", count=lead.pairs)
 
@@ -235,7 +235,7 @@ def warn_of_few(report: ReplayReport, interrupted: bool, words: Words) -> Iterat
 
 
 def warn_of_result(
-    results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words, names_options: bool
+    results: Sequence[ReplayResult], best: ReplayReport, fall: NoticedFall | None, words: Words, names_options: bool
 ) -> Iterator[str]:
     """Yield the most urgent first. Of several models only the best counts: a worse one need not be used."""
     reports = [result.report for result in results if result.report is not None]
@@ -246,7 +246,7 @@ def warn_of_result(
         yield from warn([best], words, names_options)
         if lead is not None and lead.low > 0 and not lead.is_far:
             yield describe_lead(best.name, lead, words)
-    if fall is not None and fall.matters:
+    if fall is not None:
         yield describe_fall(best.name, fall, words)
     bad, lines = reports[0].bad, reports[0].events + reports[0].bad
     if bad > MAX_BAD * lines:
@@ -282,10 +282,11 @@ def describe_unbeaten(count: int, best: ReplayReport, lead: Lead, words: Words) 
     return words("warn.none_better", count=count, guesser=guesser, share=percent(lead.other))
 
 
-def describe_fall(name: str, fall: Fall, words: Words) -> str:
-    values = {"before": percent(fall.before), "after": percent(fall.after), "event": fall.offset}
+def describe_fall(name: str, noticed: NoticedFall, words: Words) -> str:
+    fall = noticed.fall
+    values = {"before": percent(fall.before), "after": percent(fall.after), "event": noticed.begin}
     if fall.has_recovered and fall.until is not None:
-        span = {"first": values.pop("event") + 1, "last": fall.until}
+        span = {"first": values.pop("event"), "last": fall.until}
         came_back = words("warn.came_back", name=name, now=percent(fall.now), **values, **span)
         few = [words("warn.few_since", count=fall.judged)] if fall.has_hardly_recovered else []
         return " ".join([came_back, *few])
@@ -298,10 +299,10 @@ def describe_fall(name: str, fall: Fall, words: Words) -> str:
 
 
 def advise(
-    results: Sequence[ReplayResult], best: ReplayReport, fall: Fall | None, words: Words, names_options: bool
+    results: Sequence[ReplayResult], best: ReplayReport, fall: NoticedFall | None, words: Words, names_options: bool
 ) -> str:
     """Return a short paragraph: the most urgent first, at most three sentences."""
-    has_fallen = fall is not None and fall.matters  # then what it confused over the whole log says little
+    has_fallen = fall is not None  # then what it confused over the whole log says little
     details = [] if has_fallen else [*advise_on_details(find_advised(results, best), words)]
     reports = [result.report for result in results if result.report is not None]
     is_unbeaten = find_unbeaten(reports, best) is not None
@@ -333,12 +334,16 @@ def advise_on_guesser(best: ReplayReport, is_unbeaten: bool, words: Words, names
         yield words("next.other_model")
 
 
-def advise_on_fall(best: ReplayReport, fall: Fall | None, words: Words) -> Iterator[str]:
-    if fall is not None and fall.matters:
-        is_over = fall.has_recovered and fall.until is not None
-        span = {"first": fall.offset + 1, "last": fall.until}
-        look = words("next.look_back", **span) if is_over else words("next.look", event=fall.offset)
-        yield f"{look} {words('next.alarms')}" if best.drift else look
+def advise_on_fall(best: ReplayReport, noticed: NoticedFall | None, words: Words) -> Iterator[str]:
+    if noticed is None:
+        return
+    fall, number = noticed.fall, noticed.served_answer
+    served = "" if number is None else words("next.served_answer", answer=number)
+    is_over = fall.has_recovered and fall.until is not None
+    span = {"first": noticed.begin, "last": fall.until}
+    look = words("next.look_back", **span) if is_over else words("next.look", event=noticed.begin, served=served)
+    alarms = words("next.alarms" if noticed.is_noticed else "next.other_alarms")
+    yield f"{look} {alarms}" if best.drift else look
 
 
 def advise_on_choice(results: Sequence[ReplayResult], best: ReplayReport, words: Words) -> Iterator[str]:

@@ -15,12 +15,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from online.base_snapshot import missing_until
+from online.drift_changes import DriftChange, group_alarms, is_over, join_fall
 from online.errors import CorruptSnapshot
 from online.schemas.fields import Cause
 from online.schemas.models import LearnerState
 from online.serving.live import LiveModel, find_cause
 from online.serving.monitoring.curve import Counts, CurveKeeper
-from online.serving.monitoring.drift_changes import DriftChange, group_alarms, is_over, join_fall
 from online.serving.monitoring.recent_outcomes import (
     HEADLINE,
     KEPT,
@@ -34,7 +34,7 @@ from online.serving.monitoring.recent_outcomes import (
 from online.serving.monitoring.verdict import DriftNews, Facts, Verdict, assess
 from online.snapshots import Snapshots
 from online.snapshots.roll_back import LastRollBack
-from online.store.drift_alarms import load_drift_alarms
+from online.store.drift_alarms import DriftAlarmRow, load_drift_alarms
 from online.store.events import head_of
 from online.store.feedback import load_first_time
 from online.store.quarantine import QuarantineRow, load_open
@@ -66,7 +66,7 @@ class Ratings:
     decline: Decline | None
     lead: Lead | None
     since_held: Stretch | None
-    changes: Sequence[DriftChange]
+    changes: Sequence[DriftChange[DriftAlarmRow]]
     suspect_from: Sequence[int]
     is_over: bool
     rolled_back: LastRollBack | None
@@ -189,7 +189,7 @@ def summarize_ratings(
     counts: Counts,
     learned_until: int,
     held: Held | None,
-    changes: Sequence[DriftChange],
+    changes: Sequence[DriftChange[DriftAlarmRow]],
     rolled_back: LastRollBack | None = None,
 ) -> Ratings:
     """learned_until: of the live version. While a roll back is in force, only ratings of versions that had learned no more are judged.

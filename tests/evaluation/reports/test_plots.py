@@ -1,6 +1,7 @@
 """Plots of a report: bars of feedback over time that add up to all that came in, and the learning curves."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -8,7 +9,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from online.evaluation.replay.replay_report import ReplayReport
-from online.evaluation.reports.plots import MAX_BARS, count_by_time, plot_learning_curve, spread, use_dates
+from online.evaluation.reports.plots import (
+    MAX_BARS,
+    count_by_time,
+    plot_learning_curve,
+    plot_versions,
+    spread,
+    use_dates,
+)
 from online.evaluation.reports.words.language import ALL_WORDS, IN_ENGLISH, Words
 from online.evaluation.scoring.score import Figures, ScoreDetails
 from online.prequential import CurveSegment
@@ -68,6 +76,36 @@ def test_the_labels_of_a_time_axis_have_no_parts_of_a_second(words: Words, lengt
     axes.figure.canvas.draw()
     labels = [label.get_text() for label in axes.get_xticklabels()]
     assert len(labels) >= 2 and not any("000" in label.replace("2000", "") for label in labels)
+
+
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+@pytest.mark.parametrize(
+    "length",
+    [timedelta(seconds=2), timedelta(seconds=8), timedelta(seconds=90), timedelta(minutes=9), timedelta(hours=5)]
+    + [timedelta(days=days) for days in (1, 3, 30, 400, 2_000)],
+    ids=str,
+)
+def test_no_two_labels_of_a_time_axis_are_the_same(words: Words, length: timedelta) -> None:
+    axes = Figure(figsize=(4.6, 2.6)).add_subplot()
+    axes.bar([BEGAN, BEGAN + length], [1, 1], length / 50)  # type: ignore[arg-type]
+    use_dates(words, axes.xaxis, 5)
+    axes.figure.canvas.draw()
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(labels) == len(set(labels)) >= 2
+
+
+def test_versions_are_whole_numbers_and_all_plots_have_text_of_one_size() -> None:
+    report = report_curve("first", 0.8)
+    details = replace(report.details, versions=dict.fromkeys(range(1, 9), (20, 15)))
+    versions, learning = (
+        plot_versions(replace(report, details=details), IN_ENGLISH),
+        plot_learning_curve([report], IN_ENGLISH),
+    )
+    assert versions is not None and learning is not None
+    ticks = re.findall(r"<!-- ([\d.]+) -->", versions.svg)
+    assert ticks and not any("." in tick for tick in ticks)
+    width, half = (float(re.search(r'viewBox="0 0 ([\d.]+)', plot.svg).group(1)) for plot in (learning, versions))  # type: ignore[union-attr]
+    assert half / width == pytest.approx(0.48, abs=0.01)  # as a column of the page to all of it
 
 
 def report_curve(name: str, right: float, stretches: int = 94) -> ReplayReport:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 import re
 from dataclasses import replace
 from datetime import datetime
@@ -16,6 +17,7 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Span
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.replay.runs import replay_all
+from online.evaluation.reports.noticed_fall import list_begins
 from online.evaluation.reports.replay_table import (
     BASELINES,
     CLASS_COLUMNS,
@@ -23,15 +25,20 @@ from online.evaluation.reports.replay_table import (
     PROBABILITY_COLUMNS,
     TASK_COLUMNS,
 )
-from online.evaluation.reports.report_page import render_page
-from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, TABLES, Words
+from online.evaluation.reports.report_page import build_key_figures, render_page
+from online.evaluation.reports.verdict import conclude
+from online.evaluation.reports.words.language import ALL_WORDS, GLOSSARIES, IN_ENGLISH, TABLES, Words
+from online.evaluation.scoring.accuracy_falls import find_fall
 from online.evaluation.scoring.class_score import ClassScore
+from online.evaluation.scoring.score import JudgedOutcomes, PendingOutcome
 from online.evaluation.sources.opening import open_source
-from online.schemas.events import EventKind
+from online.learning.drift import Alarm
+from online.models import Answer
+from online.schemas.events import Event, EventKind
 from online.serving.jobs.findings import read_finding
 from tests.evaluation.conftest import Driven
 from tests.evaluation.replaying import KNN, LINEAR, ignore_progress, write_blobs
-from tests.evaluation.reports.test_verdict import Answers, score_answers
+from tests.evaluation.reports.test_verdict import Answers, answer, score_answers
 from tests.support import run_online, skip_or_fail
 
 ROOT = Path(__file__).parents[3]
@@ -214,6 +221,74 @@ def test_figures_of_answers_that_are_right_by_construction_are_left_out(words: W
     assert f"<h2>{words('confusion', name='chat')}</h2>" in page and words("by_construction") not in page
 
 
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+def test_a_log_of_ratings_and_fewer_labels_leaves_out_what_is_right_by_construction(words: Words) -> None:
+    """Thumbs down are missing from the known right answers, so a kappa of those would stand far above the accuracy."""
+    score = ClassScore()
+    score_answers(score, [("abc"[n % 3], "abc"[n % 3]) for n in range(160)], "reward")
+    score_answers(score, answer(100, 0.9), "label")
+    figures = {**score.figures(), "judged": 300}  # 40 had a thumb down
+    report = ReplayReport(
+        "chat", "knn", 300, 300, 300, None, figures, 1.0, "", [], 0, score.details(), leads=score.leads()
+    )  # fmt: skip
+    results = [ReplayResult(CandidateSpec("knn", name="chat"), report, None, None)]
+    page = render_page(results, "log", False, words=words)
+    overall = page[(start := page.index(f"<h2>{words('table.overall')}")) : page.index("</table>", start)]
+    assert overall.index(words("by_construction")) < overall.index("<thead>")  # before the first figure
+    assert re.findall("<td>(.*?)</td>", re.findall(r'row">chat</th>(.*?)</tr>', overall)[0])[-2:] == ["–", "–"]
+    assert words("confusion", name="chat") not in page and words("not_comparable") in page
+
+
+def decline() -> ReplayReport:
+    """A service whose answers decline slowly after 50 labels, with the alarm that was raised, and a learner beside it."""
+    rights = random.Random(2)
+    score = ClassScore()
+    for offset in range(1, 1_051):
+        share = 0.96 if offset <= 650 else 0.96 - 0.26 * (offset - 650) / 400
+        right = rights.choice("ab")
+        given = right if rights.random() < share else "ab".replace(right, "")
+        judged, served = JudgedOutcomes(), Answer(given, ()) if offset > 50 else None
+        judged.append(Event("", "label", label=right), PendingOutcome(Answer(given, ()), 1, {}, served=served), offset)
+        score.add_all(judged)
+    alarms = [Alarm(850, "loss", None, None, 627, 0.0382, 0.156, 0.1178, 223)]
+    return ReplayReport("slow", "knn", 1_050, 1_050, 1_050, 1_000, score.figures(), 1.0, "", alarms, 0, score.details())
+
+
+@pytest.mark.parametrize("words", ALL_WORDS, ids=lambda words: words.language)
+def test_a_fall_and_its_alarm_have_one_begin_and_the_figure_of_now_is_that_of_the_answers_since(words: Words) -> None:
+    report = decline()
+    results = [ReplayResult(CandidateSpec("knn", name="slow"), report, None, None)]
+    found = find_fall(report.details.curve)
+    assert found is not None and 650 < found.offset < 850  # the alarm saw it begin earlier
+    verdict = conclude(results, words=words)
+    assert all("627" in text for text in (verdict.headline, verdict.next)) and str(found.offset) not in verdict.headline
+    assert words("next.served_answer", answer=577) in verdict.next
+    page = render_page(results, "log", False, words=words)
+    table = page[page.index(f"<h2>{words('table.alarms')}") :]
+    cells = re.findall("<td>(.*?)</td>", table[: table.index("</table>")])
+    change = f"{words.number(0.0382, '.0%')} → {words.number(0.156, '.0%')}"
+    assert cells == ["850", "627", words("alarm.wrong"), words("alarm.in.loss"), change]
+    now = next(each for each in build_key_figures([report], words) if each.note == words("key.windowed_note"))
+    assert now.value == words.number(found.now, ".1%") and words.number(100 * found.after, ".1f") in verdict.headline
+    assert now.basis == words("basis.newest", count=found.judged) and found.judged < 1_000
+
+
+def test_an_alarm_of_another_change_keeps_its_begin_and_is_not_promised_to_explain_the_fall() -> None:
+    report = replace(decline(), drift=[Alarm(90, "class", "a", None, 70, 0.1, 0.6, 0.5, 20)])
+    verdict = conclude([ReplayResult(CandidateSpec("knn", name="slow"), report, None, None)])
+    assert "below are of other changes" in verdict.next and list_begins(report) == [70]
+
+
+def test_a_logistic_model_that_was_chosen_has_no_second_row_as_a_baseline(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(json.dumps({"input": [n % 9, n % 4], "label": "ab"[n % 9 > 3]}) for n in range(60)))
+    chosen = [CandidateSpec(kind, name=kind, baseline=True) for kind in ("knn", "logistic")]
+    for candidates, is_beside in ((chosen, False), (chosen[:1], True)):
+        found, _ = replay_all(open_source(str(log)), candidates, Span(), 0.0, ignore_progress)
+        page = render_page(found, "log", False)
+        assert ("logistic baseline" in page) == is_beside
+
+
 def score_answers_of(score: ClassScore, answers: Answers, kind: EventKind) -> ClassScore:
     score_answers(score, answers, kind)
     return score
@@ -246,7 +321,9 @@ def test_figures_of_the_known_answers_alone_say_so_or_are_left_out(
     page = render_page(changed, "log", False)
     found = re.findall(r"<h2>(Confusion matrix[^<]*)</h2>", page)
     assert bool(found) == is_shown == bool(re.search(r"<h2>Classes", page))
-    assert is_shown == ("of 600 of the 720 judged answers" in page) == ("answers that were wrong are missing" in page)
+    assert is_shown == ("of 600 of the 720 judged answers, without wrong ones with only a thumb down" in page)
+    caveat = page.index("so these figures look better than the model is")
+    assert page.count("so these figures look better") == 1 and page.index("<h2>Overall") < caveat < page.index("kappa<")
 
 
 def test_each_figure_at_the_top_and_each_section_of_figures_says_which_answers_it_is_of(
@@ -263,14 +340,19 @@ def test_each_figure_at_the_top_and_each_section_of_figures_says_which_answers_i
     boxes = re.findall(r"<div><dt>.*?</div>", page[page.index("<dl") : page.index("</dl>")], re.DOTALL)
     shares = [box for box in boxes if re.search(r'class="value">[\d.]+\s%', box)]
     assert len(shares) == 2 and all(re.search(r'<dd class="basis">of \d+ (of the 720 )?judged', box) for box in shares)
-    assert re.search(r"of 600 of the 720 judged answers; \w+ has \d\d\.\d\s% there", shares[1])
+    assert re.search(
+        r"of 600 of the 720 judged answers, without most with a thumb down; \w+ has \d\d\.\d\s% there", shares[1]
+    )
     overall = page[(start := page.index("<h2>Overall")) : page.index("</table>", start)]
     assert re.search(r"<td>720</td><td>[\d.]+\s%</td>", overall)  # the accuracy is of so many
     assert re.search(r"<td>0\.\d+<small>of 600</small></td>", overall)  # the kappa
     assert re.search(r"majority<span.*?</th><td>600</td><td>[\d.]+\s%", overall, re.DOTALL)
     for title in ("Confusion matrix", "Classes", "Calibration"):
         head = page[(start := page.index(f"<h2>{title}")) : page.index("<div class=", page.index("</h2>", start))]
-        assert re.search(r'<p class="basis">of (600|59\d) of the 720 judged answers</p>', head), title
+        assert re.search(
+            r'<p class="basis">of (600|59\d) of the 720 judged answers, without wrong ones with only a thumb down</p>',
+            head,
+        ), title
 
 
 def test_the_page_holds_the_font_of_the_other_pages(page: str) -> None:
@@ -322,8 +404,9 @@ def test_the_log_of_a_service_shows_its_versions_feedback_and_freshness(driven: 
     )
     assert process.returncode == 0, process.stderr
     text = (tmp_path / "report.html").read_text()
-    for title in ("Learning curve", "Versions", "Calibration", "Feedback", "Freshness"):
+    for title in ("Learning curve", "Versions", "Feedback", "Freshness"):
         assert f"<h2>{title}</h2>" in text
+    assert "<h2>Calibration</h2>" not in text and IN_ENGLISH("by_construction") in text  # its feedback is mostly thumbs
     result = json.loads(process.stdout)["results"][0]
     assert f"{result['asked']:,} of {result['asked']:,} answers as they were served" in text
 

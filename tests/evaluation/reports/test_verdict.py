@@ -83,13 +83,15 @@ def test_a_lead_on_some_of_the_answers_says_which() -> None:
     """A thumb down says that an answer is wrong, and not whether a guesser would have been right."""
     answers = answer(200, 0.99)
     assert (
-        "on the 200 answers of which the right one is known, it is" in compare({"a": answers}, rated_wrong=800).sentence
+        "on 200 answers, without most of those with a thumb down, it is"
+        in compare({"a": answers}, rated_wrong=800).sentence
     )
     german = compare({"a": answers}, "de", rated_wrong=800).sentence
     assert (
-        "auf den 200 Antworten, zu denen die richtige bekannt ist: " in german and " Punkte Vorsprung vor der" in german
+        "auf 200 Antworten, ohne die meisten mit einem Daumen nach unten: " in german
+        and " Punkte Vorsprung vor der" in german
     )
-    assert "is known" not in compare({"a": answers}).sentence
+    assert "thumb down" not in compare({"a": answers}).sentence
 
 
 def test_answers_that_are_right_because_of_their_thumb_up_are_no_lead_over_a_baseline() -> None:
@@ -209,7 +211,9 @@ def test_a_model_behind_a_guesser_needs_attention_and_gets_a_remedy() -> None:
 def test_a_fall_of_the_accuracy_is_said_first_with_its_event() -> None:
     verdict = compare({"ridge": [*answer(900, 0.94), *answer(100, 0.03)]})
     assert verdict.level == "attention"
-    assert verdict.headline.startswith("The accuracy of ridge fell from 9") and "after event 9" in verdict.headline
+    assert (
+        verdict.headline.startswith("The accuracy of ridge fell from 9") and "beginning at event 9" in verdict.headline
+    )
     assert verdict.rest[-1] == verdict.sentence and verdict.next.startswith("Look at what changed around event 9")
 
 
@@ -317,7 +321,7 @@ def test_every_warning_and_advice_exists_in_german(numbers: bool) -> None:
     else:
         worse = [*answer(900, 0.94), *answer(100, 0.03)]
         verdict = compare({"ridge": worse}, "de", bad=250, remedies=["a", "b"])
-        assert verdict.warnings[0].startswith("Die Trefferquote von ridge fiel nach Ereignis 9")
+        assert verdict.warnings[0].startswith("Die Trefferquote von ridge fiel von 9")
         assert "250 Zeilen waren unbrauchbar, 20,0 % des Logs" in verdict.warnings[1]
         assert verdict.next.startswith("Was bei solchen Daten geholfen hat: a oder b. Sehen Sie nach")
 

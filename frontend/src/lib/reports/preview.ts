@@ -15,8 +15,8 @@ export interface Preview {
   /** Whether it is a table, whose label column has to be named. */
   isTable: boolean;
   columns: string[];
-  /** The first rows, one cell for each column. */
-  rows: string[][];
+  /** The first rows. */
+  rows: PreviewRow[];
   /** The column to predict, most likely; "" if that is not known, or not needed. */
   label: string;
   /** The number of rows; null if not known. isExact: whether it was counted rather than estimated. */
@@ -25,6 +25,15 @@ export interface Preview {
   /** Of the log of a service. */
   model: string;
   kind: string;
+}
+
+/** Why a replay refuses a row. */
+export type RowProblem = 'no_label' | 'too_many_cells' | 'open_quote' | 'not_json' | 'no_example';
+
+/** cells: one for each column. problem: whatever the label is; see `findProblem`. */
+export interface PreviewRow {
+  cells: string[];
+  problem: RowProblem | null;
 }
 
 const NOTHING: Preview = {
@@ -96,18 +105,65 @@ function countRows(start: Start, size: number | null, headers: number) {
 }
 
 function previewTable(start: Start): Preview {
-  const [header, ...rows] = linesOf(start).slice(0, MAX_ROWS + 1);
+  const [header, ...rows] = recordsOf(start).slice(0, MAX_ROWS + 1);
   const columns = header === undefined ? [] : parseCells(header);
   const named = columns.findLast((column) => LABEL_NAMES.test(column));
   const label = named ?? columns.at(-1) ?? '';
-  const cells = rows.map((row) => parseCells(row).map(shorten));
-  return { ...NOTHING, format: 'CSV', isTable: true, columns, label, rows: cells };
+  const previewed = rows.map((row) => previewRow(row, columns.length));
+  return { ...NOTHING, format: 'CSV', isTable: true, columns, label, rows: previewed };
+}
+
+/** The complete records of the beginning of a table; a quoted cell may have line breaks in it. */
+function recordsOf(start: Start): string[] {
+  const records: string[] = [];
+  let [open, isOpen] = [[] as string[], false];
+  for (const line of linesOf(start)) {
+    open.push(line);
+    isOpen = endsInQuotes(line, isOpen);
+    if (isOpen) continue;
+    records.push(open.join('\n'));
+    open = [];
+  }
+  return isOpen && start.isWhole ? [...records, open.join('\n')] : records;
+}
+
+/** Whether a quoted cell goes on after a line. A quote within a cell that does not begin with one is text. */
+function endsInQuotes(line: string, isQuoted: boolean): boolean {
+  let isStart = true;
+  for (const character of line.replaceAll(/(?<=[^,])""/g, '')) {
+    if (character === '"' && (isQuoted || isStart)) isQuoted = !isQuoted;
+    isStart = character === ',';
+  }
+  return isQuoted;
+}
+
+function previewRow(record: string, columns: number): PreviewRow {
+  const cells = parseCells(record);
+  const problem = endsInQuotes(record, false)
+    ? 'open_quote'
+    : cells.length > columns
+      ? 'too_many_cells'
+      : null;
+  return { cells: cells.map(shorten), problem };
+}
+
+/** Why a row would be refused; null if it would not. label: the column to predict. */
+export function findProblem(preview: Preview, row: PreviewRow, label: string): RowProblem | null {
+  if (row.problem !== null || !preview.isTable) return row.problem;
+  return row.cells[preview.columns.indexOf(label)] ? null : 'no_label';
+}
+
+function previewExample(line: string): PreviewRow {
+  const value = parseObject(line);
+  if (value === null) return { cells: [shorten(line), ''], problem: 'not_json' };
+  const cells = [shorten(show(value['input'])), shorten(show(value['label']))];
+  if (!('input' in value && 'label' in value)) return { cells, problem: 'no_example' };
+  return { cells, problem: [null, ''].includes(value['label'] as null) ? 'no_label' : null };
 }
 
 function previewLines(name: string, start: Start): Preview {
   const lines = linesOf(start);
-  const values = lines.slice(0, MAX_ROWS).map(parseObject);
-  const [first] = values;
+  const first = parseObject(lines[0] ?? '');
   if (first && typeof first['format'] === 'string' && first['format'].startsWith('online-log/'))
     return {
       ...NOTHING,
@@ -116,12 +172,8 @@ function previewLines(name: string, start: Start): Preview {
       kind: show(first['kind']),
     };
   if (first && 'input' in first) {
-    const rows = values.filter((value) => value !== null);
-    const cells = rows.map((value) => [
-      shorten(show(value['input'])),
-      shorten(show(value['label'])),
-    ]);
-    return { ...NOTHING, format: 'JSON', columns: ['input', 'label'], rows: cells, label: 'label' };
+    const rows = lines.slice(0, MAX_ROWS).map(previewExample);
+    return { ...NOTHING, format: 'JSON', columns: ['input', 'label'], rows, label: 'label' };
   }
   if (/\.vw$/.test(name) || /^[^{]*\|/.test(lines[0] ?? ''))
     return { ...NOTHING, format: 'Vowpal Wabbit' };

@@ -99,8 +99,9 @@ const instants = formatOf(
 /** An instant in full, with the time zone: "Saturday, November 21, 2026 at 2:03:11 PM GMT+1". */
 export const instant = (at: string) => instants().format(new Date(at));
 
-/** 5,300,000 -> "5.3 MB". */
+/** 5,300,000 -> "5.3 MB", 33 -> "33 B". */
 export function bytes(size: number): string {
+  if (size < 100) return `${size}\u00a0B`;
   const [unit, one] = size < 1e6 ? ['kB', 1e3] : size < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
   const inUnit = size / one;
   return `${inUnit < 10 ? Number(inUnit.toFixed(1)) : Math.round(inUnit)}\u00a0${unit}`;

@@ -79,17 +79,17 @@ ENGLISH = {
     "farther": "{name} is off by {error:.4g} and is farther from the truth more often than chance explains",
     "nearer": "{name} is off by {error:.4g} and is nearer to the truth more often than chance explains",
     "as_near": "{name} is off by {error:.4g}, a difference that chance could explain",
-    "compared_on.known": "on the {count:,} answers of which the right one is known, ",
+    "compared_on.known": "on {count:,} answers, without most of those with a thumb down, ",
     "compared_on.same": " of the same {count:,} answers",
     "ahead": "it is {points:.1f} points ahead of {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "behind": "it is {points:.1f} points behind {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "cannot_be_told": "it cannot be told from {guesser} ({share:.1f} against {other:.1f} %{basis})",
     "not_comparable": (
-        "it is not comparable with a simple baseline here: nearly all known right answers are answers that got a thumb up, "
+        "it is not comparable with a simple baseline here: most known right answers are answers that got a thumb up, "
         "which are right by construction"
     ),
     "by_construction": (
-        "In this log nearly all right answers that are known are answers that got a thumb up, so they are right by "
+        "In this log most right answers that are known are answers that got a thumb up, so they are right by "
         "construction: the confusion matrix, the classes, the calibration and the probabilities are left out, and kappa and "
         "the distance to the baselines say nothing. The accuracy counts every rating."
     ),
@@ -100,9 +100,9 @@ ENGLISH = {
     "warn.none_nearer": (
         "None of the {count} models is nearer to the truth beyond chance than {guesser}, which is off by {error:.4g}."
     ),
-    "warn.fell": "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % after event {event:,}.",
+    "warn.fell": "The accuracy of {name} fell from {before:.1f} % to {after:.1f} %, beginning at event {event:,}.",
     "warn.fell_now": (
-        "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % after event {event:,} and is {now:.1f} % now."
+        "The accuracy of {name} fell from {before:.1f} % to {after:.1f} %, beginning at event {event:,}, and is {now:.1f} % now."
     ),
     "warn.came_back": (
         "The accuracy of {name} fell from {before:.1f} % to {after:.1f} % between events {first:,} and {last:,} and came "
@@ -123,11 +123,15 @@ ENGLISH = {
     "next.nothing": "Nothing needs to be done: go on collecting feedback, and look at the report again.",
     "next.collect": "Collect about {count:,} more judged answers before you decide anything.",
     "next.other_model": ("Try another kind of model, and check that the inputs say something about the right answers."),
-    "next.look": ("Look at what changed around event {event:,}: new questions, another labelling, or wrong feedback."),
+    "next.look": (
+        "Look at what changed around event {event:,}{served}: new questions, another labelling, or wrong feedback."
+    ),
     "next.look_back": (
         "Look at what happened between events {first:,} and {last:,}: new questions, another labelling, or wrong feedback."
     ),
-    "next.alarms": "The drift alarms below say what changed.",
+    "next.served_answer": " (judged answer {answer:,} on the learning page)",
+    "next.alarms": "The drift alarms below say when it was noticed, and in which answers.",
+    "next.other_alarms": "The drift alarms below are of other changes.",
     "next.use": "Use {name} instead of {other}.",
     "next.keep": "Keep {name}.",
     "next.keep_for_now": "Keep {name}: no other model is better beyond chance.",
@@ -164,8 +168,12 @@ ENGLISH = {
     # which answers a figure is of
     "basis.judged.one": "of {count:,} judged answer",
     "basis.judged.many": "of {count:,} judged answers",
+    "basis.known": "of {count:,} of the {judged:,} judged answers, without wrong ones with only a thumb down",
     "basis.some": "of {count:,} of the {judged:,} judged answers",
     "basis.beside": "of {count:,} of the {judged:,} judged answers; {name} has {figure} there",
+    "basis.beside_known": (
+        "of {count:,} of the {judged:,} judged answers, without most with a thumb down; {name} has {figure} there"
+    ),
     "basis.newest": "of the newest {count:,} judged answers",
     "basis.served": "of {count:,} rated answers that were served",
     "basis.short": "of {count:,}",
@@ -175,14 +183,15 @@ ENGLISH = {
     "table.tasks": "Tasks",
     "table.tasks_note": "Accuracy on the held-out fifth of each task.",
     "known_only": (
-        "Only the {count:,} of {judged:,} judged answers of which the right one is known. A thumb down alone does not say "
-        "it, so answers that were wrong are missing here."
+        "The accuracy counts all {judged:,} judged answers. Kappa, the distance to the baselines, the confusion matrix, the "
+        "classes and the probabilities count only those of which the right one is known. {missing:,} answers that got only a "
+        "thumb down, and so were wrong, are missing there, so these figures look better than the model is."
     ),
     "table.classes": "Classes ({name})",
     "table.alarms": "Drift alarms",
     "table.most_frequent": "The {count} most frequent of {total:,}.",
     "table.first": "The first {count} of {total:,}.",
-    "table.alarms_note": ("The change is that of the mean loss, or for inputs of the mean along a direction."),
+    "table.alarms_note": "The change of inputs is that of their mean along a direction.",
     "column.predictor": "predictor",
     "column.answers": "answers",
     "column.accuracy": "accuracy",
@@ -208,8 +217,8 @@ ENGLISH = {
     "column.recall": "recall",
     "column.precision": "precision",
     "column.model": "model",
-    "column.at_event": "at event",
-    "column.since": "since",
+    "column.at_event": "noticed at event",
+    "column.since": "began at event",
     "column.what": "what changed",
     "column.where": "where",
     "column.change": "change",
@@ -219,10 +228,12 @@ ENGLISH = {
     "row.majority": "majority",
     "row.logistic": "logistic baseline",
     "row.mean": "mean",
-    "alarm.loss": "all answers",
-    "alarm.class": "answers of one class",
+    "alarm.wrong": "wrong answers",
+    "alarm.far": "answers far from the true number",
     "alarm.features": "inputs",
-    "alarm.direction": "direction {number}",
+    "alarm.in.loss": "all answers",
+    "alarm.in.class": "those about “{label}”",
+    "alarm.in.features": "direction {number}",
     # notes of the tables
     "compared.nothing": "{name}: nothing to compare with {champion}",
     "compared.better": "better",

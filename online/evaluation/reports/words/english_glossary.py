@@ -4,7 +4,7 @@ ENGLISH_GLOSSARY = {
     # term: (word, explanation)
     "accuracy": ("Accuracy", "The share of judged answers that were right. Each answer is given before its feedback is learned, so the model cannot have seen it."),
     "interval": ("95 % interval", "The range that holds the true value in 95 of 100 such measurements. The more answers, the narrower it is. Figures whose ranges overlap widely may differ by chance."),
-    "windowed_accuracy": ("Last 1,000", "The accuracy of the newest 1,000 judged answers: how good the model is now, whatever it was at the beginning."),
+    "windowed_accuracy": ("Last 1,000", "The accuracy of the newest 1,000 judged answers. After a change among them, it mixes the answers before and after it."),
     "fading_accuracy": ("Fading accuracy", "The accuracy in which an older answer counts less: each counts 0.1 % less than the one after it."),
     "kappa": ("Kappa", "Agreement with the right answers beyond what guessing with the same frequencies would reach (Cohen). 0 is no better than such guessing, 1 is perfect."),
     "kappa_temporal": ("Temporal kappa", "The gain over repeating the last class. 0 is as good as repeating, 1 is perfect, below 0 is worse."),

@@ -88,17 +88,17 @@ GERMAN = {
         "zum Vergleich {name}: um {error:.4g} daneben und häufiger näher an der Wahrheit, als der Zufall erklärt"
     ),
     "as_near": "zum Vergleich {name}: um {error:.4g} daneben, ein Unterschied, den der Zufall erklären könnte",
-    "compared_on.known": "auf den {count:,} Antworten, zu denen die richtige bekannt ist: ",
+    "compared_on.known": "auf {count:,} Antworten, ohne die meisten mit einem Daumen nach unten: ",
     "compared_on.same": " derselben {count:,} Antworten",
     "ahead": "{points:.1f} Punkte Vorsprung vor {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "behind": "{points:.1f} Punkte Rückstand hinter {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "cannot_be_told": "kein sicherer Unterschied zu {guesser} ({share:.1f} gegen {other:.1f} %{basis})",
     "not_comparable": (
-        "ein Vergleich mit einer einfachen Regel sagt hier nichts: Fast alle bekannten richtigen Antworten bekamen einen "
+        "ein Vergleich mit einer einfachen Regel sagt hier nichts: Die meisten bekannten richtigen Antworten bekamen einen "
         "Daumen nach oben und sind damit von vornherein richtig"
     ),
     "by_construction": (
-        "In diesem Log sind fast alle bekannten richtigen Antworten solche, die einen Daumen nach oben bekamen; sie sind also "
+        "In diesem Log sind die meisten bekannten richtigen Antworten solche, die einen Daumen nach oben bekamen; sie sind also "
         "von vornherein richtig: Verwechslungsmatrix, Klassen, Kalibrierung und Wahrscheinlichkeiten entfallen daher, und "
         "Kappa und der Abstand zu den Vergleichswerten sagen nichts. Die Trefferquote zählt jede Bewertung."
     ),
@@ -111,10 +111,10 @@ GERMAN = {
     "warn.none_nearer": (
         "Gegenüber {guesser} (um {error:.4g} daneben) ist keines der {count} Modelle nachweislich näher an der Wahrheit."
     ),
-    "warn.fell": "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} %.",
+    "warn.fell": "Die Trefferquote von {name} fiel von {before:.1f} % auf {after:.1f} %, beginnend mit Ereignis {event:,}.",
     "warn.fell_now": (
-        "Die Trefferquote von {name} fiel nach Ereignis {event:,} von {before:.1f} % auf {after:.1f} % und liegt jetzt bei "
-        "{now:.1f} %."
+        "Die Trefferquote von {name} fiel von {before:.1f} % auf {after:.1f} %, beginnend mit Ereignis {event:,}, und liegt "
+        "jetzt bei {now:.1f} %."
     ),
     "warn.came_back": (
         "Die Trefferquote von {name} fiel zwischen den Ereignissen {first:,} und {last:,} von {before:.1f} % auf "
@@ -141,13 +141,15 @@ GERMAN = {
         "Antworten sagen."
     ),
     "next.look": (
-        "Sehen Sie nach, was sich um Ereignis {event:,} verändert hat: neue Fragen, andere Labels oder falsches Feedback."
+        "Sehen Sie nach, was sich um Ereignis {event:,}{served} verändert hat: neue Fragen, andere Labels oder falsches Feedback."
     ),
     "next.look_back": (
         "Sehen Sie nach, was zwischen den Ereignissen {first:,} und {last:,} geschah: neue Fragen, andere Labels oder falsches "
         "Feedback."
     ),
-    "next.alarms": "Die Drift-Alarme unten sagen, was sich verändert hat.",
+    "next.served_answer": " (beurteilte Antwort {answer:,} auf der Seite „Lernen“)",
+    "next.alarms": "Die Drift-Alarme unten sagen, wann es bemerkt wurde und in welchen Antworten.",
+    "next.other_alarms": "Die Drift-Alarme unten gehören zu anderen Änderungen.",
     "next.use": "Verwenden Sie {name} statt {other}.",
     "next.keep": "Bleiben Sie bei {name}.",
     "next.keep_for_now": "Bleiben Sie bei {name}: Kein anderes Modell ist nachweislich besser.",
@@ -185,8 +187,13 @@ GERMAN = {
     # which answers a figure is of
     "basis.judged.one": "von {count:,} beurteilten Antwort",
     "basis.judged.many": "von {count:,} beurteilten Antworten",
+    "basis.known": "von {count:,} der {judged:,} beurteilten Antworten, ohne falsche mit nur einem Daumen nach unten",
     "basis.some": "von {count:,} der {judged:,} beurteilten Antworten",
     "basis.beside": "von {count:,} der {judged:,} beurteilten Antworten; dort hat {name} {figure}",
+    "basis.beside_known": (
+        "von {count:,} der {judged:,} beurteilten Antworten, ohne die meisten mit einem Daumen nach unten; dort hat {name} "
+        "{figure}"
+    ),
     "basis.newest": "von den neuesten {count:,} beurteilten Antworten",
     "basis.served": "von {count:,} bewerteten Antworten, die der Dienst gab",
     "basis.short": "von {count:,}",
@@ -196,16 +203,16 @@ GERMAN = {
     "table.tasks": "Aufgaben",
     "table.tasks_note": "Trefferquote auf dem zurückgehaltenen Fünftel jeder Aufgabe.",
     "known_only": (
-        "Nur die {count:,} von {judged:,} beurteilten Antworten, zu denen die richtige bekannt ist. Ein Daumen nach unten "
-        "allein sagt sie nicht; daher fehlen hier falsche Antworten."
+        "Die Trefferquote zählt alle {judged:,} beurteilten Antworten. Kappa, der Abstand zu den Vergleichswerten, "
+        "Verwechslungsmatrix, Klassen und Wahrscheinlichkeiten gibt es nur für die, zu denen die richtige Antwort bekannt ist. "
+        "Es fehlen {missing:,} Antworten, die nur einen Daumen nach unten bekamen und falsch waren; diese Zahlen sehen also "
+        "besser aus, als das Modell ist."
     ),
     "table.classes": "Klassen ({name})",
     "table.alarms": "Drift-Alarme",
     "table.most_frequent": "Die {count} häufigsten von {total:,}.",
     "table.first": "Die ersten {count} von {total:,}.",
-    "table.alarms_note": (
-        "Die Änderung ist die des mittleren Verlusts, bei Eingaben die des Mittelwerts in einer Richtung."
-    ),
+    "table.alarms_note": "Die Änderung der Eingaben ist die ihres Mittelwerts in einer Richtung.",
     "column.predictor": "Modell",
     "column.answers": "Antworten",
     "column.accuracy": "Trefferquote",
@@ -231,8 +238,8 @@ GERMAN = {
     "column.recall": "Recall",
     "column.precision": "Precision",
     "column.model": "Modell",
-    "column.at_event": "bei Ereignis",
-    "column.since": "seit",
+    "column.at_event": "bemerkt bei Ereignis",
+    "column.since": "begann bei Ereignis",
     "column.what": "was sich verändert hat",
     "column.where": "wo",
     "column.change": "Änderung",
@@ -242,10 +249,12 @@ GERMAN = {
     "row.majority": "das Häufigste",
     "row.logistic": "logistisch, zum Vergleich",
     "row.mean": "Mittelwert",
-    "alarm.loss": "alle Antworten",
-    "alarm.class": "Antworten einer Klasse",
+    "alarm.wrong": "falsche Antworten",
+    "alarm.far": "Antworten weit neben der wahren Zahl",
     "alarm.features": "Eingaben",
-    "alarm.direction": "Richtung {number}",
+    "alarm.in.loss": "alle Antworten",
+    "alarm.in.class": "die zu „{label}“",
+    "alarm.in.features": "Richtung {number}",
     # notes of the tables
     "compared.nothing": "{name}: nichts mit {champion} zu vergleichen",
     "compared.better": "besser",

@@ -4,7 +4,7 @@ GERMAN_GLOSSARY = {
     # term: (word, explanation)
     "accuracy": ("Trefferquote", "Der Anteil der beurteilten Antworten, die richtig waren. Jede Antwort wird gegeben, bevor ihr Feedback gelernt wird; das Modell kann es also nicht gekannt haben."),
     "interval": ("95-%-Intervall", "Der Bereich, der den wahren Wert in 95 von 100 solchen Messungen enthält. Je mehr Antworten, desto schmaler ist er. Zahlen, deren Bereiche sich weit überschneiden, können sich zufällig unterscheiden."),
-    "windowed_accuracy": ("Letzte 1.000", "Die Trefferquote der neuesten 1.000 beurteilten Antworten: wie gut das Modell jetzt ist, gleich wie es am Anfang war."),
+    "windowed_accuracy": ("Letzte 1.000", "Die Trefferquote der neuesten 1.000 beurteilten Antworten. Nach einer Änderung unter ihnen mischt sie die Antworten davor und danach."),
     "fading_accuracy": ("Gewichtete Trefferquote", "Die Trefferquote, in der eine ältere Antwort weniger zählt: jede 0,1 % weniger als die nächste."),
     "kappa": ("Kappa", "Die Übereinstimmung mit den richtigen Antworten über das hinaus, was Raten mit denselben Häufigkeiten erreicht (Cohen). 0 ist nicht besser als solches Raten, 1 ist perfekt."),
     "kappa_temporal": ("Zeitliches Kappa", "Der Gewinn gegenüber dem Wiederholen der letzten Klasse. 0 ist so gut wie Wiederholen, 1 ist perfekt, unter 0 ist schlechter."),

@@ -60,6 +60,17 @@ export const reports: Messages['reports'] = {
     aboutRows: (shown) => `, etwa ${shown} Zeilen`,
     firstRows: (count) => (count === 1 ? 'Die erste Zeile' : `Die ersten ${count} Zeilen`),
     isLabel: 'vorherzusagen',
+    problems: {
+      no_label: 'kein Label',
+      too_many_cells: 'zu viele Zellen',
+      open_quote: 'Anführungszeichen offen',
+      not_json: 'kein JSON-Objekt',
+      no_example: 'Eingabe oder Label fehlt',
+    },
+    refused:
+      'Markierte Zeilen sind nicht verwendbar. Berichtigen Sie sie, oder überspringen Sie ungültige Zeilen unter „Optionen“.',
+    openQuote:
+      'Ein Anführungszeichen ist nicht geschlossen; alles, was in der Datei darauf folgt, ist eine Zelle.',
   },
   list: {
     title: 'Ausgewertete Logs',

@@ -62,6 +62,15 @@ export const reports = {
     aboutRows: (shown: string) => `, about ${shown} rows`,
     firstRows: (count: number) => (count === 1 ? 'The first row' : `The first ${count} rows`),
     isLabel: 'to predict',
+    problems: {
+      no_label: 'no label',
+      too_many_cells: 'too many cells',
+      open_quote: 'quote not closed',
+      not_json: 'not a JSON object',
+      no_example: 'no input or no label',
+    },
+    refused: 'Marked rows cannot be used. Correct them, or skip invalid lines under Options.',
+    openQuote: 'A quote is not closed, so all that follows it in the file is one cell.',
   },
   list: {
     title: 'Replayed logs',

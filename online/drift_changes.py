@@ -2,14 +2,14 @@
 
 alarms --group_alarms--> changes --+
                                    +--join_fall--> one begin for what is one event
-the fall of the newest answers ----+
+a fall of the accuracy ------------+
+
+A service and a replay say the same begin. Each brings its own alarms, outcomes and fall: the protocols say what of them is used.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-
-from online.serving.monitoring.recent_outcomes import Fall, RecentOutcomes, Stretch
-from online.store.drift_alarms import DriftAlarmRow
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 QUIET = 500  # events without an alarm after which the next one is of another change, as in the detectors
 MIN_RECOVERY = 30  # answers between an alarm and a fall that show whether the model had recovered
@@ -17,11 +17,69 @@ MAX_EXCESS = 0.05  # rate of errors by which the newest answers may exceed the o
 MIN_WORSE = 0.25  # of the size of a fall, by which the answers before it are worse if it began with them
 
 
+class DriftAlarm(Protocol):
+    """online/learning/drift.py explains the fields."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def what(self) -> str: ...
+    @property
+    def since(self) -> int: ...
+    @property
+    def before(self) -> float: ...
+    @property
+    def after(self) -> float: ...
+
+
+class Answers(Protocol):
+    """Consecutive judged answers: how many, and their accuracy or mean error."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def mean(self) -> float: ...
+
+
+class AccuracyFall(Protocol):
+    """since: the offset of the last event before the change. before, after: the answers on either side."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def since(self) -> int: ...
+    @property
+    def before(self) -> Answers: ...
+    @property
+    def after(self) -> Answers: ...
+
+
+class Outcomes(Protocol):
+    """numbers: whether the answers are numbers."""
+
+    @property
+    def numbers(self) -> bool: ...
+
+    def between(self, after: int, until: int) -> Answers | None:
+        """The answers after an offset up to another; None if there are none."""
+
+
+class NewestOutcomes(Outcomes, Protocol):
+    """Outcomes that know the newest answers."""
+
+    def newest_after(self, offset: int) -> Answers | None:
+        """The last 100, without those up to an offset; None if there are none."""
+
+
+Alarm = TypeVar("Alarm", bound=DriftAlarm)
+Fall = TypeVar("Fall", bound=AccuracyFall)
+
+
 @dataclass(frozen=True, slots=True)
-class DriftChange:
+class DriftChange(Generic[Alarm]):
     """The alarms of one change, oldest first. They are never none. began: of the event that a fall and this change are."""
 
-    alarms: tuple[DriftAlarmRow, ...]
+    alarms: tuple[Alarm, ...]
     began: int | None = None
 
     @property
@@ -35,19 +93,19 @@ class DriftChange:
         return self.alarms[0].offset
 
     @property
-    def main(self) -> DriftAlarmRow:
+    def main(self) -> Alarm:
         """The alarm that says most: of all answers rather than of one class, and of answers rather than of inputs."""
         ranks = {"loss": 0, "class": 1, "features": 2}
         return min(self.alarms, key=lambda alarm: (ranks.get(alarm.what, 3), alarm.offset))
 
-    def includes(self, alarm: DriftAlarmRow) -> bool:
+    def includes(self, alarm: DriftAlarm) -> bool:
         """Whether a later alarm is of this change: it follows soon, or began before this change was noticed."""
         return alarm.offset - self.alarms[-1].offset < QUIET or self.since - QUIET < alarm.since <= self.offset
 
 
-def group_alarms(alarms: Sequence[DriftAlarmRow]) -> list[DriftChange]:
+def group_alarms(alarms: Sequence[Alarm]) -> list[DriftChange[Alarm]]:
     """The changes behind alarms, newest first."""
-    changes: list[DriftChange] = []
+    changes: list[DriftChange[Alarm]] = []
     for alarm in sorted(alarms, key=lambda each: each.offset):
         if changes and changes[-1].includes(alarm):
             changes[-1] = DriftChange((*changes[-1].alarms, alarm))
@@ -57,8 +115,8 @@ def group_alarms(alarms: Sequence[DriftAlarmRow]) -> list[DriftChange]:
 
 
 def join_fall(
-    fall: Fall | None, changes: Sequence[DriftChange], recent: RecentOutcomes
-) -> tuple[Fall | None, list[DriftChange]]:
+    fall: Fall | None, changes: Sequence[DriftChange[Alarm]], recent: Outcomes
+) -> tuple[Fall | None, list[DriftChange[Alarm]]]:
     """Return both with one begin for a fall and the changes of the same event: the earlier one.
 
     A slow decline is found by the detectors and by the comparison of the newest answers, each with its own estimate.
@@ -71,7 +129,7 @@ def join_fall(
     return replace(fall, since=begin - 1), joined
 
 
-def is_of_fall(change: DriftChange, fall: Fall, recent: RecentOutcomes) -> bool:
+def is_of_fall(change: DriftChange[Any], fall: AccuracyFall, recent: Outcomes) -> bool:
     """Whether a change of the answers is the same event as a fall: its last alarm is later, or not long before without
     a recovery.
     """
@@ -81,7 +139,7 @@ def is_of_fall(change: DriftChange, fall: Fall, recent: RecentOutcomes) -> bool:
     return recent.numbers or not has_recovered(change, recent.between(last, fall.since))
 
 
-def has_recovered(change: DriftChange, later: Stretch | None) -> bool:
+def has_recovered(change: DriftChange[Any], later: Answers | None) -> bool:
     """Whether the answers after the alarms of a change were about as good as before it. Not of numbers, whose errors are no rates."""
     losses = [alarm for alarm in change.alarms if alarm.what == "loss"]
     if not losses or later is None or later.count < MIN_RECOVERY:
@@ -89,7 +147,7 @@ def has_recovered(change: DriftChange, later: Stretch | None) -> bool:
     return 1 - later.mean < (losses[-1].before + losses[-1].after) / 2
 
 
-def is_over(change: DriftChange, recent: RecentOutcomes) -> bool:
+def is_over(change: DriftChange[Any], recent: NewestOutcomes) -> bool:
     """Whether the newest answers, all of them after the alarms of a change, are about as good as those before it.
 
     A change of one class or of the inputs, and one of numbers, never is: the newest answers do not tell.
@@ -101,7 +159,7 @@ def is_over(change: DriftChange, recent: RecentOutcomes) -> bool:
     return 1 - newest.mean - min(alarm.before for alarm in losses) <= MAX_EXCESS
 
 
-def estimate_begin(change: DriftChange, fall: Fall, recent: RecentOutcomes) -> int:
+def estimate_begin(change: DriftChange[Any], fall: AccuracyFall, recent: Outcomes) -> int:
     """Where the event of a change and a fall began, as the change has it.
 
     In a long log a detector's estimate may be far too early. One that the answers do not bear out is at most QUIET events

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from online.drift_changes import group_alarms, is_over, join_fall
 from online.learning.detectors import Adwin
-from online.serving.monitoring.drift_changes import group_alarms, is_over, join_fall
 from online.serving.monitoring.recent_outcomes import Outcome, RecentOutcomes
 from online.store.drift_alarms import DriftAlarmRow
 
