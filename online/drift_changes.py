@@ -129,7 +129,7 @@ def join_fall(
     return replace(fall, since=begin - 1), joined
 
 
-def is_of_fall(change: DriftChange[Any], fall: AccuracyFall, recent: Outcomes) -> bool:
+def is_of_fall(change: DriftChange[Alarm], fall: AccuracyFall, recent: Outcomes) -> bool:
     """Whether a change of the answers is the same event as a fall: its last alarm is later, or not long before without
     a recovery.
     """
@@ -139,7 +139,7 @@ def is_of_fall(change: DriftChange[Any], fall: AccuracyFall, recent: Outcomes) -
     return recent.numbers or not has_recovered(change, recent.between(last, fall.since))
 
 
-def has_recovered(change: DriftChange[Any], later: Answers | None) -> bool:
+def has_recovered(change: DriftChange[Alarm], later: Answers | None) -> bool:
     """Whether the answers after the alarms of a change were about as good as before it. Not of numbers, whose errors are no rates."""
     losses = [alarm for alarm in change.alarms if alarm.what == "loss"]
     if not losses or later is None or later.count < MIN_RECOVERY:
@@ -147,7 +147,7 @@ def has_recovered(change: DriftChange[Any], later: Answers | None) -> bool:
     return 1 - later.mean < (losses[-1].before + losses[-1].after) / 2
 
 
-def is_over(change: DriftChange[Any], recent: NewestOutcomes) -> bool:
+def is_over(change: DriftChange[Alarm], recent: NewestOutcomes) -> bool:
     """Whether the newest answers, all of them after the alarms of a change, are about as good as those before it.
 
     A change of one class or of the inputs, and one of numbers, never is: the newest answers do not tell.
@@ -159,7 +159,7 @@ def is_over(change: DriftChange[Any], recent: NewestOutcomes) -> bool:
     return 1 - newest.mean - min(alarm.before for alarm in losses) <= MAX_EXCESS
 
 
-def estimate_begin(change: DriftChange[Any], fall: AccuracyFall, recent: Outcomes) -> int:
+def estimate_begin(change: DriftChange[Alarm], fall: AccuracyFall, recent: Outcomes) -> int:
     """Where the event of a change and a fall began, as the change has it.
 
     In a long log a detector's estimate may be far too early. One that the answers do not bear out is at most QUIET events

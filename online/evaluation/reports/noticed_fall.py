@@ -34,15 +34,16 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class CurveOutcomes:
-    """The answers along a learning curve."""
+    """The answers of a predictor along a learning curve."""
 
     curve: Sequence[CurveSegment]
+    predictor: str
     numbers: bool = False
 
     def between(self, after: int, until: int) -> Stretch | None:
-        found = [each for each in self.curve if after < each.offset <= until and each.counts.get("model")]
-        count = sum(each.counts["model"] for each in found)
-        return Stretch(count, sum(each.sums["model"] for each in found) / count) if count else None
+        found = [each for each in self.curve if after < each.offset <= until and each.counts.get(self.predictor)]
+        count = sum(each.counts[self.predictor] for each in found)
+        return Stretch(count, sum(each.sums[self.predictor] for each in found) / count) if count else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ def find_noticed_fall(report: ReplayReport) -> NoticedFall | None:
     changes = group_alarms(report.drift)
     near = [change for change in changes if change.since <= min(fall.offset + QUIET, fall.until or change.since)]
     found = Begin(fall.offset, Stretch(1, fall.before), Stretch(1, fall.after))
-    joined, near = join_fall(found, near, CurveOutcomes(curve))
+    observed = "model" if report.same_answers is None else "served"  # whose answers the detectors observe
+    joined, near = join_fall(found, near, CurveOutcomes(curve, observed))
     assert joined is not None, "a fall stays one"
     known = {change.alarms: change for change in near}
     begin = joined.since + 1

@@ -273,6 +273,23 @@ def test_a_fall_and_its_alarm_have_one_begin_and_the_figure_of_now_is_that_of_th
     assert now.basis == words("basis.newest", count=found.judged) and found.judged < 1_000
 
 
+def test_a_fall_of_what_was_served_begins_where_the_learning_page_has_it_though_labels_came_in_between() -> None:
+    """The detectors observe only answers that were served. Labels that came with their input are no such answers."""
+    score = ClassScore()
+    for offset in range(1, 3_201):
+        is_wrong, is_served = 1_099 <= offset <= 1_100 or offset > 3_100, offset <= 1_100 or offset > 3_100
+        given = Answer("b" if is_wrong else "a", ())
+        judged, served = JudgedOutcomes(), given if is_served else None
+        judged.append(Event("", "label", label="a"), PendingOutcome(given, 1, {}, served=served), offset)
+        score.add_all(judged)
+    alarms = [Alarm(3_110, "loss", None, None, 1_099, 0.05, 0.92, 0.87, 12)]
+    report = ReplayReport(
+        "vec", "knn", 3_200, 3_200, 3_200, 1_200, score.figures(), 1.0, "", alarms, 0, score.details()
+    )
+    verdict = conclude([ReplayResult(CandidateSpec("knn", name="vec"), report, None, None)])
+    assert "beginning at event 1,099." in verdict.headline and list_begins(report) == [1_099]
+
+
 def test_an_alarm_of_another_change_keeps_its_begin_and_is_not_promised_to_explain_the_fall() -> None:
     report = replace(decline(), drift=[Alarm(90, "class", "a", None, 70, 0.1, 0.6, 0.5, 20)])
     verdict = conclude([ReplayResult(CandidateSpec("knn", name="slow"), report, None, None)])
