@@ -12,7 +12,7 @@ import { Exchange } from './exchange.svelte';
 import { Feedback } from '../ui/feedback.svelte';
 import type { Action } from './shortcuts';
 import { Retirement } from './retirement.svelte';
-import type { PredictRequest, PredictResponse, StoredTurn } from '../schema';
+import type { PredictRequest, PredictResponse, StoredFeedback, StoredTurn } from '../schema';
 import {
   toAnswer,
   toStoredAnswer,
@@ -156,7 +156,10 @@ export class Conversation {
     const { question, parent } = exchange;
     const abort = new AbortController();
     const answer = await this.request({ question, exchange, parent, edited: null, abort });
-    if (answer) exchange.add(this.turn(question, answer, exchange, parent));
+    if (!answer) return;
+    const turn = this.turn(question, answer, exchange, parent);
+    turn.wantsReveal = true;
+    exchange.add(turn);
   }
 
   /** Cancel the request. A new question returns to the composer, an edited one to its box. */
@@ -316,7 +319,14 @@ export class Conversation {
     parent: Exchange | null,
   ): Turn {
     const first = exchange?.turns[0]?.reply;
-    return new Turn(this.context, this.actions, question, answer, first, questionsUntil(parent));
+    const previous = questionsUntil(parent);
+    const load = () => this.loadFeedback(answer.id);
+    return new Turn(this.context, this.actions, question, answer, first, previous, load);
+  }
+
+  private async loadFeedback(prediction: string): Promise<StoredFeedback[]> {
+    const { said } = await this.context.api.conversation(this.id);
+    return said.find(({ prediction_id }) => prediction_id === prediction)?.feedback ?? [];
   }
 
   private turns(): Turn[] {

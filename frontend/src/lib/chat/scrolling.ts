@@ -1,4 +1,4 @@
-/* Scrolls a box to a new reply, and to nothing else: what appears below a reply that was rated moves nothing
+/* Scrolls a box to a new reply, and to a form that a person has opened where it is out of sight: nothing else moves
    under the pointer. */
 
 const MARGIN_PX = 12;
@@ -50,11 +50,37 @@ export function scrollToElement(node: HTMLElement) {
 /** Scroll down until something that the person has opened below a reply is in view: its end if it fits, but not past
     the reply's first line. It runs again whenever what it depends on changes, such as when the content has come. */
 export function revealBelowReply(node: HTMLElement) {
-  const box = node.closest('main');
   const reply = node.closest('article');
-  if (!box || !reply) return;
+  if (reply) scrollInto(node, reply);
+}
+
+/** Scroll a form that the person has opened into view: all of it if it fits, otherwise its beginning. What comes
+    into the conversation while it is read, such as a status, does not push it out again, until the person does something.
+    A form that is in view already moves nothing. */
+export function revealForm(form: HTMLElement) {
+  const reveal = () => scrollInto(form, form, { upwards: true });
+  const growth = new ResizeObserver(reveal);
+  const stop = () => {
+    growth.disconnect();
+    for (const name of ACTIONS) removeEventListener(name, stop, { capture: true });
+  };
+  reveal();
+  const box = form.closest('main');
+  for (const each of [box, box?.firstElementChild]) if (each) growth.observe(each);
+  for (const name of ACTIONS) addEventListener(name, stop, { capture: true, passive: true });
+  return stop;
+}
+
+/** Scroll until the end of `node` is in view, but not past the beginning of `first`. upwards: whether that beginning is
+    scrolled to where it is above what is shown. */
+function scrollInto(node: HTMLElement, first: HTMLElement, { upwards = false } = {}) {
+  const box = node.closest('main');
+  if (!box) return;
   const { top, bottom } = box.getBoundingClientRect();
   const hidden = node.getBoundingClientRect().bottom + MARGIN_PX - bottom;
-  const room = reply.getBoundingClientRect().top - MARGIN_PX - top;
-  box.scrollTop += Math.max(0, Math.min(hidden, room));
+  const room = first.getBoundingClientRect().top - MARGIN_PX - top;
+  const distance = upwards && room < 0 ? room : Math.max(0, Math.min(hidden, room));
+  const isReduced = matchMedia('(prefers-reduced-motion: reduce)').matches;
+  if (distance !== 0)
+    box.scrollTo({ top: box.scrollTop + distance, behavior: isReduced ? 'instant' : 'smooth' });
 }

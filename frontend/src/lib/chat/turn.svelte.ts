@@ -75,6 +75,8 @@ export class Turn {
   latest = $state.raw<Feedback | null>(null);
   /** How often teaching was opened: each time moves the focus to its box; 0 means closed. */
   teachRequests = $state(0);
+  /** Whether the person has just opened something below the reply, which the page then brings into view. */
+  wantsReveal = $state(false);
   teachDraft = $state('');
   /** How far the next correction reaches. */
   scope = $state<CorrectionScope>('reply');
@@ -191,6 +193,8 @@ export class Turn {
     private first: Reply | null = reply,
     /** The questions before it. */
     private previous: string[] = [],
+    /** Loads the feedback about this answer that is in force or held. */
+    private loadFeedback?: () => Promise<StoredFeedback[]>,
   ) {
     [this.id, this.version, this.reply] = [id, version, reply];
     const least = reply === null ? LIKELY : context.rights.teaching === 'off' ? 0 : PROPOSED; // without teaching, a chip is the only correction
@@ -212,11 +216,22 @@ export class Turn {
     }
   }
 
+  /** Show what became of the feedback after somebody else has taken a decision about it back. */
+  private async reload() {
+    const stored = await this.loadFeedback?.().catch(() => null); // shown after a reload of the page
+    if (!stored) return;
+    for (const one of this.feedbacks)
+      if (one.isActive && !stored.some(({ id }) => id === one.id)) one.replaced = true;
+    this.latest = this.feedbacks.findLast(({ isActive }) => isActive) ?? null;
+    this.resume(stored.filter(({ id }) => !this.feedbacks.some((one) => one.id === id)));
+  }
+
   /** Rate the reply. The same rating again takes it back. */
   async rate(reward: 0 | 1): Promise<void> {
     if (this.reply === null || !this.context.rights.mayRate) return; // nothing to rate
     if (this.thumb && this.reward === reward) return this.undo(this.thumb);
     this.teachRequests = 0;
+    this.wantsReveal = reward === 0;
     return this.give({ reward });
   }
 
@@ -239,6 +254,7 @@ export class Turn {
   openComment() {
     this.commentDraft = this.comment ?? '';
     this.wantsToComment = true;
+    this.wantsReveal = true;
   }
 
   /** A comment that could not be sent stays in the box. */
@@ -278,7 +294,9 @@ export class Turn {
   }
 
   openTeaching() {
-    if (this.offersTeaching) this.teachRequests += 1;
+    if (!this.offersTeaching) return;
+    this.teachRequests += 1;
+    this.wantsReveal = true;
   }
 
   closeTeaching() {
@@ -306,6 +324,7 @@ export class Turn {
       (offset) => this.runRecheck(offset),
       this.before(),
       id,
+      () => void this.reload(),
     );
   }
 

@@ -2,7 +2,7 @@
 
    send -> saved -> learned (or refused) -> predicted again
              \-> retract -> retracted -> un-learned -> predicted again
-             \-> held -> accepted or rejected by a curator
+             \-> held -> accepted or rejected by a curator, who may take that back (onTakenBack)
    resume (given before the page was opened) -/
 */
 
@@ -63,13 +63,17 @@ export class Feedback implements FeedbackState {
     /** The answer before; null for none; undefined if not to be shown. */
     private before?: string | null,
     readonly id = context.newId(),
+    /** Called when somebody else has retracted it after it was learned. */
+    private onTakenBack?: () => unknown,
   ) {}
 
   /** Resume feedback stored by the server, and follow it until it is learned. */
   resume({ status, version, note }: StoredFeedback): this {
     this.saved = true;
-    if (status === 'learned') this.learned = { version: version ?? '?', freshness_ms: null };
-    else void this.follow({ id: this.id, offset: 0, status, reason: note ?? null });
+    if (status === 'learned') {
+      this.learned = { version: version ?? '?', freshness_ms: null };
+      void this.watchRetraction();
+    } else void this.follow({ id: this.id, offset: 0, status, reason: note ?? null });
     return this;
   }
 
@@ -130,7 +134,14 @@ export class Feedback implements FeedbackState {
     if (outcome.status === 'refused') this.refused = outcome.reason ?? t.ui.progress.noReason;
     if (outcome.status !== 'learned') return;
     this.learned = { version: outcome.version ?? '?', freshness_ms: outcome.freshness_ms ?? null };
+    void this.watchRetraction();
     if (this.isActive) await this.runRecheck(outcome.offset, this.before);
+  }
+
+  private async watchRetraction() {
+    if (!this.onTakenBack) return;
+    await this.context.live.awaitRetraction(this.id);
+    if (this.isActive) this.onTakenBack();
   }
 
   private noteRejection(reason: string | null) {

@@ -118,6 +118,15 @@ export class LiveStatus {
     }
   }
 
+  /** Resolves when learned feedback was retracted, also by somebody else. */
+  async awaitRetraction(id: string): Promise<void> {
+    for (;;) {
+      await this.nextEvent(id, Infinity);
+      const outcome = await this.api.feedback(id).catch(() => null);
+      if (outcome?.status === 'retracted') return;
+    }
+  }
+
   /** Resolves with the next event that concerns feedback `id` or `offset`, or after a pause. */
   private async awaitNews(id: string, offset: number, pause_ms: number): Promise<void> {
     let waiter: Waiter | undefined;

@@ -182,7 +182,7 @@ export const chat: Messages['chat'] = {
     label: 'Warum diese Antwort',
     versions: (answered, explained) =>
       `Beantwortet von Version ${answered}, erklärt von Version ${explained}.`,
-    settled: (reply) => `Jemand hat für genau diese Frage die Antwort gewählt: „${reply}“`,
+    settled: (reply) => `Für genau diese Frage habe ich diese Antwort gelernt: „${reply}“`,
     similar: 'Die ähnlichsten Fragen, die ich kenne',
     noneSimilar: 'Ich kenne keine ähnliche Frage.',
     similarity: (value) => `${value} ähnlich`,

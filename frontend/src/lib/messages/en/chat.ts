@@ -179,8 +179,7 @@ export const chat = {
     label: 'Why this reply',
     versions: (answered: string, explained: string) =>
       `Answered by version ${answered}, explained by version ${explained}.`,
-    settled: (reply: string) =>
-      `Somebody has chosen the reply to exactly this question: “${reply}”`,
+    settled: (reply: string) => `For exactly this question I have learned this reply: “${reply}”`,
     similar: 'The most similar questions I know',
     noneSimilar: 'I know no similar question.',
     similarity: (value: string) => `${value} similar`,
