@@ -59,6 +59,31 @@ def badge(page: Page) -> Locator:
     return page.get_by_role("navigation", name="Pages")
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_an_empty_inbox_leads_to_the_model_for_which_a_group_waits(
+    visits: Visits, service: Service, width: int, height: int
+) -> None:
+    say(service, "Do you have a garden?", correction="Behind the house.")
+    name(service, MOON, "moon")
+    page = visits.open(f"{service.url}/inbox?model=chat", width=width, height=height)
+    sign_in(page, ADMIN_KEY)
+    rows(page).get_by_role("button").click()
+    button(page, "Use this reply").click()
+    expect(page.get_by_role("heading", name="Nothing left in chat")).to_be_focused()
+    expect(page.get_by_text("1 group waits for digits.")).to_be_visible()
+    shoot(page, f"inbox-others-{width}")
+    check_accessible(page)
+    button(page, "Show digits").click()
+    expect(page.get_by_label("Model")).to_have_value("digits")
+    expect(rows(page)).to_have_count(1)
+    rows(page).get_by_role("button").click()
+    button(page, "Reject").click()
+    page.get_by_label("Why?").fill("I see no moon.")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Rejected: “moon” (1 example)")).to_be_visible()
+    expect(page.get_by_role("heading", name="All done")).to_be_visible()
+
+
 def test_held_drawings_are_seen_and_decided_by_keyboard(visits: Visits, service: Service) -> None:
     for label, features in (("moon", MOON), ("rude", STAR), ("star", STAR), ("star", STAR), ("star", MOON)):
         name(service, features, label)

@@ -10,8 +10,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.conftest import config
 from tests.e2e.browsing import Visits, check_accessible, shoot
-from tests.e2e.test_access import ADMIN_KEY, button, create_key, propose, sign_in
-from tests.e2e.test_page import CHAT
+from tests.e2e.test_access import ADMIN_KEY, HELD, button, create_key, propose, sign_in
+from tests.e2e.test_page import CHAT, new_answer
 from tests.support import Service
 
 VISITS = {"Sec-Fetch-Site": "same-origin"}
@@ -67,7 +67,11 @@ def test_groups_are_decided_and_taken_back_by_keyboard(visits: Visits, filled: S
     page.get_by_role("heading", name="Inbox", level=1).click()
     page.keyboard.press("x")  # spam came last
     page.keyboard.type("We do not advertise.")
+    expect(page.get_by_label("Why?")).to_have_accessible_description("Ctrl + Enter sends")
+    expect(page.get_by_text(re.compile(r"Ctrl\s*\+\s*Enter\s+sends"))).to_be_in_viewport(ratio=1)
+    shoot(page, "inbox-reason")
     page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Rejected: “What is the meaning of life?” (1 message)")).to_be_visible()
     expect(news).to_contain_text("2 left. Next: At what time do you open today?")
     expect(page.get_by_role("heading", name="At what time do you open today?")).to_be_focused()
     expect(page.get_by_text("1 of 3 done")).to_be_visible()
@@ -97,6 +101,8 @@ def test_groups_are_decided_and_taken_back_by_keyboard(visits: Visits, filled: S
     assert GARDEN_REPLY in texts and not {"Yes, behind the house.", "BUY CHEAP WATCHES NOW", "We open at 9."} & texts
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    sending = page.get_by_role("term").filter(has_text=re.compile(r"Ctrl\s*\+\s*Enter"))
+    expect(sending.locator("+ dd")).to_have_text("send a reason or a reply that you write")
     check_accessible(page)
     page.keyboard.press("Escape")
     button(page, "Done").click()
@@ -115,7 +121,14 @@ def test_a_visitor_learns_from_the_page_that_a_curator_approved(visits: Visits, 
     expect(rows(curator).filter(has_text="vending machine")).to_have_count(1)  # an event tells the page of it
     rows(curator).filter(has_text="vending machine").get_by_role("button").click()
     button(curator, "Use this reply").click()
-    expect(visitor.get_by_role("article", name="Reply").last.get_by_role("status")).to_contain_text("Learned")
+    reply = visitor.get_by_role("article", name="Reply").last
+    expect(reply.get_by_role("status")).to_contain_text("Learned")
+    expect(new_answer(reply)).to_contain_text("In the cellar.")
+    button(curator, "Undo").click()
+    expect(reply.get_by_role("status")).to_contain_text(HELD)
+    expect(new_answer(reply)).to_have_count(0)
+    button(reply, "Undo").click()  # the suggestion that waits again
+    expect(rows(curator).filter(has_text="vending machine")).to_have_count(0)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +225,19 @@ def test_a_phone_folds_the_filters_and_says_how_many_are_set(visits: Visits, fil
     page.set_viewport_size({"width": 1200, "height": 800})
     expect(kinds).to_be_visible()
     expect(fold).to_be_hidden()
+
+
+def test_a_narrow_window_shows_no_keys(visits: Visits, filled: Service) -> None:
+    page = visits.open(f"{filled.url}/inbox", width=390, height=844)
+    sign_in(page, ADMIN_KEY)
+    rows(page).filter(has_text="garden").first.get_by_role("button").click()
+    button(page, "Reject").click()
+    page.get_by_label("Why?").fill("It is not ours.")
+    page.get_by_role("button", name=re.compile("^Reject .* messages?$")).click()
+    expect(button(page, "Undo")).to_be_visible()
+    for keys in (page.locator("kbd"), button(page, "Keyboard")):
+        expect(keys.filter(visible=True)).to_have_count(0)
+    shoot(page, "inbox-decided-390")
 
 
 def test_all_that_one_visitor_has_sent_is_rejected_at_once_and_taken_back(visits: Visits, service: Service) -> None:

@@ -135,11 +135,20 @@ test('after a decision the group in its place is chosen, and the next one is tol
   expect(await inbox.decide('approve')).toBe(true);
   expect([inbox.chosen?.id, inbox.doneCount, inbox.groupCount]).toEqual(['c', 1, 2]);
   expect(inbox.news).toBe('2 left. Next: About c?');
-  expect(inbox.notice?.text).toBe('Reply used: 1 message');
+  expect(inbox.notice?.text).toBe('Reply used: “About b?” (1 message)');
   await inbox.decide('reject', { reason: 'Spam' });
   await inbox.decide('merge', { reply: 'hours' });
   expect([inbox.chosen, inbox.news]).toEqual([null, 'Nothing left.']);
   expect(api.calls).toEqual(['approve b', 'reject c Spam', 'merge a a2 hours']);
+});
+
+test('what is left is told again once other groups have come', async () => {
+  const { api, inbox } = await openInbox();
+  await inbox.decide('approve');
+  expect(inbox.news).toBe('2 left. Next: About b?');
+  api.all = [group('e'), group('d'), ...api.all];
+  await inbox.load();
+  expect(inbox.news).toBe('4 left. Next: About b?');
 });
 
 test('items that are left out stay, and so does their group', async () => {
@@ -306,7 +315,7 @@ test('examples are named by their name, and counted as such', async () => {
   ]);
   inbox.choose('s');
   await inbox.decide('approve');
-  expect(inbox.notice?.text).toBe('Approved: 1 example');
+  expect(inbox.notice?.text).toBe('Approved: “star” (1 example)');
   const instances = [drawing, drawing.slice(1), 'star', null, [...drawing.slice(1), null]];
   expect(instances.map((instance) => drawingOf({ instance }) !== null)).toEqual([
     true,

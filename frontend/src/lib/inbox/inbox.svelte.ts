@@ -18,12 +18,14 @@ import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
 import { problemOf } from '../ui/problems';
 import { Newest } from '../ui/newest';
+import { truncate } from '../ui/wording';
 import { nameCaller } from './callers';
 import { matterOf, suggestionsOf } from './effect';
 import { titleOf } from './titles';
 
 const REST_MS = 1000;
 const MAX_DECIDED = 200; // items of one request
+const MAX_TITLE_CHARS = 80; // in a notice
 
 export type View = 'open' | 'done';
 export type Filter = 'anybody' | 'me' | 'nobody';
@@ -79,6 +81,8 @@ export class Inbox {
   notice = $state.raw<Notice | null>(null);
   /** What has just happened, for screen readers. */
   news = $state('');
+  /** The last news about what is left. */
+  private announced: string | null = null;
   /** Groups that were decided since the page was opened. */
   doneCount = $state(0);
   /** Ids of items of the chosen group that are left out of the next decision. */
@@ -136,9 +140,11 @@ export class Inbox {
     this.assignees = answer.assignees;
     this.decisions = answer.decisions;
     [this.groupCount, this.foundCount] = [answer.group_count, answer.found_count];
+    const hadCount = this.groups?.length;
     this.groups = answer.groups;
     this.problem = null;
     if (this.view === 'open') this.keepChosen(answer.groups, wasChosen ?? null, before);
+    if (this.news === this.announced && hadCount !== answer.groups.length) this.announce();
     this.context.onChange?.();
   }
 
@@ -259,7 +265,11 @@ export class Inbox {
     return this.carryOut(selected, action, extra, (ids, closed) => {
       if (isWhole) this.remove(chosen, place);
       else this.keepLeft(chosen);
-      const text = t.inbox.toasts[action](closed, matterOf(selected));
+      const text = t.inbox.toasts[action](
+        closed,
+        matterOf(selected),
+        truncate(titleOf(chosen), MAX_TITLE_CHARS),
+      );
       return { text, ids, title: titleOf(chosen), groupCount: isWhole ? 1 : 0 };
     });
   }
@@ -349,8 +359,9 @@ export class Inbox {
 
   private announce() {
     const { chosen } = this;
-    this.news =
+    this.announced =
       chosen === null ? t.inbox.none : t.inbox.next(titleOf(chosen), this.groups?.length ?? 0);
+    this.news = this.announced;
   }
 
   private complain(error: unknown) {

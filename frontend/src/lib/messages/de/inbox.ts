@@ -48,6 +48,12 @@ export const inbox: Messages['inbox'] = {
   back: 'Alle Gruppen',
   empty: {
     title: 'Alles erledigt',
+    noneFor: (model) => `Für ${model} ist nichts mehr offen`,
+    waitFor: (groups, model) =>
+      groups === 1
+        ? `1 Gruppe ist noch für ${model} offen.`
+        : `${groups} Gruppen sind noch für ${model} offen.`,
+    switchTo: (model) => `${model} zeigen`,
     text: 'Sobald jemand eine Antwort als falsch bewertet oder eine bessere vorschlägt, erscheint das hier.',
     filtered: 'Im Posteingang passt nichts dazu.',
     unfilter: 'Alles zeigen',
@@ -193,20 +199,20 @@ export const inbox: Messages['inbox'] = {
   assignToMe: 'Mir zuweisen',
   you: 'Sie',
   toasts: {
-    approve: (count, matter) =>
+    approve: (count, matter, title) =>
       ({
-        wrong: 'Zugestimmt: Die Antwort war falsch.',
-        right: 'Zugestimmt: Die Antwort war richtig.',
-        reply: `Antwort verwendet: ${items(count)}`,
-        examples: `Zugestimmt: ${examples(count)}`,
-        mixed: `Zugestimmt: ${items(count)}`,
+        wrong: `Zugestimmt, die Antwort war falsch: „${title}“`,
+        right: `Zugestimmt, die Antwort war richtig: „${title}“`,
+        reply: `Antwort verwendet: „${title}“ (${items(count)})`,
+        examples: `Zugestimmt: „${title}“ (${examples(count)})`,
+        mixed: `Zugestimmt: „${title}“ (${items(count)})`,
       })[matter],
-    merge: (count) => `Antwort gewählt: ${items(count)}`,
-    reply: () => 'Antwort gelehrt.',
-    reject: (count, matter) =>
+    merge: (count, _, title) => `Antwort gewählt: „${title}“ (${items(count)})`,
+    reply: (_count, _, title) => `Antwort gelehrt: „${title}“`,
+    reject: (count, matter, title) =>
       matter === 'wrong'
-        ? 'Die Antwort war richtig. Der Bot zählt sie nicht als falsch.'
-        : `Abgelehnt: ${matter === 'examples' ? examples(count) : items(count)}`,
+        ? `Die Antwort war richtig und zählt nicht als falsch: „${title}“`
+        : `Abgelehnt: „${title}“ (${matter === 'examples' ? examples(count) : items(count)})`,
     rejectAll: (count, who) => `Abgelehnt: ${items(count)} von ${who}`,
     dismiss: (count) => (count === 1 ? '1 Frage verworfen' : `${count} Fragen verworfen`),
     undone: 'Zurückgenommen. Es ist wieder im Posteingang.',
@@ -255,6 +261,7 @@ export const inbox: Messages['inbox'] = {
     mine: 'mir zuweisen',
     undo: 'letzte Entscheidung zurücknehmen',
     help: 'diese Liste',
+    send: 'einen Grund oder eine Antwort absenden',
     close: 'Schließen',
   },
   needs:

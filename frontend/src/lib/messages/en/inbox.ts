@@ -48,6 +48,10 @@ export const inbox = {
   back: 'All groups',
   empty: {
     title: 'All done',
+    noneFor: (model: string) => `Nothing left in ${model}`,
+    waitFor: (groups: number, model: string) =>
+      groups === 1 ? `1 group waits for ${model}.` : `${groups} groups wait for ${model}.`,
+    switchTo: (model: string) => `Show ${model}`,
     text: 'When somebody rates a reply as wrong or suggests a better one, it appears here.',
     filtered: 'Nothing in the inbox fits.',
     unfilter: 'Show everything',
@@ -192,20 +196,22 @@ export const inbox = {
   assignToMe: 'Assign to me',
   you: 'you',
   toasts: {
-    approve: (count: number, matter: Matter) =>
+    /** title: the question or the name that was decided about. */
+    approve: (count: number, matter: Matter, title: string) =>
       ({
-        wrong: 'Agreed: the reply was wrong.',
-        right: 'Agreed: the reply was right.',
-        reply: `Reply used: ${items(count)}`,
-        examples: `Approved: ${examples(count)}`,
-        mixed: `Approved: ${items(count)}`,
+        wrong: `Agreed, the reply was wrong: “${title}”`,
+        right: `Agreed, the reply was right: “${title}”`,
+        reply: `Reply used: “${title}” (${items(count)})`,
+        examples: `Approved: “${title}” (${examples(count)})`,
+        mixed: `Approved: “${title}” (${items(count)})`,
       })[matter],
-    merge: (count: number, _: Matter) => `Reply chosen: ${items(count)}`,
-    reply: (_count: number, _: Matter) => 'Reply taught.',
-    reject: (count: number, matter: Matter) =>
+    merge: (count: number, _: Matter, title: string) =>
+      `Reply chosen: “${title}” (${items(count)})`,
+    reply: (_count: number, _: Matter, title: string) => `Reply taught: “${title}”`,
+    reject: (count: number, matter: Matter, title: string) =>
       matter === 'wrong'
-        ? 'The reply was right. The bot does not count it as wrong.'
-        : `Rejected: ${matter === 'examples' ? examples(count) : items(count)}`,
+        ? `The reply was right, and does not count as wrong: “${title}”`
+        : `Rejected: “${title}” (${matter === 'examples' ? examples(count) : items(count)})`,
     rejectAll: (count: number, who: string) => `Rejected: ${items(count)} of ${who}`,
     dismiss: (count: number) =>
       count === 1 ? '1 question dismissed' : `${count} questions dismissed`,
@@ -256,6 +262,7 @@ export const inbox = {
     mine: 'assign to me',
     undo: 'undo the last decision',
     help: 'this list',
+    send: 'send a reason or a reply that you write',
     close: 'Close',
   },
   needs: 'The inbox is for those who look after the bot. Sign in with a key that may curate.',
