@@ -251,6 +251,11 @@ export class FakeApi implements Api {
     this.onEvent({ type: 'published', ...this.now(), freshness_ms: 61.2 });
   }
 
+  /** The log has grown. */
+  receive() {
+    this.onEvent({ type: 'received', head: this.offset });
+  }
+
   refuse(id: string, reason: string) {
     this.progress.set(id, { ...this.progress.get(id)!, status: 'refused', reason });
     this.onEvent({ type: 'refused', id });

@@ -164,3 +164,10 @@ class CurveAnswer(Wire):
     feedback_per_minute: float = Field(description="In the last minute.")
     tallies: dict[str, Tally]
     points: list[CurvePoint]
+
+
+class JudgedAnswer(Wire):
+    judged: list[int | None] = Field(
+        description="How many answers had been judged up to each offset, in the order of the request; the feedback at the offset "
+        "counts too. Null: not counted yet, or no longer known, because the events had expired."
+    )

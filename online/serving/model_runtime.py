@@ -22,6 +22,7 @@ from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
 from online.serving.inbox.deciding import Inbox
 from online.serving.live import LiveModel, describe_set_aside
+from online.serving.monitoring.arrivals import ArrivalNotifier
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.health import Health, HealthCheck, Ratings
 from online.serving.monitoring.version_changes import VersionComparison
@@ -196,6 +197,7 @@ class ModelRuntime:
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:
         """What runs beside the requests until the service stops; some of it in the first worker only."""
         yield self.live.watch()
+        yield ArrivalNotifier(self.spec.name, self.stream.wakeup, self.stream.head, self.feed).run()
         yield self.predictor.shadow.run()
         if self.predictor.monitor is not None:
             yield self.predictor.monitor.run()

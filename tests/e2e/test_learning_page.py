@@ -297,6 +297,55 @@ def test_a_model_that_answers_well_since_a_roll_back_recovers(visits: Visits, st
     expect(table).to_contain_text(f"rolled back to version {older}")
 
 
+def roll_back_and_stop(page: Page) -> None:
+    """Accept what the verdict recommends; learning is then stopped."""
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_role("button", name=re.compile("^Roll back to version ")).click()
+    confirm(page, "Roll back")
+    expect(verdict).to_contain_text("Learning is stopped.")
+
+
+def test_a_page_follows_the_ratings_also_while_learning_is_stopped_and_its_numbers_are_exact(
+    visits: Visits, start: Start
+) -> None:
+    service = start(VEC, retain=100)
+    client = service.client("vec")
+    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
+    service.wait_learned("vec", first["offset"])
+    for seed in range(3):
+        service.wait_learned("vec", rate(client, 100, seed))
+    service.wait_learned("vec", mislead(client, 600))
+    service.wait_learned("vec", rate(client, 100, seed=9))
+    figures = service.http.get("/v1/models/vec/health").json()["reasons"][0]["figures"]
+    asked = {"offset": [figures["since"]]}
+    begin = service.http.get("/v1/models/vec/curve/judged", params=asked).json()["judged"][0] + 1
+    page = visits.open(f"{service.url}/learning", width=1440)
+    verdict = page.get_by_role("region", name="Verdict")
+    expect(verdict).to_contain_text(f"(judged answer {begin})")
+    trend = page.get_by_role("figure").filter(has_text="judged answers, about 50 a point")
+    expect(trend).to_contain_text("All 400 judged answers")
+    expect(trend).to_contain_text("to answer 400 ·")
+    page.get_by_text("As a table").click()
+    table = page.get_by_role("region", name="Accuracy, as a table")
+    expect(table).to_contain_text(re.compile(rf"the fall begins \({begin}\)|{begin} · .*the fall begins"))
+    page.get_by_text("As a table").click()
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        shoot(page, f"learning-exact-numbers-{width}")
+    page.set_viewport_size({"width": 1440, "height": 900})
+
+    roll_back_and_stop(page)
+    expect(fact(page, "Feedback per minute")).to_contain_text("1,050 in total")
+    expect(verdict).not_to_contain_text("Since the roll back")
+    rate(client, 25, seed=20)
+    expect(verdict).to_contain_text(re.compile(r"Since the roll back: \d+ of 25 judged answers right\."))
+    expect(fact(page, "Feedback per minute")).to_contain_text("1,075 in total")
+    rate(client, 5, seed=21)
+    expect(verdict).to_contain_text(re.compile(r"Since the roll back: \d+ of 30 judged answers right\."))
+    check_accessible(page)
+    shoot(page, "learning-stopped-live")
+
+
 GUARDED = """
 [[models]]
 name = "vec"

@@ -1151,6 +1151,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/curve/judged": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Judged
+         * @description How many served answers had been judged up to an offset, exactly: the curve is thinned, and says so at some only.
+         */
+        get: operations["count_judged_v1_models__model__curve_judged_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/refused": {
         parameters: {
             query?: never;
@@ -1180,8 +1200,8 @@ export interface paths {
         };
         /**
          * Stream Events
-         * @description Server-sent events: status, published, learned, refused, retracted, rejected, rolled_back, frozen, set_aside, labelled,
-         *     adapted, counted, caller, inbox.
+         * @description Server-sent events: status, published, received, learned, refused, retracted, rejected, rolled_back, frozen, set_aside,
+         *     labelled, adapted, counted, caller, inbox. `received` follows when the log has grown, at most once a second.
          *
          *     What became of a feedback, and of a caller, is sent to its caller, and to curators; that the inbox has changed, to curators.
          */
@@ -2988,6 +3008,14 @@ export interface components {
         JobsAnswer: {
             /** Jobs */
             jobs: components["schemas"]["JobStatus"][];
+        };
+        /** JudgedAnswer */
+        JudgedAnswer: {
+            /**
+             * Judged
+             * @description How many answers had been judged up to each offset, in the order of the request; the feedback at the offset counts too. Null: not counted yet, or no longer known, because the events had expired.
+             */
+            judged: (number | null)[];
         };
         /** KeyInfo */
         KeyInfo: {
@@ -10299,6 +10327,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CurveAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    count_judged_v1_models__model__curve_judged_get: {
+        parameters: {
+            query: {
+                /** @description The offset of an event; several can be given. */
+                offset: number[];
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JudgedAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

@@ -210,6 +210,8 @@ export interface LearningApi extends LiveStatusApi, ComparisonApi {
   health(): Promise<Health>;
   status(): Promise<ModelStatus>;
   curve(): Promise<Curve>;
+  /** How many answers had been judged up to each offset; null: not counted yet, or not known any more. */
+  judgedUntil(offsets: readonly number[]): Promise<(number | null)[]>;
   /** Alarms grouped by the change that raised them, newest first. */
   driftChanges(): Promise<DriftChange[]>;
   /** Versions before one of them, newest first. */
@@ -608,6 +610,11 @@ export function createLearningApi(name: string): LearningApi {
   return {
     ...createApi(async () => name),
     curve: () => call('GET', `${model}/curve`),
+    judgedUntil: async (offsets) => {
+      const query = new URLSearchParams(offsets.map((offset) => ['offset', String(offset)]));
+      const url = `${model}/curve/judged?${query}`;
+      return (await call<{ judged: (number | null)[] }>('GET', url)).judged;
+    },
     health: () => call('GET', `${model}/health`),
     driftChanges: async () =>
       (await call<{ changes: DriftChange[] }>('GET', `${model}/drift`)).changes,

@@ -8,8 +8,10 @@ const POINTS = [
   { until: 950, offset: 1_950, ended: null, counts: { served: 150 } },
 ] as unknown as CurvePoint[];
 
+const PLACES = { points: POINTS, numberAt: (offset: number) => offset - 1_000 };
+
 const word = (event: string, figures: SentAlert['figures'], health: Health | null = HEALTH) =>
-  wordAlert({ event, figures, model: 'tickets' } as SentAlert, health, POINTS);
+  wordAlert({ event, figures, model: 'tickets' } as SentAlert, health, PLACES);
 
 test('an alert is worded from its code and figures, in judged answers as the verdict', () => {
   const fell = { code: 'accuracy_fell', before: 0.96, after: 0.01, count: 100, since: 1_800 };

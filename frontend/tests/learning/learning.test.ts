@@ -29,10 +29,16 @@ class FakeLearningApi extends FakeApi implements LearningApi {
   verdict: Health = HEALTHY;
   refusals: RefusedEvent[] = [];
   outcomes: Curve = NO_CURVE;
+  numbers = new Map<number, number>();
   readonly operator = new FakeOperatorApi(this);
 
   async curve() {
     return this.outcomes;
+  }
+
+  async judgedUntil(offsets: readonly number[]) {
+    this.calls.push(`judged until ${offsets.join(', ')}`);
+    return offsets.map((offset) => this.numbers.get(offset) ?? null);
   }
 
   async health() {
@@ -126,6 +132,47 @@ test('events refresh the figures without polling', async () => {
   await settle();
   expect(learning.changes).toEqual([change]);
   expect(learning.live.version).toBe('43');
+});
+
+test('feedback that arrives refreshes the figures while nothing is learned', async () => {
+  const { api, learning, rest } = await openLearning();
+  await rest();
+  api.outcomes = { ...NO_CURVE, feedback: 25 };
+  api.receive();
+  await settle();
+  expect(learning.curve?.feedback).toBe(25);
+  expect(learning.live.version).toBe('42');
+});
+
+test('a begin has the exact number of the service, or none, and never another', async () => {
+  const { api, learning, rest } = await openLearning();
+  const ended = '2026-11-21T04:00:00';
+  const point = { until: 1_100, offset: 1_100, began: ended, ended, sums: {} };
+  api.verdict = FELL;
+  api.outcomes = {
+    ...NO_CURVE,
+    counted_until: 1_100,
+    points: [{ ...point, counts: { served: 450 } }],
+  };
+  const calls = () => api.calls.filter((call) => call.startsWith('judged until'));
+  const refresh = async () => {
+    await rest();
+    api.receive();
+    await settle();
+    return learning.verdict?.sentence;
+  };
+  expect(await refresh()).not.toMatch(/judged answer \d/); // the service has not counted it yet
+  await settle();
+  expect(calls()).toEqual(['judged until 900']);
+
+  api.numbers.set(900, 448);
+  await refresh();
+  await settle();
+  expect(learning.verdict?.sentence).toMatch(/\(judged answer 449\)/);
+  await refresh();
+  expect(learning.verdict?.sentence).toMatch(/\(judged answer 449\)/);
+  expect(learning.chart?.marks).toContainEqual(expect.objectContaining({ x: 449 }));
+  expect(calls()).toHaveLength(2); // what is known is not asked again
 });
 
 test('an outcome adds a point to the curve, drift a mark, and refused feedback a row', async () => {
@@ -232,6 +279,7 @@ test('the chart keeps the mark of a roll back when a newer version answers again
   const point = { began: null, ended: null, counts: { served: 50 }, sums: { served: 50 } };
   api.outcomes = {
     ...NO_CURVE,
+    counted_until: 980,
     points: [900, 950, 980].map((offset) => ({ ...point, until: offset, offset })),
   };
   api.verdict = { ...FELL, last_roll_back: { version: '41', since: 950, judged: null } };
@@ -243,10 +291,13 @@ test('the chart keeps the mark of a roll back when a newer version answers again
     expect.objectContaining({ x: 100, name: 'rolled back to version 41' }),
   ]);
 
+  api.numbers.set(955, 103).set(956, 103);
   api.operator.quarantined = [quarantineOf(955)]; // the guard's own mark says it
   api.publish();
   await settle();
   await rest();
+  expect(learning.chart?.marks.length).toBeGreaterThan(0); // the place of the mark is asked for
+  await settle();
   const names = learning.chart?.marks.map(({ name }) => name);
   expect(names).toContain('the guard rolled back to version 41');
   expect(names).not.toContain('rolled back to version 41');
@@ -260,7 +311,8 @@ test('a version has not learned what came after it was made', async () => {
     '2026-05-01T11:40:00Z',
   ];
   const point = { began, ended, until: 960, offset: 960 };
-  api.outcomes = { ...NO_CURVE, points: [{ ...point, counts: { served: 960 }, sums: {} }] };
+  const points = [{ ...point, counts: { served: 960 }, sums: {} }];
+  api.outcomes = { ...NO_CURVE, counted_until: 960, points };
   api.publish();
   await settle();
   expect(learning.place(950)).toBe(`${minute(ended)} (judged answer 950)`);

@@ -1,5 +1,12 @@
 import { expect, test } from 'vitest';
-import { curveChart, movingMeans, ownAccuracyChart, versionTicks } from '../../src/lib/ui/plots';
+import { NO_PLACES, numberAtOf } from '../../src/lib/learning/places';
+import {
+  curveChart,
+  movingMeans,
+  nameMark,
+  ownAccuracyChart,
+  versionTicks,
+} from '../../src/lib/ui/plots';
 import type { Curve, CurvePoint, Drift, DriftChange, Version } from '../../src/lib/schema';
 import { NO_CURVE } from '../fake';
 
@@ -27,7 +34,11 @@ test('each point is the mean of the outcomes within the width', () => {
 });
 
 test('a curve has a line for each model and baseline, and a mark for each drift', () => {
-  const curve: Curve = { ...NO_CURVE, points: points([0, null], [1, 0], [1, 0]) };
+  const curve: Curve = {
+    ...NO_CURVE,
+    counted_until: 30,
+    points: points([0, null], [1, 0], [1, 0]),
+  };
   const alarms = [
     { offset: 15, what: 'class', label: 'b' } as Drift,
     { offset: 99, what: 'loss' } as Drift,
@@ -36,7 +47,7 @@ test('a curve has a line for each model and baseline, and a mark for each drift'
   const chart = curveChart(curve, changes);
   expect(chart.lines.map(({ name }) => name)).toEqual(['model', 'guess: same as last time']);
   expect(chart.lines[1]!.values).toEqual([null, 0, 0]);
-  expect(chart.marks).toEqual([{ x: 2, name: 'alarm: “b” was missed more often' }]); // the other one is behind the last point
+  expect(chart.marks).toEqual([{ x: 1, name: 'alarm: “b” was missed more often' }]); // the other one is not counted yet
 });
 
 test('the curve of the session is the ratio of correct guesses so far', () => {
@@ -51,14 +62,27 @@ test('versions have ticks where they went live, and many near each other have on
   const versions = [480, 470, 100, 10, 0].map(
     (learned_until, at) => ({ version: String(5 - at), learned_until }) as Version,
   );
-  expect(versionTicks(some, versions).map(({ x, name, isTick }) => [x, name, isTick])).toEqual([
+  const places = {
+    points: some,
+    numberAt: numberAtOf({ ...NO_CURVE, counted_until: 480, points: some }),
+  };
+  expect(versionTicks(places, versions).map(({ x, name, isTick }) => [x, name, isTick])).toEqual([
     [1, 'version 2 went live', true],
     [10, 'version 3 went live', true],
     [48, 'versions 4 to 5 went live', true],
   ]);
   const all = some.map(({ offset }, at) => ({ version: `${at + 1}`, learned_until: offset }));
-  expect(versionTicks(some, all.reverse() as Version[]).length).toBe(24);
-  expect(versionTicks([], versions)).toEqual([]);
+  expect(versionTicks(places, all.reverse() as Version[]).length).toBe(24);
+  expect(versionTicks(NO_PLACES, versions)).toEqual([]);
+});
+
+test('a mark says its own number beside the values of a later place', () => {
+  const mark = { x: 301, name: 'the fall begins' };
+  expect([nameMark(mark, 301), nameMark(mark, 302)]).toEqual([
+    'the fall begins',
+    'the fall begins (301)',
+  ]);
+  expect(nameMark({ ...mark, isTick: true }, 302)).toBe('the fall begins');
 });
 
 test('the past roll backs of the guard are marked by their event', () => {

@@ -68,7 +68,17 @@ ROUTES: dict[Route, Access] = {
         *with_versions("GET /metadata"),
         *(
             f"GET {MODEL}/{name}"
-            for name in ("versions", "drift", "curve", "health", "events", "classes", "labels", "replies")
+            for name in (
+                "versions",
+                "drift",
+                "curve",
+                "curve/judged",
+                "health",
+                "events",
+                "classes",
+                "labels",
+                "replies",
+            )
         ),
         f"GET {MODEL}/replies/{{id}}",
         f"GET {MODEL}/conversations",

@@ -18,7 +18,7 @@ from online.drift_changes import DriftChange
 from online.prequential import MAX_SEGMENTS
 from online.schemas.access.callers import Caller
 from online.schemas.events import Event
-from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, RefusedAnswer
+from online.schemas.monitoring import CurveAnswer, DriftAnswer, HealthAnswer, JudgedAnswer, RefusedAnswer
 from online.serving.event_feed import FeedEvent
 from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import Counts, per_minute
@@ -33,6 +33,7 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 KEEP_ALIVE_S = 15.0
 MAX_REFUSALS = 100
+MAX_JUDGED_OFFSETS = 200  # in one request
 
 
 @router.get("/v1/models/{model}/drift", response_model=DriftAnswer)
@@ -141,6 +142,19 @@ def describe_curve(counts: Counts, points: int) -> dict[str, object]:
     }
 
 
+@router.get("/v1/models/{model}/curve/judged", response_model=JudgedAnswer)
+async def count_judged(
+    model: ModelDep,
+    offset: Annotated[
+        list[int],
+        Query(min_length=1, max_length=MAX_JUDGED_OFFSETS, description="The offset of an event; several can be given."),
+    ],
+) -> Response:
+    """How many served answers had been judged up to an offset, exactly: the curve is thinned, and says so at some only."""
+    judged = await model.curve.summarize(lambda counts: counts.judged_until(offset))
+    return json_response({"judged": [judged[each] for each in offset]}, headers=live_headers(model))
+
+
 @router.get("/v1/models/{model}/refused", response_model=RefusedAnswer)
 async def list_refused(model: ModelDep) -> Response:
     """The newest feedback that could not be learned, with the reasons, newest first."""
@@ -157,8 +171,8 @@ def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:
 
 @router.get("/v1/models/{model}/events")
 async def stream_events(model: ModelDep, runtime: RuntimeDep, caller: CallerDep) -> StreamingResponse:
-    """Server-sent events: status, published, learned, refused, retracted, rejected, rolled_back, frozen, set_aside, labelled,
-    adapted, counted, caller, inbox.
+    """Server-sent events: status, published, received, learned, refused, retracted, rejected, rolled_back, frozen, set_aside,
+    labelled, adapted, counted, caller, inbox. `received` follows when the log has grown, at most once a second.
 
     What became of a feedback, and of a caller, is sent to its caller, and to curators; that the inbox has changed, to curators.
     """

@@ -12,7 +12,7 @@ import logging
 import threading
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,8 +23,10 @@ from online.errors import Unavailable
 from online.models import parse_number
 from online.prequential import Baselines, Curve, CurveSegment, Hits, NumberBaselines, judge_answers, names_right_answer
 from online.schemas.events import Event
+from online.serving.monitoring.judged_offsets import JudgedOffsets
 from online.serving.monitoring.recent_outcomes import KEPT, Outcome, RecentOutcomes
 from online.store import Store
+from online.store.deletion.event_expiry import load_expiry
 from online.store.events import head_of
 from online.store.log_rows import load_counts, load_newest_outcomes, load_outcomes, save_counts
 from online.telemetry import log_event
@@ -93,6 +95,7 @@ class Counts:
         self.labels, self.amounts = Baselines(), NumberBaselines()
         self.histories: dict[str, History] = {}
         self.recent = RecentOutcomes(numbers)
+        self.judged = JudgedOffsets()
         self.feedback = 0
         self.times: deque[str] = deque(maxlen=REMEMBERED)
         self.last_label: Callable[[int], str | None] = lambda offset: None  # for offsets before a history
@@ -125,6 +128,7 @@ class Counts:
             self.tallies.setdefault(name, Tally()).add(score)
         self.curve.add(scores, row["offset"], row["created_at"])
         if "served" in scores:
+            self.judged.add(row["offset"])
             last, usual = map(scores.get, self.recent.guessers)
             self.recent.add(Outcome(row["offset"], row["learned_until"], scores["served"], last, usual))
 
@@ -169,6 +173,12 @@ class Counts:
                 found[name] = guess
         return found
 
+    def judged_until(self, offsets: Iterable[int]) -> dict[int, int | None]:
+        """How many served answers had been judged up to each offset; None where that is not counted, or not known any more."""
+        offsets = [*offsets]
+        found = self.judged.count_until(offset for offset in offsets if offset <= self.until)
+        return {offset: found.get(offset) for offset in offsets}
+
     # state
 
     def to_json(self) -> str:
@@ -187,6 +197,7 @@ class Counts:
                 "amounts": asdict(self.amounts),
                 "histories": histories,
                 "recent": self.recent.to_json(),
+                "judged": self.judged.to_json(),
             },
             separators=(",", ":"),
         )
@@ -208,6 +219,9 @@ class Counts:
             history.changes.extend((offset, guess) for offset, guess in changes)
             history.lost = lost
         counts.recent = RecentOutcomes.from_json(numbers, kept.get("recent", ()))
+        served = counts.tallies.get("served", Tally())
+        lost = JudgedOffsets(counts.until, served.judged)  # saved by a release that did not keep them
+        counts.judged = JudgedOffsets.from_json(kept["judged"]) if "judged" in kept else lost
         return counts
 
 
@@ -276,8 +290,10 @@ class CurveKeeper:
     def _load(self) -> Counts:
         kept = self.store.read(lambda connection: load_counts(connection, self.model, FORMAT))
         head = self.store.read(lambda connection: head_of(connection, self.model))
+        expiry = self.store.read(lambda connection: load_expiry(connection, self.model))
         counts = Counts(self.numbers) if kept is None else Counts.from_json(self.numbers, kept)
-        if counts.until > head:  # of another log
+        is_incomplete = counts.judged.start > 0 and expiry.removing_until == 0  # and can be counted again
+        if counts.until > head or is_incomplete:  # the first: of another log
             counts = Counts(self.numbers)
         if counts.until and not len(counts.recent):  # saved by a release that did not keep them
             counts.recent = self._recount_recent(counts.until)

@@ -108,6 +108,29 @@ def test_a_collapse_is_reported_and_ends_with_a_roll_back(collapsed: tuple[Servi
     assert since < held["since"] <= rolled_back["head"] and "after" not in held  # nothing was judged since
 
 
+def judged_until(service: Service, *offsets: int) -> list[int | None]:
+    response = service.http.get("/v1/models/vec/curve/judged", params={"offset": offsets})
+    assert response.status_code == 200, response.text
+    numbers: list[int | None] = response.json()["judged"]
+    return numbers
+
+
+def test_the_number_of_a_judged_answer_is_exact_in_a_log_with_labels_of_no_answer(start: Start) -> None:
+    service = start(VEC)
+    client = service.client("vec")
+    client.feedback([{"input": p, "label": label_of(p)} for p in draw_points(50, 4)])
+    for seed in range(3):
+        rate(client, 100, seed)
+    mislead(client, 600)
+    head = rate(client, 300, seed=9)
+    assert head == 1_250
+    assert judged_until(service, 1_099, 951, 950, 400, 350, 50, 51, 0, head, head + 1) == [
+        *(449, 301, 300, 300, 300, 0, 1, 0, 600, None)
+    ]
+    for wrong in ({}, {"offset": "x"}, {"offset": [*range(201)]}):
+        assert service.http.get("/v1/models/vec/curve/judged", params=wrong).status_code == 400
+
+
 def test_a_slow_decline_has_one_begin_and_the_version_offered_has_learned_nothing_of_it(start: Start) -> None:
     service = start(VEC, retain=100)
     first = service.client("vec").feedback([{"input": p, "label": label_of(p)} for p in draw_points(50, 4)])[-1]

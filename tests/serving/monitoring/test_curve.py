@@ -1,11 +1,13 @@
 """The prequential counts of a server equal those of a replay of its exported log, also after restarts."""
 
 import asyncio
+import json
 import random
 import struct
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,14 @@ from online.evaluation.sources.log_export import LogExport
 from online.evaluation.sources.opening import open_source
 from online.prequential import Curve, names_right_answer
 from online.schemas.events import Event
-from online.serving.monitoring.curve import REMEMBERED, Counts, CurveKeeper, per_minute
+from online.serving.monitoring.curve import FORMAT, REMEMBERED, Counts, CurveKeeper, per_minute
 from online.settings import ModelSettings, Settings
 from online.store import Store
 from online.store.database import values
+from online.store.deletion.event_expiry import EventExpiry, save_expiry
 from online.store.events import EVENTS, append_events, build_retraction
 from online.store.feedback import FEEDBACK, add_feedback, mark_retracted
-from online.store.log_rows import load_log_rows
+from online.store.log_rows import load_log_rows, load_outcomes, save_counts
 from online.store.predictions import PREDICTIONS, add_predictions
 from online.store.usage.answer_ratings import ANSWER_RATINGS
 from online.store.usage.ratings import count_page
@@ -212,6 +215,53 @@ def fresh_keeper(workspace: Workspace) -> CurveKeeper:
     keeper = create_keeper(workspace)
     keeper.counts = Counts(numbers=False)
     return keeper
+
+
+def test_the_number_of_a_judged_answer_is_exact_at_every_offset_also_after_restarts(workspace: Workspace) -> None:
+    log, keeper = Log(workspace.store, seed=8, lag=20), create_keeper(workspace)
+    for events in (1_300, 7, 900):
+        log.grow(events)
+        count_all(keeper)
+        asyncio.run(keeper.stop())
+        keeper = create_keeper(workspace)
+    counts, one_by_one = count_all(keeper), Counts(numbers=False)
+    expected = {0: 0}
+    for offset in range(1, log.head + 1):
+        rows = workspace.store.read(partial(load_outcomes, model="m", after=offset - 1, until=offset))
+        one_by_one.take(rows, offset)
+        expected[offset] = one_by_one.tallies["served"].judged if "served" in one_by_one.tallies else 0
+    assert counts.judged_until(expected) == expected
+    assert 800 < expected[log.head] < log.head - 200
+    assert counts.judged_until([log.head + 1, 5, 10**15]) == {log.head + 1: None, 5: expected[5], 10**15: None}
+
+
+def save_without_numbers(workspace: Workspace, counts: Counts) -> None:
+    """Save counts as a release did that kept no numbers of judged answers."""
+    kept = {name: value for name, value in json.loads(counts.to_json()).items() if name != "judged"}
+    workspace.store.submit(lambda connection: save_counts(connection, "m", FORMAT, json.dumps(kept))).result()
+
+
+def test_numbers_that_an_older_release_did_not_keep_are_counted_again(workspace: Workspace) -> None:
+    Log(workspace.store, seed=9, lag=20).grow(600)
+    before = count_all(create_keeper(workspace))
+    save_without_numbers(workspace, before)
+    assert count_all(create_keeper(workspace)).to_json() == before.to_json()
+
+
+def test_where_events_expired_before_a_number_was_kept_it_is_unknown_and_later_ones_are_exact(
+    workspace: Workspace,
+) -> None:
+    log = Log(workspace.store, seed=10, lag=20)
+    log.grow(600)
+    before = count_all(create_keeper(workspace))
+    save_without_numbers(workspace, before)
+    expiry = EventExpiry(closed_until=300, closed_at=600, removing_until=300, removing_at=600)
+    workspace.store.submit(lambda connection: save_expiry(connection, "m", expiry)).result()
+    log.grow(100)
+    after = count_all(create_keeper(workspace))
+    numbers, served = after.judged_until([599, 600, 700]), before.tallies["served"].judged
+    assert numbers == {599: None, 600: served, 700: after.tallies["served"].judged}
+    assert served < after.tallies["served"].judged
 
 
 def test_a_long_log_is_summarised_as_far_as_it_is_counted(workspace: Workspace) -> None:

@@ -345,6 +345,7 @@ export class DrawSession {
   }
 
   private onEvent(event: ServerEvent) {
+    if (event.type === 'received') return; // the model has learned nothing of it
     this.refresh();
     if (CHANGES_GALLERY.has(event.type)) this.gallery.refresh();
     if (event.type !== 'learned' && event.type !== 'refused') this.updateGuess();

@@ -3,17 +3,18 @@
 import { t } from '../messages';
 import type { Health, HealthReason, SentAlert } from '../schema';
 import { capitalize } from '../ui/wording';
-import { wordReason, type Points } from './verdict';
+import { NO_PLACES, type Places } from './places';
+import { wordReason } from './verdict';
 
 /** null: only the English sentence of the service says it. health: of the model now, which says what is measured. */
 export function wordAlert(
   { event, figures }: SentAlert,
   health: Health | null,
-  points: Points = [],
+  places: Places = NO_PLACES,
 ): string | null {
   if (!health) return null;
   const word = (code: string, figures: unknown) =>
-    wordReason({ code, sentence: '', figures } as HealthReason, health, points);
+    wordReason({ code, sentence: '', figures } as HealthReason, health, places);
   const words = t.learning.verdict;
   const { status, reasons, rolled_back_to: version, state } = figures as Record<string, unknown>;
   switch (event) {

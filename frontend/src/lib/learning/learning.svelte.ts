@@ -11,7 +11,17 @@ import { detailOf, problemOf } from '../ui/problems';
 import { count, figure, minute, percent } from '../ui/wording';
 import { Comparison } from './comparison.svelte';
 import { Operator } from './operator.svelte';
-import { answerAt, judgedPoints, namePlace, resultBefore, timeAt } from './places';
+import { JudgedNumbers } from './judged_numbers.svelte';
+import {
+  answerAt,
+  judgedPoints,
+  namePlace,
+  NO_PLACES,
+  numberAtOf,
+  resultBefore,
+  timeAt,
+  type Places,
+} from './places';
 import { isFall, wordVerdict } from './verdict';
 import { isNewer, isOlder, VersionList } from './version_list.svelte';
 import { curveChart, versionTicks, type EventMark } from '../ui/plots';
@@ -40,21 +50,30 @@ export class Learning {
   /** The newest kept versions, newest first. */
   kept = $state.raw<Version[]>([]);
   points = $derived(judgedPoints(this.curve?.points ?? []));
-  verdict = $derived(this.health && wordVerdict(this.health, this.points));
+  /** Where events lie among the judged answers: the same exact numbers everywhere on the page. */
+  places = $derived.by((): Places => {
+    const { curve, points, judged } = this;
+    return curve
+      ? { points, numberAt: numberAtOf(curve, (offset) => judged.at(offset)) }
+      : NO_PLACES;
+  });
+  verdict = $derived(this.health && wordVerdict(this.health, this.places));
   chart = $derived.by(() => {
     if (!this.curve) return null;
-    const chart = curveChart(this.curve, this.changes, this.marks());
-    const marks = [...chart.marks, ...versionTicks(this.points, this.liveBefore())];
+    const chart = curveChart(this.curve, this.changes, this.marks(), this.places.numberAt);
+    const marks = [...chart.marks, ...versionTicks(this.places, this.liveBefore())];
     return { ...chart, marks, namesOnly: true };
   });
 
   readonly refresh: () => void;
+  private readonly judged: JudgedNumbers;
 
   constructor(
     readonly api: LearningApi,
     pause: Pause,
     { mayOperate, mayCurate }: LearningRights,
   ) {
+    this.judged = new JudgedNumbers(api);
     this.refresh = coalesce(() => this.load(), pause, REST_MS);
     this.live = new LiveStatus(api, pause, () => this.refresh());
     this.versions = new VersionList((limit, before) => api.versionPage(limit, before));
@@ -81,10 +100,11 @@ export class Learning {
      made: when the version was made. A point of the curve may end later, with answers that were judged since. */
   place(offset: number, made: string | null = null): string {
     const taught = this.curve?.points.find((point) => point.offset >= offset)?.ended ?? null;
-    const answer = answerAt(this.points, offset);
+    const counted = Math.min(offset, this.curve?.counted_until ?? 0); // the curve may be older than the version
+    const answer = answerAt(this.places, counted);
     const judged = answer === null ? taught : timeAt(this.points, answer);
     const isLater = judged !== null && made !== null && Date.parse(judged) > Date.parse(made);
-    return namePlace(this.points, offset, isLater ? made : judged);
+    return namePlace(this.places, answer === null ? offset : counted, isLater ? made : judged);
   }
 
   /** When a version was made, and how good the answers were before the fall that it is offered for, or else those judged before
@@ -108,10 +128,11 @@ export class Learning {
     return `${made} ${say(count(before.count), show(before.mean))}`;
   }
 
-  /** How many answers were judged after the newest event that the live version has learned. */
-  get judgedSince(): number {
-    const learned = answerAt(this.points, this.live.learnedUntil) ?? 0;
-    return Math.max(0, (this.points.at(-1)?.until ?? 0) - learned);
+  /** How many answers were judged after the newest event that the live version has learned; null: not known yet. */
+  get judgedSince(): number | null {
+    const learned = answerAt(this.places, this.live.learnedUntil);
+    const judged = this.points.at(-1)?.until ?? 0;
+    return learned === null ? null : Math.max(0, judged - learned);
   }
 
   /** The newest kept version that learned nothing of the answers that are worse; null: unknown. */
@@ -146,7 +167,9 @@ export class Learning {
     if (last && !isOfGuard)
       past.push({ offset: last.since, name: rolledBack(last.version), kind: rollBack });
     const since = health?.reasons.find(isFall)?.figures['since'];
-    return typeof since === 'number' ? [{ offset: since + 1, name: fall }, ...past] : past;
+    return typeof since === 'number'
+      ? [{ offset: since + 1, name: fall, isBegin: true }, ...past]
+      : past;
   }
 
   /** The kept versions that are live or were. Without a roll back, one that is newer than the live version was not. */
@@ -170,10 +193,16 @@ export class Learning {
     await Promise.all([
       api.health().then((health) => (this.health = health)), // the first figures do not wait for the others
       api.status().then((status) => (this.status = status)),
-      api.curve().then((curve) => (this.curve = curve)),
+      api.curve().then((curve) => this.showCurve(curve)),
       api.versionPage(MARKED).then(({ versions }) => (this.kept = versions)),
       api.driftChanges().then((changes) => (this.changes = changes)),
       this.operator.isAllowed && api.refused().then((refused) => (this.refused = refused)),
     ]);
+  }
+
+  private showCurve(curve: Curve) {
+    if (curve.counted_until < (this.curve?.counted_until ?? 0)) this.judged.forget();
+    this.judged.retry();
+    this.curve = curve;
   }
 }

@@ -1,11 +1,24 @@
 /* Where events lie among the judged answers, as the charts count them: pure functions.
 
-   offset of an event --judged points of the curve--> number of the judged answer --> its time
+   offset of an event --numberAt--> number of the judged answer --judged points of the curve--> its time
+
+   A number is exact, or it is not said: it comes from the curve where that is not thinned, and else from the service.
 */
 
-import type { CurvePoint } from '../schema';
+import type { Curve, CurvePoint } from '../schema';
 import { t } from '../messages';
 import { count, dayOf, hourOf, minute } from '../ui/wording';
+
+/** How many answers had been judged up to an offset; null: unknown. */
+export type NumberAt = (offset: number) => number | null;
+
+/** Where judged answers lie. points: of the curve, as `judgedPoints` numbers them. */
+export interface Places {
+  points: readonly CurvePoint[];
+  numberAt: NumberAt;
+}
+
+export const NO_PLACES: Places = { points: [], numberAt: () => null };
 
 const LONG_MS = 36 * 3_600_000; // from which days tell more than hours
 
@@ -39,15 +52,38 @@ function merge(one: CurvePoint, later: CurvePoint): CurvePoint {
   };
 }
 
-/** The number of the newest judged answer up to an offset; between two points of the curve it is estimated. null: unknown. */
-export function answerAt(points: readonly CurvePoint[], offset: number): number | null {
-  const last = points.at(-1);
-  if (!last) return null;
-  const place = points.findIndex((point) => point.offset >= offset);
-  if (place < 0) return last.until;
-  const [before, after] = [points[place - 1] ?? { until: 0, offset: 0 }, points[place]!];
-  const share = (offset - before.offset) / Math.max(1, after.offset - before.offset);
-  return Math.round(before.until + Math.max(0, share) * (after.until - before.until));
+/** How many answers had been judged up to an offset, where the curve says it exactly.
+
+   elsewhere: asked for offsets within a stretch of the curve that holds judged answers and others. What comes after the
+   newest counted event is unknown.
+*/
+export function numberAtOf(curve: Curve, elsewhere: NumberAt = () => null): NumberAt {
+  const untils: number[] = [];
+  for (const { counts } of curve.points)
+    untils.push((untils.at(-1) ?? 0) + (counts['served'] ?? 0));
+  return (offset) => {
+    const place = curve.points.findIndex((point) => point.offset >= offset);
+    if (place < 0) return offset <= curve.counted_until ? (untils.at(-1) ?? 0) : null;
+    const [point, until] = [curve.points[place]!, untils[place]!];
+    if (point.offset === offset) return until;
+    const before = curve.points[place - 1] ?? { until: 0, offset: 0 };
+    const judged = point.counts['served'] ?? 0;
+    const ofOne = point.until - before.until === 1; // its only judgement is at its own offset
+    if (judged === 0 || ofOne) return until - judged;
+    const areAllJudged = judged === point.offset - before.offset;
+    return areAllJudged ? until - (point.offset - offset) : elsewhere(offset);
+  };
+}
+
+/** The number of the newest judged answer up to an offset; null: unknown, or there are none. */
+export function answerAt({ points, numberAt }: Places, offset: number): number | null {
+  return points.length === 0 ? null : numberAt(offset);
+}
+
+/** The number of the first judged answer from an offset on; null: unknown, or there are none. */
+export function answerFrom(places: Places, offset: number): number | null {
+  const before = answerAt(places, offset - 1);
+  return before === null ? null : before + 1;
 }
 
 const ENOUGH = 100; // answers that a figure rests on
@@ -80,13 +116,15 @@ export function shortTimeAt(points: readonly CurvePoint[], answer: number): stri
   return isLong ? dayOf(at) : hourOf(at);
 }
 
-/** "04:02 (judged answer 377)". at: the instant, if it is known better than by the curve. */
-export function namePlace(
-  points: readonly CurvePoint[],
-  offset: number,
-  at: string | null = null,
-): string {
-  const answer = answerAt(points, offset);
+/** "04:02 (judged answer 377)", of the newest judged answer up to an offset. at: the instant, if it is known better than by the curve. */
+export const namePlace = (places: Places, offset: number, at: string | null = null): string =>
+  nameAnswer(places, answerAt(places, offset), offset, at);
+
+/** The same of the first judged answer from an offset on: where something begins. */
+export const nameBegin = (places: Places, offset: number, at: string | null = null): string =>
+  nameAnswer(places, answerFrom(places, offset), offset, at);
+
+function nameAnswer({ points }: Places, answer: number | null, offset: number, at: string | null) {
   if (answer === null && at === null) return t.learning.verdict.event(count(offset));
   const known = at ?? (answer === null ? null : timeAt(points, answer));
   return t.learning.verdict.place(

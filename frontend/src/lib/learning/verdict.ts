@@ -1,10 +1,10 @@
 /* Words the verdict on a model from its codes and figures: pure functions. A code that is not known yet keeps the service's sentence. */
 
 import { t } from '../messages';
-import type { CurvePoint, Health, HealthReason } from '../schema';
+import type { Health, HealthReason } from '../schema';
 import { wordCause } from '../ui/causes';
 import { capitalize, count, figure, percent } from '../ui/wording';
-import { namePlace } from './places';
+import { nameBegin, NO_PLACES, type Places } from './places';
 
 export type Tone = 'good' | 'warn' | 'danger' | 'plain';
 
@@ -26,8 +26,6 @@ export interface WordedVerdict {
   isRecovering: boolean;
 }
 
-export type Points = readonly CurvePoint[];
-
 const TONES: Record<Health['status'], Tone> = {
   good: 'good',
   needs_attention: 'danger',
@@ -40,8 +38,8 @@ const DECISIVE: Partial<Record<Health['status'], HealthReason['level']>> = {
   too_little_feedback: 'unknown',
 };
 
-/** points: of the curve, which say to which judged answer an event belongs. */
-export function wordVerdict(health: Health, points: Points = []): WordedVerdict {
+/** places: say to which judged answer an event belongs. */
+export function wordVerdict(health: Health, places: Places = NO_PLACES): WordedVerdict {
   const { status } = health;
   const reasons = health.reasons.filter((each) => !isOfFall(each, health.reasons));
   const declining = reasons.find(({ code }) => code === 'declining');
@@ -59,7 +57,7 @@ export function wordVerdict(health: Health, points: Points = []): WordedVerdict 
     wordReason(
       isBefore(reason) ? { ...reason, code: DRIFT_BEFORE } : reason,
       health,
-      points,
+      places,
       nameOlder(health),
     );
   const helped = wordSinceRollBack(health, rolledBack, deciding);
@@ -202,14 +200,14 @@ const causeOf = (figures: Figures) =>
 export function wordReason(
   { code, level, figures, sentence }: HealthReason,
   { measure }: Health,
-  points: Points = [],
+  places: Places = NO_PLACES,
   whose = '',
 ): string {
   const words = t.learning.verdict;
   const show = measure === 'error' ? figure : percent;
   const at = figures['since_at'];
   const since = (further = 0) =>
-    namePlace(points, number(figures, 'since') + further, typeof at === 'string' ? at : null);
+    nameBegin(places, number(figures, 'since') + further, typeof at === 'string' ? at : null);
   switch (code) {
     case 'accuracy_fell': {
       const right = Math.round(number(figures, 'count') * number(figures, 'after'));

@@ -47,7 +47,8 @@ export class Repertoire {
     const { api, pause } = dependencies;
     this.list = new ReplyList(api, pause);
     this.refresh = coalesce(() => this.load(), pause, REST_MS);
-    this.live = new LiveStatus(api, pause, () => {
+    this.live = new LiveStatus(api, pause, ({ type }) => {
+      if (type === 'received') return; // the model has learned nothing of it
       this.refresh();
       if (this.followsUnanswered) this.refreshUnanswered();
     });

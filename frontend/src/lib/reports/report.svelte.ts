@@ -41,7 +41,7 @@ export class Report {
   async start() {
     this.stopped = false;
     this.stopEvents = this.api.events(
-      () => this.refresh(),
+      ({ type }) => type !== 'received' && this.refresh(),
       () => {},
     );
     await this.load(() => this.api.state());

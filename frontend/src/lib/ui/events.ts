@@ -29,6 +29,12 @@ interface Published {
   freshness_ms: number | null;
 }
 
+/** The log has grown: feedback has arrived, though it may not be learned. */
+interface Received {
+  type: 'received';
+  head: number;
+}
+
 interface RolledBack {
   type: 'rolled_back';
   version: string;
@@ -76,6 +82,7 @@ interface InboxChanged {
 export type ServerEvent =
   | Status
   | Published
+  | Received
   | RolledBack
   | Settled
   | Adapted
@@ -89,6 +96,7 @@ export type ServerEvent =
 export const EVENT_TYPES = [
   'status',
   'published',
+  'received',
   'rolled_back',
   'learned',
   'refused',

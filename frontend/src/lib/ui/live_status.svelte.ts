@@ -173,6 +173,7 @@ export class LiveStatus {
       case 'adapted':
       case 'counted':
       case 'inbox':
+      case 'received':
         return;
       default:
         return this.wake(({ id }) => id === event.id);

@@ -2,7 +2,14 @@
 
 import { t } from '../messages';
 import type { Curve, CurvePoint, DriftChange, Version } from '../schema';
-import { answerAt, judgedPoints, shortTimeAt } from '../learning/places';
+import {
+  answerAt,
+  answerFrom,
+  judgedPoints,
+  numberAtOf,
+  shortTimeAt,
+  type Places,
+} from '../learning/places';
 import { count } from './wording';
 
 const WINDOW_RATIO = 0.1; // share of all outcomes averaged in one point
@@ -46,23 +53,27 @@ export interface Chart {
   band?: { name: string; low: (number | null)[]; high: (number | null)[] };
 }
 
-/** A mark by the offset of its event. kind: as in `Mark`; by default its name. */
+/** A mark by the offset of its event. kind: as in `Mark`; by default its name. isBegin: at the first answer from there on. */
 export interface EventMark {
   offset: number;
   name: string;
   kind?: string;
+  isBegin?: boolean;
 }
 
 /** Moving means of the served answers and of the naive guessers, over a tenth of all outcomes.
 
    changes: where alarms were raised. marks: others, by the offset of their event. Only served answers count as outcomes.
+   numberAt: where an event lies among them. A mark is left out as long as that is not known.
 */
 export function curveChart(
   curve: Curve,
   changes: DriftChange[] = [],
   marks: EventMark[] = [],
+  numberAt = numberAtOf(curve),
 ): Chart {
   const points = judgedPoints(curve.points);
+  const places = { points, numberAt };
   const total = points.at(-1)?.until ?? 0;
   const width = Math.max(MIN_WINDOW, Math.round(WINDOW_RATIO * total));
   const words = t.learning.chart;
@@ -75,12 +86,11 @@ export function curveChart(
     lines: names.map(([id, name]) => ({ name, values: movingMeans(points, id, width) })),
     marks: [
       ...changes.flatMap(({ offset, alarms }) => {
-        const place = points.find((point) => point.offset >= offset);
-        const alarm = alarms[0]!;
-        return place ? [{ x: place.until, name: words.alarmOf(whatChanged(alarm)) }] : [];
+        const x = answerAt(places, offset);
+        return x === null ? [] : [{ x, name: words.alarmOf(whatChanged(alarms[0]!)) }];
       }),
-      ...marks.flatMap(({ offset, name, kind = name }) => {
-        const x = answerAt(points, offset);
+      ...marks.flatMap(({ offset, name, kind = name, isBegin }) => {
+        const x = (isBegin ? answerFrom : answerAt)(places, offset);
         return x === null ? [] : [{ x, name, kind }];
       }),
     ],
@@ -92,12 +102,13 @@ export function curveChart(
 }
 
 /** Ticks where versions went live, at most MAX_TICKS of them: near ones are one. versions: newest first. */
-export function versionTicks(points: readonly CurvePoint[], versions: readonly Version[]): Mark[] {
+export function versionTicks(places: Places, versions: readonly Version[]): Mark[] {
+  const { points } = places;
   const total = points.at(-1)?.until ?? 0;
   const words = t.learning.chart;
   const groups = new Map<number, { x: number; first: string; last: string }>();
   for (const { version, learned_until } of [...versions].reverse()) {
-    const x = answerAt(points, learned_until);
+    const x = answerAt(places, learned_until);
     if (x === null || x < points[0]!.until) continue;
     const group = Math.ceil((MAX_TICKS * x) / total);
     groups.set(group, { x, first: groups.get(group)?.first ?? version, last: version });
@@ -109,6 +120,10 @@ export function versionTicks(points: readonly CurvePoint[], versions: readonly V
     isTick: true,
   }));
 }
+
+/** A mark beside the values of a place; with its own number if it lies before that place. */
+export const nameMark = ({ x, name, isTick }: Mark, place: number): string =>
+  x === place || isTick ? name : `${name} (${count(x)})`;
 
 /** What an alarm is about, in a few words. */
 export function whatChanged({ what, label }: DriftChange['alarms'][number]): string {
