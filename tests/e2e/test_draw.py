@@ -109,11 +109,11 @@ def test_the_fourth_drawing_is_guessed_after_three_digits_were_drawn_once_each(v
     check_accessible(page)
     board_of(page).press("Enter")
     expect_status(page, "I guessed it! 1 it is.")
-    expect(page.get_by_text("On this visit I guessed 1 of 4.")).to_be_visible()
+    expect(page.get_by_text("On this visit I guessed 1 of 1.")).to_be_visible()  # the other names were new
     page.get_by_text("How often do I guess right?").click()
     page.get_by_text("As a table").click()
     rows = page.get_by_role("region", name="Your drawings on this visit, as a table").get_by_role("row")
-    expect(rows.last).to_contain_text("25 %")
+    expect(rows.last).to_contain_text("100 %")
     shoot(page, "draw-3-curve-light")
     check_accessible(page)
 
@@ -189,10 +189,10 @@ def test_the_page_is_used_by_keyboard_only(visits: Visits, start: Start) -> None
     expect_guess(page, "minus")
     press("Enter")
     expect_status(page, "I guessed it!")
-    expect(page.get_by_text("On this visit I guessed 1 of 3.")).to_be_visible()
+    expect(page.get_by_text("On this visit I guessed 1 of 1.")).to_be_visible()
     press("z")
     expect(page.get_by_text("Taken back and forgotten.")).to_be_visible()
-    expect(page.get_by_text("On this visit I guessed 0 of 2.")).to_be_visible()
+    expect(page.get_by_text("On this visit I guessed")).to_have_count(0)
 
 
 def test_what_was_taught_survives_a_reload_and_can_be_forgotten(visits: Visits, start: Start) -> None:
@@ -251,7 +251,28 @@ def test_a_wrong_guess_is_corrected_with_one_click_and_others_names_are_known(vi
     page.get_by_role("radio", name="Everyone’s").first.check()
     everyone = page.get_by_role("region", name="What everybody has taught me")
     expect(everyone).to_contain_text("I have learned 10 shapes from 1,798 drawings.")
+    expect(everyone).to_contain_text("I show it as I see it: 8 by 8 squares.")
+    expect(everyone.locator(".drawing").last.locator("rect")).to_have_count(1 + 64)
+    shoot(page, "draw-14-everyone")
     check_accessible(page)
+
+
+def test_a_shape_that_nobody_taught_is_new_to_it(visits: Visits, start: Start) -> None:
+    page = visits.open(f"{start(SHIPPED).url}/draw", width=1440, height=900)
+    for label in ("0", "7", "0", "7"):
+        draw(page, label)
+        type_name(page, label)
+        expect_learned(page)
+        page.get_by_role("button", name="Next drawing").click()
+    expect(gallery_of(page)).to_contain_text("You have taught me 2 shapes with 4 drawings.")
+    draw(page, "star")
+    expect_status(page, "New to me. Perhaps")
+    shoot(page, "draw-15-new")
+    check_accessible(page)
+    page.get_by_role("button", name="Clear").click()
+    draw(page, "0")
+    expect_guess(page, "0")
+    expect_status(page, "I have seen only two so far")
 
 
 def test_a_visitor_sees_what_waits_and_that_new_names_are_checked(visits: Visits, start: Start) -> None:

@@ -1,7 +1,7 @@
 """The inbox in a real Chromium for drawings that visitors have taught, for additions of teachers, and its addresses."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -49,6 +49,20 @@ def reject(service: Service, reason: str | None) -> None:
     (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
     body = {"ids": [group["id"]], "action": "reject", "reason": reason}
     assert service.http.post("/v1/models/digits/inbox:decide", json=body).status_code == 202
+
+
+def decide(service: Service, action: str) -> Callable[[], None]:
+    """Decide the only group that is open; the function that is returned undoes it."""
+    (group,) = service.http.get("/v1/models/digits/inbox").json()["groups"]
+    body = {"ids": [item["id"] for item in group["items"]], "action": action}
+    decided = service.http.post("/v1/models/digits/inbox:decide", json=body)
+    assert decided.status_code == 202, decided.text
+
+    def undo() -> None:
+        taken_back = service.http.post("/v1/models/digits/inbox:undo", json={"decision": decided.json()["decision"]})
+        assert taken_back.status_code == 202, taken_back.text
+
+    return undo
 
 
 def notices(page: Page, name: str = "Checked, and not learned") -> Locator:
@@ -100,7 +114,9 @@ def test_held_drawings_are_seen_and_decided_by_keyboard(visits: Visits, service:
     expect(rows(page)).to_have_count(3)
     expect(rows(page).first).to_contain_text("4 examples")
     expect(examples(page)).to_have_count(4)
-    expect(examples(page).locator("path").first).to_have_attribute("d", re.compile("^M.+Z$"))
+    expect(examples(page).first.locator("rect")).to_have_count(1 + 64)  # the paper, and what the model sees
+    expect(page.get_by_text("As the model sees them: 8 by 8 squares.")).to_be_visible()
+    shoot(page, "inbox-drawings-squares")
     expect(examples(page).first).to_contain_text("Visitor")
     check_accessible(page)
     page.get_by_role("heading", name="Inbox", level=1).click()
@@ -116,6 +132,8 @@ def test_held_drawings_are_seen_and_decided_by_keyboard(visits: Visits, service:
     page.keyboard.press("a")
     expect(rows(page).first).to_contain_text("1 example")
     expect(visitor.get_by_text("Next time I say")).to_be_visible()
+    expect_status(visitor, "Star was approved. I have learned it.")
+    expect(visitor.get_by_role("region", name="Notifications")).to_have_text("")  # the bot says it
     expect(examples(page)).to_have_count(1)
     expect(page.get_by_text("The bot learns 1 example of “star”.")).to_be_visible()
     page.keyboard.press("j")
@@ -230,9 +248,82 @@ def test_a_rejection_is_told_with_its_name_after_the_next_drawing_began(visits: 
     expect_status(page, "Zero: sent for checking.")
     expect(page.get_by_text("Wrong name? Pick another one.")).to_be_visible()
     expect(classes_of(page).get_by_role("button", name="moon")).to_have_count(0)
+    expect(toasts).to_contain_text("Sun: not learned.")
     page.get_by_role("button", name="Next drawing").click()
     expect(notices(page)).to_have_count(2)
+    expect(toasts).to_have_text("")  # it is said once
     expect(notices(page).first).to_have_text("Sun: not learned. It was checked and not approved.")
+
+
+def test_approvals_are_told_once_for_each_batch(visits: Visits, service: Service) -> None:
+    page = visits.open(f"{service.url}/draw", width=390, height=844)
+    toasts = page.get_by_role("region", name="Notifications")
+
+    def teach(label: str, count: int) -> None:
+        for _ in range(count):
+            draw(page, "star")
+            type_name(page, label)
+            expect_status(page, f"{label.capitalize()}: sent for checking.")
+            page.get_by_role("button", name="Next drawing").click()
+
+    teach("moon", 1)
+    expect(gallery_of(page)).to_contain_text("1 waiting to be checked")
+    decide(service, "approve")
+    expect(toasts).to_have_text("Moon was approved: I have learned it.")
+    shoot(page, "draw-12-approved")
+    toasts.get_by_role("button").click()
+    teach("sun", 2)
+    expect(gallery_of(page)).to_contain_text("2 waiting to be checked")
+    decide(service, "approve")
+    expect(toasts).to_have_text("2 of your drawings were approved: I have learned them.")
+    toasts.get_by_role("button").click()
+    draw(page, "0")
+    type_name(page, "zero")
+    expect_status(page, "Zero: sent for checking.")
+    expect(gallery_of(page)).to_contain_text("1 waiting to be checked")
+    decide(service, "approve")
+    expect_status(page, "Zero was approved. I have learned it.")
+    expect(gallery_of(page)).not_to_contain_text("checked")
+    expect(toasts).to_have_text("")
+    expect(page.get_by_text("On this visit I guessed")).to_have_count(0)  # all names were new
+
+
+def test_a_rejection_that_is_undone_is_no_longer_told(visits: Visits, service: Service) -> None:
+    page = visits.open(f"{service.url}/draw")
+    for label in ("moon", "sun"):
+        draw(page, "star")
+        type_name(page, label)
+        expect_status(page, f"{label.capitalize()}: sent for checking.")
+        if label == "moon":
+            page.get_by_role("button", name="Next drawing").click()
+            undo = decide(service, "reject")
+            expect(notices(page)).to_have_count(1)
+            undo()
+            expect(notices(page)).to_have_count(0)
+            decide(service, "reject")
+            expect(notices(page)).to_have_count(1)
+    undo = decide(service, "reject")
+    expect_status(page, "Sun: not learned.")
+    undo()
+    expect_status(page, "Sun: sent for checking.")
+
+
+def test_one_notice_leaves_the_board_in_sight_on_a_small_phone(visits: Visits, service: Service) -> None:
+    page = visits.open(f"{service.url}/draw", width=320, height=700)
+    for label in ("moon", "sun"):
+        draw(page, "star")
+        type_name(page, label)
+        expect_status(page, f"{label.capitalize()}: sent for checking.")
+        decide(service, "reject")
+        expect_status(page, f"{label.capitalize()}: not learned.")
+    page.reload()
+    expect(notices(page)).to_have_count(1)
+    expect(page.get_by_text("1 more after this.")).to_be_visible()
+    expect(board_of(page)).to_be_in_viewport(ratio=0.7)
+    shoot(page, "draw-13-one-notice-320")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(notices(page)).to_have_count(2)
+    expect(page.get_by_text("more after this")).to_have_count(0)
 
 
 def test_a_notice_is_accessible_at_every_width_in_every_scheme_and_in_german(visits: Visits, service: Service) -> None:

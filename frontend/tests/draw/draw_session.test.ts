@@ -305,7 +305,7 @@ test('a name is followed by a look at what was taught', async () => {
   expect(api.calls.filter((call) => call.startsWith('examples')).length).toBeGreaterThan(before);
 });
 
-test('few drawings make no sure guess, unless others may have taught more', async () => {
+test('no guess is sure from few drawings, or where others may have taught the names', async () => {
   const guess = { label: 'star', probabilities: { star: 0.99, heart: 0.01 } };
   const { api, draw } = await openBoard([], ALL_RIGHTS, guess);
   const taught = (label: string): TaughtClass => ({
@@ -317,10 +317,62 @@ test('few drawings make no sure guess, unless others may have taught more', asyn
   });
   stroke(draw);
   await settle();
-  expect(draw.opinion).toMatchObject({ kind: 'sure' });
+  expect(draw.opinion).toEqual({ kind: 'best', label: 'star' });
   api.taught = [taught('star'), taught('heart')];
   await draw.gallery.load();
   expect(draw.opinion).toEqual({ kind: 'few', label: 'star', seen: 2 });
+});
+
+test('a drawing far from all that were taught is new, also where one name is known', async () => {
+  const { api, draw } = await openBoard([], ALL_RIGHTS, {
+    label: 'star',
+    probabilities: { star: 1 },
+  });
+  const example = { ...STAR, input: new Array<number>(64).fill(0), status: 'learned' as const };
+  api.taught = [{ label: 'star', active: true, count: 1, held: 0, examples: [example] }];
+  await draw.gallery.load();
+  stroke(draw);
+  await settle();
+  expect(draw.opinion).toEqual({ kind: 'new', label: 'star' });
+  api.taught = [{ ...api.taught[0]!, examples: [{ ...example, input: draw.features }] }];
+  await draw.gallery.load();
+  expect(draw.opinion).toEqual({ kind: 'only', label: 'star' });
+  draw.stop();
+});
+
+test('the first drawing of a new name does not count as guessed wrong', async () => {
+  const { api, draw } = await openAndDraw();
+  await draw.name('star');
+  api.guess = { label: 'star', probabilities: { star: 0.8, heart: 0.2 } };
+  stroke(draw);
+  await draw.name('sun');
+  expect([draw.correctCount, draw.judgedDrawings.length]).toEqual([0, 0]);
+  stroke(draw);
+  await draw.name('heart'); // which it knew
+  stroke(draw);
+  await draw.name('star');
+  expect([draw.correctCount, draw.judgedDrawings.length]).toEqual([1, 2]);
+});
+
+test('a drawing whose rejection was undone waits again, and is followed until it is approved', async () => {
+  const { api, draw } = await openAndDraw();
+  api.isReviewed = true;
+  await draw.name('star');
+  await settle();
+  const { feedback } = draw.current!;
+  api.reject('f1', 'Too small.');
+  await settle();
+  await settle();
+  expect([feedback.rejected, feedback.held]).toEqual([true, false]);
+  draw.resumeUndone(); // it is not listed as held
+  expect(feedback.rejected).toBe(true);
+  const held = { ...STAR, id: 'f1', status: 'held' as const };
+  api.taught = [{ label: 'star', active: true, count: 0, held: 1, examples: [held] }];
+  api.progress.get('f1')!.status = 'held';
+  await draw.gallery.load();
+  draw.resumeUndone();
+  expect([feedback.rejected, feedback.refused, feedback.held]).toEqual([false, null, true]);
+  draw.stop();
 });
 
 test('a drawing that waits to be checked is no guess, and its status ends with the next drawing', async () => {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { describeApproval } from '../../src/lib/draw/approvals';
 import { Gallery } from '../../src/lib/draw/gallery.svelte';
 import { Sketches } from '../../src/lib/draw/sketches';
 import type { RejectedExample, TaughtClass, TaughtExample } from '../../src/lib/schema';
@@ -138,4 +139,35 @@ test('a drawing that a curator rejected is listed with the reason, and its strok
   const { gallery, sketches } = await open([], ['r', 'erased elsewhere'], [rude]);
   expect(gallery.rejected).toEqual([rude]);
   expect(sketches.ids()).toEqual(['r']);
+});
+
+test('a drawing that waited is reported once when it was approved and learned', async () => {
+  const waiting = [example('a', 'held'), example('b', 'held'), example('c', 'held')];
+  const { gallery, service } = await open([classOf('moon', [...waiting, example('d')])]);
+  expect(gallery.approved).toEqual([]);
+  service.classes = [classOf('moon', [example('a', 'accepted'), example('b', 'accepted')])];
+  await gallery.load();
+  expect(gallery.approved).toEqual([]);
+  service.classes = [classOf('moon', [example('a'), example('b'), example('d')])];
+  await gallery.load();
+  const told = gallery.approved;
+  expect(told).toMatchObject([
+    { id: 'a', label: 'moon' },
+    { id: 'b', label: 'moon' },
+  ]);
+  expect(told.map((one) => describeApproval([one]))[0]).toBe(
+    'Moon was approved: I have learned it.',
+  );
+  expect(describeApproval(told)).toBe('2 of your drawings were approved: I have learned them.');
+  await gallery.load();
+  expect(gallery.approved).toBe(told);
+});
+
+test('drawings whose strokes are in another browser are shown as squares', async () => {
+  const kept = (id: string) => ({ ...example(id), input: new Array<number>(64).fill(8) });
+  const { gallery, service } = await open([classOf('star', [kept('a')])], ['a']);
+  expect(gallery.hasSquares).toBe(false);
+  service.classes = [classOf('star', [kept('a'), kept('b')])];
+  await gallery.load();
+  expect(gallery.hasSquares).toBe(true);
 });

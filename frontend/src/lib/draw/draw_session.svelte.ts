@@ -7,7 +7,7 @@
 
 import { ApiError, type DrawApi } from '../api';
 import { DrawingBoard, type Cell } from './drawing_board.svelte';
-import { opinionOf, type Opinion } from './confidence';
+import { KnownDrawings, opinionOf, type Opinion } from './confidence';
 import { Gallery } from './gallery.svelte';
 import type { ServerEvent } from '../ui/events';
 import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
@@ -35,6 +35,8 @@ const MAX_GUESSED = 20; // classes that a guess lists, by default
 export interface NamedDrawing {
   label: string;
   guessBefore: string | null;
+  /** Whether the model knew the name before, so that it could have guessed it. */
+  wasKnown: boolean;
   feedback: Feedback;
 }
 
@@ -71,9 +73,11 @@ export class DrawSession {
 
   /** Drawings whose name was not taken back. */
   activeDrawings = $derived(this.drawings.filter(({ feedback }) => feedback.isActive));
-  /** Those that count as guesses: what waits for a curator was never learned, so that it cannot be guessed. */
+  /** Those that count as guesses: a name that was new, or waits for a curator, could not have been guessed. */
   judgedDrawings = $derived(
-    this.activeDrawings.filter(({ feedback }) => feedback.saved && !feedback.held),
+    this.activeDrawings.filter(
+      ({ feedback, wasKnown }) => wasKnown && feedback.saved && !feedback.held,
+    ),
   );
   correctCount = $derived(
     this.judgedDrawings.filter(({ label, guessBefore }) => label === guessBefore).length,
@@ -113,8 +117,21 @@ export class DrawSession {
       .map(({ label }) => label),
   );
   features = $derived(computeFeatures(this.board.strokes));
+  /** The drawings that were learned, as far as this page may see them. */
+  private known = $derived.by(() => {
+    const { shown, whose } = this.gallery;
+    const learned = shown.map(({ label, count, examples }) => {
+      const kept = examples.flatMap(({ input, status }) =>
+        input !== null && status !== 'held' ? [input] : [],
+      );
+      return { label, count, drawings: kept };
+    });
+    const listed = new Set(shown.map(({ label }) => label));
+    const isComplete = whose === 'everyone' || this.classes.every((label) => listed.has(label));
+    return new KnownDrawings(learned, isComplete);
+  });
   opinion = $derived<Opinion | null>(
-    this.guess && this.features ? opinionOf(this.guess, (label) => this.countSeen(label)) : null,
+    this.guess && this.features ? opinionOf(this.guess, this.features, this.known) : null,
   );
 
   readonly rights: Rights;
@@ -151,13 +168,6 @@ export class DrawSession {
   showCurve() {
     this.showsCurve = true;
     this.refresh();
-  }
-
-  /** How many drawings of a class the model has learned; null where others may have taught it more. */
-  private countSeen(label: string): number | null {
-    const own = new Map(this.gallery.shown.map((one) => [one.label, one.count]));
-    const isAllOwn = this.gallery.whose === 'user' && this.classes.every((one) => own.has(one));
-    return isAllOwn ? (own.get(label) ?? 0) : null;
   }
 
   /** Whether a name was refused, and no other drawing of it is learned or waits. */
@@ -271,8 +281,9 @@ export class DrawSession {
     const recheck = (offset: number) => this.runRecheck(features, offset);
     const feedback = new Feedback(this.context, answer.prediction_ids[0] ?? '', { label }, recheck);
     // Another name for the same drawing does not change what was guessed before it was named.
-    const guessBefore = before ? before.guessBefore : (answer.predictions[0]?.label ?? null);
-    const drawing = { label, guessBefore, feedback };
+    const guess = answer.predictions[0] ?? null;
+    const guessBefore = before ? before.guessBefore : (guess?.label ?? null);
+    const drawing = { label, guessBefore, wasKnown: this.isAmong(guess, label), feedback };
     this.drawings.push(drawing);
     this.current = drawing;
     this.lastNamed = drawing;
@@ -283,11 +294,28 @@ export class DrawSession {
     this.gallery.refresh();
   }
 
+  /** Whether a guess could have been this class. It lists only the likeliest of many classes. */
+  private isAmong(guess: Guess | null, label: string): boolean {
+    const guessed = Object.keys(guess?.probabilities ?? {});
+    const isListed = this.listed.some((one) => one.label === label && one.active);
+    return (
+      guess?.label === label ||
+      guessed.includes(label) ||
+      (guessed.length >= MAX_GUESSED && isListed)
+    );
+  }
+
   private async runRecheck(features: number[], min_offset: number): Promise<string | null> {
     const options = { record: false, min_offset, timeout_ms: RECHECK_TIMEOUT_MS };
     const { predictions } = await this.api.predict({ instances: [features], ...options });
     this.updateGuess();
     return predictions[0]?.label ?? null;
+  }
+
+  /** Follow the drawing on the board again, where its rejection was undone: it is listed as one that waits. */
+  resumeUndone() {
+    const feedback = this.current?.feedback;
+    if (feedback?.rejected && this.gallery.isHeld(feedback)) feedback.reopen();
   }
 
   // forgetting

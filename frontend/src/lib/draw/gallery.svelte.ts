@@ -14,6 +14,11 @@ const REST_MS = 300; // pause between two requests
 
 export type Whose = 'user' | 'everyone';
 
+export interface Approved {
+  id: string;
+  label: string;
+}
+
 interface Dependencies {
   api: Pick<DrawApi, 'examples' | 'forgetClass' | 'teachAgain' | 'retract'>;
   sketches: Sketches;
@@ -26,6 +31,8 @@ export class Gallery {
   /** null until they were loaded. The class that was taught last is the first. */
   classes = $state.raw<TaughtClass[] | null>(null);
   whose = $state<Whose>('user');
+  /** Own drawings that were learned after a curator had approved them, as the last request told. */
+  approved = $state.raw<Approved[]>([]);
   /** Own drawings that a curator rejected, the newest first. */
   rejected = $state.raw<RejectedExample[]>([]);
 
@@ -34,7 +41,14 @@ export class Gallery {
   drawingCount = $derived(this.shown.reduce((sum, { count }) => sum + count, 0));
   heldCount = $derived(this.shown.reduce((sum, { held }) => sum + held, 0));
   classCount = $derived(this.shown.filter(({ count }) => count > 0).length);
+  /** Whether drawings are listed of which only the features are known. */
+  hasSquares = $derived(
+    this.shown.some(({ examples }) => examples.some((one) => one.input && !this.strokesOf(one))),
+  );
   isEmpty = $derived(this.classes !== null && this.shown.length === 0);
+
+  /** Own drawings that were held when they were last listed, or are approved and not learned yet. */
+  private waiting = new Set<string>();
 
   /** Load again soon. */
   refresh: () => void;
@@ -57,6 +71,12 @@ export class Gallery {
     return this.shown.find((one) => one.label === label)?.examples[0];
   }
 
+  /** Whether a drawing is listed as one that waits to be checked. */
+  isHeld({ id }: { id: string }): boolean {
+    const listed = (this.classes ?? []).flatMap(({ examples }) => examples);
+    return listed.some((one) => one.id === id && one.status === 'held');
+  }
+
   /** The strokes of a drawing that was made in this browser. */
   strokesOf({ id }: { id: string }) {
     return this.dependencies.sketches.of(id);
@@ -70,12 +90,27 @@ export class Gallery {
       if (whose === this.whose) this.classes = taught.classes;
       if (whose === 'user') {
         this.rejected = taught.rejected;
+        this.noteApproved(taught.classes);
         for (const id of forgottenAmong(this.earlier, taught)) sketches.drop(id);
         this.earlier = []; // what is forgotten on this page can be taught once more, with its strokes
       }
     } catch (error) {
       complain(error);
     }
+  }
+
+  private noteApproved(classes: TaughtClass[]) {
+    const listed = classes.flatMap(({ label, examples }) =>
+      examples.map(({ id, status }) => ({ id, label, status })),
+    );
+    const approved = listed.filter(
+      ({ id, status }) => status === 'learned' && this.waiting.has(id),
+    );
+    for (const { id, status } of listed) {
+      if (status === 'held') this.waiting.add(id);
+      else if (status !== 'accepted') this.waiting.delete(id);
+    }
+    if (approved.length > 0) this.approved = approved;
   }
 
   /** Take a drawing back. retract: how, where it was drawn on this page. Returns whether it is forgotten. */

@@ -37,6 +37,8 @@ export class Feedback implements FeedbackState {
   refused = $state<string | null>(null);
   /** Whether a person has decided that it is not learned. */
   rejected = $state(false);
+  /** Whether it waited for a curator, who has approved it. */
+  approved = $state(false);
   /** What the curator who rejected it wrote; null for nothing. */
   rejectionNote = $state<string | null>(null);
   /** Whether a later one about the same answer counts instead. */
@@ -75,6 +77,13 @@ export class Feedback implements FeedbackState {
       void this.watchRetraction();
     } else void this.follow({ id: this.id, offset: 0, status, reason: note ?? null });
     return this;
+  }
+
+  /** Follow it again after its rejection was undone. */
+  reopen() {
+    this.refused = this.rejectionNote = null;
+    this.rejected = false;
+    void this.follow({ id: this.id, offset: 0, status: 'held', reason: null });
   }
 
   /** Send it after earlier requests, and follow it. */
@@ -129,6 +138,7 @@ export class Feedback implements FeedbackState {
       receipt.status === 'held' ? await this.awaitDecision(receipt) : receipt;
     if (decided.status === 'rejected') this.noteRejection(decided.reason ?? null);
     if (decided.status === 'rejected' || decided.status === 'retracted') return;
+    this.approved = receipt.status === 'held';
     for (const one of this.earlier) one.replaced = true;
     const outcome = await live.awaitOutcome(decided);
     if (outcome.status === 'refused') this.refused = outcome.reason ?? t.ui.progress.noReason;

@@ -21,13 +21,15 @@ export class Toasts {
   private count = 0;
 
   /** An effect that adds one does not depend on those shown: otherwise it would run again, and add another. */
-  add = (text: string, options: ToastOptions = {}): void => {
+  add = (text: string, options: ToastOptions = {}): number => {
     const before = untrack(() => this.shown);
-    this.shown = [...before, { id: ++this.count, text, ...options }].slice(-MAX_SHOWN);
+    const id = ++this.count;
+    this.shown = [...before, { id, text, ...options }].slice(-MAX_SHOWN);
+    return id;
   };
 
   dismiss(id: number) {
-    this.shown = this.shown.filter((one) => one.id !== id);
+    this.shown = untrack(() => this.shown).filter((one) => one.id !== id);
   }
 
   undo(toast: Toast) {

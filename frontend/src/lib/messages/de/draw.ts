@@ -44,6 +44,12 @@ export const draw: Messages['draw'] = {
     few: (label) => `${capital(label)}?`,
     fewAside: (seen) =>
       `Ich glaube schon, habe aber erst ${seen === 1 ? 'eine solche Zeichnung' : 'zwei solche Zeichnungen'} gesehen.`,
+    unlike: (label) => `Neu für mich. Vielleicht ${label}?`,
+    unlikeAside: 'Es sieht anders aus als alle Zeichnungen, die ich kenne. Was ist es?',
+    bestAside: 'Das ist meine beste Vermutung.',
+    approved: (label) => `${capital(label)} wurde freigegeben.`,
+    approvedAside: 'Ich habe es gelernt.',
+    approvedSoonAside: 'Ich lerne es gerade.',
     unsure: (label, other) => `Nicht sicher: ${label} oder ${other}?`,
     unsureAside: 'Sag es mir, dann weiß ich es besser.',
     only: (label) => `${capital(label)}?`,
@@ -95,6 +101,11 @@ export const draw: Messages['draw'] = {
   },
   notice: {
     dismiss: (label) => `Hinweis zu „${label}“ schließen`,
+    more: (shown) => `Danach noch ${shown}.`,
+  },
+  approval: {
+    one: (label) => `${capital(label)} wurde freigegeben: Ich habe es gelernt.`,
+    several: (shown) => `${shown} deiner Zeichnungen wurden freigegeben: Ich habe sie gelernt.`,
   },
   rights: {
     look: 'Zeichne, und sieh, was ich vermute. Melde dich an, um mir etwas beizubringen.',
@@ -128,6 +139,8 @@ export const draw: Messages['draw'] = {
     of: (label) => `Zeichnung von ${label}`,
     taughtAt: (at) => `Beigebracht ${at}`,
     seen: 'So sehe ich sie: 8 mal 8 Felder.',
+    squares:
+      'Wo ich die Striche einer Zeichnung nicht habe, zeige ich sie so, wie ich sie sehe: 8 mal 8 Felder.',
     forget: 'Diese Zeichnung vergessen',
     forgotten: (label) => `Ich habe diese Zeichnung von ${label} vergessen.`,
     more: (shown) => `${shown} weitere zeigen`,
@@ -167,6 +180,9 @@ export const draw: Messages['draw'] = {
     title: 'Wie oft rate ich richtig?',
     explained:
       'Es zählt, was ich vermutet habe, bevor du mir den Namen gesagt hast. Die Linie zeigt den Anteil der richtigen Vermutungen.',
+    explainedOwn:
+      'Die erste Zeichnung mit einem neuen Namen zählt nicht: Ich kann sie nicht erraten.',
+    firstOwn: 'Noch kein Name, den ich hätte erraten können: Alle waren mir neu.',
     explainedAll:
       'Jeder Punkt ist der Anteil der richtigen Vermutungen im neuesten Zehntel aller Zeichnungen, mindestens 20. Zurückgenommene zählen weiter mit.',
     whose: 'Wessen Zeichnungen',

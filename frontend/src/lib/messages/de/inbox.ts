@@ -187,6 +187,8 @@ export const inbox: Messages['inbox'] = {
     lead: 'Beispiele, die noch geprüft werden. Entscheiden Sie einmal für alle mit demselben Namen.',
     empty: { text: 'Sobald jemand einen neuen Namen lehrt, erscheint das hier.' },
     said: 'Beispiele für diesen Namen',
+    squares:
+      'So sieht das Modell sie: 8 mal 8 Felder. Ein anderes Bild einer Zeichnung behält es nicht.',
     rejectTitle: 'Warum? Wer die Beispiele gegeben hat, kann das lesen. (freiwillig)',
     gone: 'Nicht mehr gespeichert',
     guessed: (guess) => `Der Bot hatte „${guess}“ geraten.`,

@@ -42,6 +42,12 @@ export const draw = {
     few: (label: string) => `${capital(label)}?`,
     fewAside: (seen: number) =>
       `I think so, but I have seen only ${seen === 1 ? 'one' : 'two'} so far.`,
+    unlike: (label: string) => `New to me. Perhaps ${label}?`,
+    unlikeAside: 'It looks unlike every drawing that I know. What is it?',
+    bestAside: 'That is my best guess.',
+    approved: (label: string) => `${capital(label)} was approved.`,
+    approvedAside: 'I have learned it.',
+    approvedSoonAside: 'I am learning it now.',
     unsure: (label: string, other: string) => `Not sure: ${label} or ${other}?`,
     unsureAside: 'Tell me, and I will know it better.',
     only: (label: string) => `${capital(label)}?`,
@@ -94,6 +100,11 @@ export const draw = {
   },
   notice: {
     dismiss: (label: string) => `Dismiss the notice about ${label}`,
+    more: (shown: string) => `${shown} more after this.`,
+  },
+  approval: {
+    one: (label: string) => `${capital(label)} was approved: I have learned it.`,
+    several: (shown: string) => `${shown} of your drawings were approved: I have learned them.`,
   },
   rights: {
     look: 'Draw and see what I guess. To teach me, sign in.',
@@ -127,6 +138,7 @@ export const draw = {
     of: (label: string) => `Drawing of ${label}`,
     taughtAt: (at: string) => `Taught ${at}`,
     seen: 'As I see it: 8 by 8 squares.',
+    squares: 'Where I do not have the strokes of a drawing, I show it as I see it: 8 by 8 squares.',
     forget: 'Forget this drawing',
     forgotten: (label: string) => `I forgot this drawing of ${label}.`,
     more: (shown: string) => `Show ${shown} more`,
@@ -166,6 +178,8 @@ export const draw = {
     title: 'How often do I guess right?',
     explained:
       'I am judged on the guess that I made before you told me the name. The line shows the share of right guesses.',
+    explainedOwn: 'The first drawing of a new name does not count: I cannot guess it.',
+    firstOwn: 'No name that I could have guessed yet: all were new to me.',
     explainedAll:
       'Each point is the share of right guesses among the newest tenth of all drawings, at least 20. Drawings that were taken back still count.',
     whose: 'Whose drawings',

@@ -184,6 +184,7 @@ export const inbox = {
     lead: 'Examples that wait to be checked. Decide once for all of one name.',
     empty: { text: 'When a visitor teaches a new name, it appears here.' },
     said: 'Examples of this name',
+    squares: 'As the model sees them: 8 by 8 squares. It keeps no other picture of a drawing.',
     rejectTitle: 'Why? The people who gave them can read this. (optional)',
     gone: 'No longer stored',
     guessed: (guess: string) => `The bot had guessed “${guess}”.`,
