@@ -233,7 +233,9 @@ def test_the_verdict_survives_a_restart(collapsed: tuple[Service, int], start: S
     before = health_of(service)
     service.stop()
     again = start(VEC)
-    until(lambda: health_of(again)["reasons"] == before["reasons"], what="the same verdict, once the learner has started")
+    until(
+        lambda: health_of(again)["reasons"] == before["reasons"], what="the same verdict, once the learner has started"
+    )
     assert health_of(again)["recent"] == before["recent"]
 
 
