@@ -11,6 +11,7 @@ Shapes: B examples, A active classes, D inputs, M features.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from online.models.contract import (
     Options,
     Part,
     State,
+    Tensors,
     build_candidates,
     pack_json,
     unpack_json,
@@ -219,6 +221,60 @@ class Classifier:
         if gone:
             self._expire(gone)
 
+    # sums of shares
+
+    @property
+    def is_summing(self) -> bool:
+        fixed = self.inputs.warm is None and not self.windows.room and not self.expiry.max_age
+        return fixed and self.adaptation.recent is None and self.adaptation.contest is None
+
+    def sum_up(self, examples: Sequence[Example]) -> Tensors | None:
+        if not self.is_summing:
+            return None
+        self.check(examples)
+        share = Classifier(self.options, self.device)
+        share.inputs = self.inputs.create_reader()
+        share.head = share._new_head(self.head.projection.octave)
+        share._learn(examples, ())
+        return share._pack_sums(self.feature_epoch())
+
+    def _pack_sums(self, reads: str) -> Tensors:
+        """What `merge` needs. reads: the epoch of the model that read the examples."""
+        meta = {
+            "reads": reads,
+            "octave": self.head.projection.octave,
+            "labels": self.statistics.classes,
+            "outside_digest": self.outside_digest,
+            "recent": [features.hex() for features in self.inputs.recent],
+            **self.inputs.mapping(),
+        }
+        samples = {"held_out": self.held_out.part(), "outside": self.outside.part()} | self.adaptation.rows.parts()
+        flat = {f"{name}/{key}": tensor for name, part in samples.items() for key, tensor in part.tensors.items()}
+        return {"meta": pack_json(meta), **self.statistics.tensors(), **flat}
+
+    def merge(self, sums: Tensors) -> bool:
+        meta = unpack_json(sums["meta"])
+        if not self._can_merge(meta, int(sums["counts"][0].sum())):
+            return False
+        self._forget_solution()
+        self.inputs.extend(meta, [bytes.fromhex(features) for features in meta["recent"]])
+        self.head.name_columns(self._names())
+        self.statistics.merge(ExactStatistics.from_tensors(meta["labels"], sums))
+        self.head.forget_solutions()
+        self.outside_digest = (self.outside_digest + meta["outside_digest"]) % 2**256
+        samples = group_by_part(sums)
+        self.held_out.restore(Part(samples.pop("held_out"), serving=False))
+        self.outside.restore(Part(samples.pop("outside"), serving=False))
+        self.adaptation.rows.extend(samples.values())
+        return True
+
+    def _can_merge(self, meta: Mapping[str, Any], count: int) -> bool:
+        """Whether adding the sums of `count` positive examples leaves what learning them would have left."""
+        labels = {*self.statistics.classes, *meta["labels"]}
+        is_read_alike = meta["reads"] == self.feature_epoch() and meta["octave"] == self.head.projection.octave
+        decides = self.head.count + count >= self.head.decides_at
+        return self.is_summing and is_read_alike and not decides and len(labels) <= self.options["max_labels"]
+
     def _expire(self, gone: Sequence[Example]) -> None:
         """Forget expired examples everywhere but in the sums: the others fill the held-out sets again."""
         outside, inside = self._split_outside(gone)
@@ -386,6 +442,16 @@ class Classifier:
             self.adaptation.restore(state, self.head)
             if "windows" in state:
                 self.windows.restore(state["windows"].tensors)
+
+
+def group_by_part(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
+    """The tensors named "part/name", by part and by name."""
+    parts: dict[str, dict[str, NDArray[Any]]] = {}
+    for key, tensor in tensors.items():
+        part, slash, name = key.partition("/")
+        if slash:
+            parts.setdefault(part, {})[name] = tensor
+    return parts
 
 
 def check_windows(options: Options) -> None:

@@ -186,6 +186,32 @@ class Model(Protocol):
         """The name of the fixed mapping from encoded inputs to features."""
 
 
+class SummingModel(Protocol):
+    """An exact model whose examples can be summed by several processes, each a share of the log.
+
+    Merged in the order of the log, their sums leave the state that learning every example here would have left. See
+    `partial_sums`; tests/contracts/test_partial_sums.py runs over every registered kind that `has_partial_sums`.
+    """
+
+    @property
+    def is_summing(self) -> bool:
+        """Whether examples may be summed apart now: none of them decides what the others mean."""
+
+    def sum_up(self, examples: Sequence[Example]) -> Tensors | None:
+        """Sum examples as this model reads them now, without any change to it.
+
+        None if they must be learned one after the other. Raises BadExample that names the first one that this model
+        refuses. Its serving parts are all that it needs.
+        """
+
+    def merge(self, sums: Tensors) -> bool:
+        """Learn examples by the sums that another process returned for them.
+
+        False, without any change, if that would leave another state than learning the examples: they are read in
+        another way by now, or held-out examples decide something in their midst.
+        """
+
+
 class Encoder(Protocol):
     """Turns each instance of a request into the bytes that are logged and learned from."""
 

@@ -9,6 +9,7 @@ twice.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,19 @@ class Inputs:
         """The part of its state that prediction needs, as JSON."""
         columns = [[c.name, c.number, c.exponent, c.centre] for c in self.columns.columns]
         return {"columns": columns, "warm": self.warm is not None}
+
+    def create_reader(self) -> "Inputs":
+        """Inputs without examples that read them as these do. They hold none back for a warm-up."""
+        reader = copy(self)
+        reader.columns = Columns(self.columns.bumps, self.limit, self.columns.columns)
+        reader.warm, reader.recent, reader._newest = None, [], None
+        return reader
+
+    def extend(self, mapping: dict[str, Any], recent: Sequence[bytes]) -> None:
+        """Take over the columns that a reader of these inputs appended, and the newest inputs that it read."""
+        known = len(self.columns.columns)
+        self.columns.extend(Column(*entry) for entry in mapping["columns"][known:])
+        self.recent = [*self.recent, *recent][-PROBES:]
 
     def memory(self) -> dict[str, Any]:
         """The rest of its state, which learning needs, as JSON."""

@@ -32,7 +32,8 @@ class KindSpec:
     tuned encoder can replace, and has an option `encoder`. state_is_signed: reading its state could
     run code, so the state carries a signature made with the option `key`. is_ensemble: it contains
     other models. options_can_load_code: an option names code to import or objects to build. adapts: after an alarm of
-    drift it may answer otherwise than from all examples alike.
+    drift it may answer otherwise than from all examples alike. has_partial_sums: several processes can sum its
+    examples (`contract.SummingModel`), as far as its options allow.
     """
 
     name: str
@@ -45,6 +46,7 @@ class KindSpec:
     is_ensemble: bool = False
     options_can_load_code: bool = False
     adapts: bool = False
+    has_partial_sums: bool = False
 
     @property
     def predicts_numbers(self) -> bool:
@@ -102,7 +104,12 @@ KINDS: dict[str, KindSpec] = {
             can_re_encode_texts=True,
         ),
         _classifier(
-            "classifier", "online.models.classifier:Classifier", is_exact=True, can_re_encode_texts=True, adapts=True
+            "classifier",
+            "online.models.classifier:Classifier",
+            is_exact=True,
+            can_re_encode_texts=True,
+            adapts=True,
+            has_partial_sums=True,
         ),
         _classifier(
             "best_of",
@@ -113,9 +120,9 @@ KINDS: dict[str, KindSpec] = {
             adapts=True,
         ),
         _classifier("knn", "online.models.neighbours.knn:Knn", is_exact=True, adapts=True),
-        _classifier("majority", "online.models.statistics.majority:Majority", is_exact=True),
+        _classifier("majority", "online.models.statistics.majority:Majority", is_exact=True, has_partial_sums=True),
         _classifier("logistic", "online.models.logistic:Logistic", inputs=("vector", "table"), adapts=True),
-        KindSpec("regressor", "online.models.regressor:Regressor", "regression", is_exact=True),
+        KindSpec("regressor", "online.models.regressor:Regressor", "regression", is_exact=True, has_partial_sums=True),
         _classifier(
             "river",
             "online.models.libraries.river:River",

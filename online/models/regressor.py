@@ -38,6 +38,7 @@ from online.models.contract import (
     Options,
     Part,
     State,
+    Tensors,
     pack_json,
     parse_number,
     unpack_json,
@@ -180,6 +181,42 @@ class Regressor:
             self._recount(fixed)
         else:
             self._count(fixed, times=1)
+
+    @property
+    def is_summing(self) -> bool:
+        return self.inputs.warm is None
+
+    def sum_up(self, examples: Sequence[Example]) -> Tensors | None:
+        if not self.is_summing:
+            return None
+        self.check(examples)
+        share = Regressor(self.options, self.device)
+        share.inputs, share.target = self.inputs.create_reader(), self.target
+        share._count(share.inputs.take(examples), times=1)
+        meta = {
+            "reads": self._reading(),
+            **share.inputs.mapping(),
+            "recent": [each.hex() for each in share.inputs.recent],
+        }
+        rows = {} if share._recent is None else share._recent.rows.tensors(share.inputs.width)
+        return {"meta": pack_json(meta), "moments": share.moments, **rows}
+
+    def _reading(self) -> list[Any]:
+        """What identifies how examples are read: sums of examples that were read in another way cannot be added."""
+        return [self.feature_epoch(), self.target.exponent, self.target.centre]
+
+    def merge(self, sums: Tensors) -> bool:
+        meta = unpack_json(sums["meta"])
+        if not self.is_summing or meta["reads"] != self._reading():
+            return False
+        self.inputs.extend(meta, [bytes.fromhex(features) for features in meta["recent"]])
+        more = len(sums["moments"]) - len(self.moments)
+        self._moments = np.pad(self.moments, (0, more)) + sums["moments"]
+        self._ridge = self._published = self._updated = None
+        self._rows = []
+        if self._recent is not None:
+            self._recent.count(sums["offsets"].tolist(), sums["rows"], sums["quanta"], times=1)
+        return True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._ridge = self._published = None

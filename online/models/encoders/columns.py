@@ -90,6 +90,11 @@ class Columns:
         parts = ["", *(f"~{knot}" for knot in KNOTS)] if column.number and self.bumps else [""]
         self.names += [f"{column.name}{part} {column.exponent} {column.centre}" for part in parts]
 
+    def extend(self, columns: Iterable[Column]) -> None:
+        """Append columns that another mapping with the same ones so far has appended."""
+        for column in columns:
+            self._append(column)
+
     @property
     def width(self) -> int:
         return len(self.names)

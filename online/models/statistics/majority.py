@@ -16,6 +16,7 @@ from online.models.contract import (
     Options,
     Part,
     State,
+    Tensors,
     build_candidates,
     pack_json,
     unpack_json,
@@ -34,7 +35,7 @@ OPTIONS = (INPUT, SIZE)
 class Majority:
     """Class frequencies. Implements `contract.Model`."""
 
-    subtracts = True
+    subtracts = is_summing = True
 
     def __init__(self, options: Options, device: str = "cpu") -> None:
         self.options = resolve(options, OPTIONS)
@@ -75,6 +76,22 @@ class Majority:
     def check(self, examples: Sequence[Example]) -> None:
         for example in examples:
             check(example, "majority model", self.input, self.options["size"])
+
+    def sum_up(self, examples: Sequence[Example]) -> Tensors:
+        share = Majority(self.options)
+        share.learn(examples)
+        counts = pack_json(list(share.counts.items()))
+        return {"counts": counts, "recent": pack_json([features.hex() for features in share.recent])}
+
+    def merge(self, sums: Tensors) -> bool:
+        self._answer = None
+        for label, (right, wrong) in unpack_json(sums["counts"]):
+            counts = self.counts.setdefault(label, [0, 0])
+            counts[0] += right
+            counts[1] += wrong
+        newest = [bytes.fromhex(features) for features in unpack_json(sums["recent"])]
+        self.recent = [*self.recent, *newest][-PROBES:]
+        return True
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._count(examples, -1)

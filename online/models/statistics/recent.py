@@ -7,7 +7,7 @@ Shapes: B examples, N held rows, D features.
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,9 @@ class RecentRows:
 
     def restore(self, state: State) -> None:
         self.offsets, self._held, self._parts = [], {}, {}
-        for name, part in state.items():
-            if name.startswith(PREFIX):
-                tensors = part.tensors
-                self.add(tensors["rows"], unpack_json(tensors["labels"]), tensors["offsets"].tolist())
+        self.extend(part.tensors for name, part in state.items() if name.startswith(PREFIX))
+
+    def extend(self, chunks: Iterable[Tensors]) -> None:
+        """Add the rows of other parts."""
+        for tensors in chunks:
+            self.add(tensors["rows"], unpack_json(tensors["labels"]), tensors["offsets"].tolist())

@@ -1,0 +1,25 @@
+"""Exact models whose examples are summed by several processes.
+
+    log --shares--> sum_up, in any process --sums--> merge, in the order of the log --> the state of one process
+
+What a share adds to a model is a few tensors: integer sums, which addition merges, and bounded samples (the examples
+with the lowest hashes, the newest rows), whose union determines the same sample of the whole. When a share arrives,
+how often, and who summed it therefore cannot change the state: only which shares were merged does.
+"""
+
+from typing import Any, cast
+
+from online.models.contract import Model, Options, SummingModel
+from online.models.kinds import spec_of
+from online.models.retirement import WithRetiredClasses
+
+
+def has_partial_sums(kind: str, options: Options) -> bool:
+    """Whether several processes can sum the examples of such a model."""
+    return spec_of(kind).has_partial_sums and "challenger" not in options
+
+
+def as_summing(model: Model) -> SummingModel:
+    """The part of a model that sums examples. The kind of the model must have partial sums."""
+    own: Any = model.model if isinstance(model, WithRetiredClasses) else model
+    return cast(SummingModel, own)
