@@ -1,4 +1,7 @@
-"""`online learn`: the learner without a service."""
+"""`online learn`: the learner without a service, or a worker of a learner."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +17,22 @@ from online.cli.options import (
 from online.cli.processes import exit_on_sigterm, keep_files_private, read_parent_settings
 from online.cli.state import load_settings
 
+if TYPE_CHECKING:
+    from online.settings import Settings
+    from online.workspace import Workspace
+
+
+JoinOption = Annotated[
+    str | None,
+    typer.Option("--join", metavar="HOST:PORT", help="Sum parts of the log for the learner that listens there."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=0, max=256, help="Processes that sum parts of a long log for the learner. Default: 0."
+    ),
+]
+
 
 def learn(
     state: StateOption = None,
@@ -21,6 +40,8 @@ def learn(
     store: StoreOption = None,
     stream: StreamOption = None,
     device: DeviceOption = None,
+    workers: WorkersOption = None,
+    join: JoinOption = None,
     set: SetOption = None,
     supervised: SupervisedOption = False,
 ) -> None:
@@ -28,9 +49,16 @@ def learn(
 
     It learns for services that were started with --no-learner on the same state folder.
 
+    With --workers, other processes sum parts of a log that is long: after an import, say. With --join, this process is
+    such a worker, on this machine or another one that reaches the same store. Workers come and go at any time; what is
+    learned is the same, to the last bit of every sum.
+
     \b
-    Example:
+    Examples:
       online learn --state ./state --device cuda
+      online learn --state ./state --workers 4
+      ONLINE_WORKERS_KEY=... online learn --join learner.example:7000 --store postgresql://...
+      torchrun --standalone --nproc-per-node 4 --no-python online learn --state ./state
     """
     from online.telemetry import configure_logging
     from online.workspace import Workspace
@@ -40,11 +68,39 @@ def learn(
     if supervised:
         settings = read_parent_settings()
     else:
-        settings = load_settings(config, set, state=state, store=store, stream=stream, device=device)
+        flags = {"state": state, "store": store, "stream": stream, "device": device, "learn_workers": workers}
+        settings = load_settings(config, set, **flags)
     configure_logging(settings.log_level, settings.log_format)
+    if join is None and not supervised:
+        settings, join = find_place(settings)
     workspace = Workspace(settings)
+    if join is not None:
+        raise typer.Exit(run_worker(workspace, join))
     # before torch is imported: the learner of a second service may wait for the lock for long
     lock = workspace.lock_learner(wait=supervised)
     from online.learning.process import run
 
     raise typer.Exit(run(workspace, lock))
+
+
+def find_place(settings: "Settings") -> tuple["Settings", str | None]:
+    """The settings of a learner that torchrun started as rank 0, or the address that another rank joins."""
+    if "RANK" not in os.environ:
+        return settings, None
+    from online.learning.parallel.hosting import find_rank
+
+    rank = find_rank(settings, os.environ)
+    if rank is None:
+        return settings, None
+    if rank.number:
+        return settings, rank.address
+    return settings.model_copy(update={"learn_address": rank.address}), None
+
+
+def run_worker(workspace: "Workspace", address: str) -> int:
+    """Sum parts of logs for the learner at an address, until that lets this process go."""
+    from online.learning.parallel.hosting import join_board
+
+    count = join_board(workspace, address)
+    typer.echo(f"summed {count:,} {'range' if count == 1 else 'ranges'} of the log", err=True)
+    return 0

@@ -28,6 +28,8 @@ from online.learning.drift import Alarm
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.gate import GoldenQuestion, UnsoundSnapshot
 from online.learning.log_identity import LogIdentity
+from online.learning.parallel.board import ShareBoard
+from online.learning.parallel.catch_up import CatchUp
 from online.learning.publisher import Publisher
 from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
@@ -76,11 +78,13 @@ class Learner:
         is_outdated: Callable[[], bool] = lambda: False,
         retention: RetentionPeriod | None = None,
         waits_for_disk: bool = True,
+        board: ShareBoard | None = None,
     ) -> None:
         """is_outdated: whether the options have changed, so that another learner must take over.
 
         retention: how long the contents of events are kept; None: for ever.
         waits_for_disk: whether learning goes on only when a durable version is on the disk.
+        board: of workers that sum a part of the log; None: there are none.
         """
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.batch = kind, options, device, batch
@@ -103,6 +107,8 @@ class Learner:
         self.counts = self._create_counts()
         self.bases = Bases(snapshots, store, self.recipe, self._create_training, self._create_counts, retention, clock)
         self.is_outdated = is_outdated
+        self._is_behind = True  # whether the log may go on beyond what was read last
+        self.catch_up = None if board is None else CatchUp(board, snapshots.model, kind, options)
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
         self.relearning: Relearning | None = None
@@ -132,6 +138,8 @@ class Learner:
                 log_event(log, "learning paused", logging.WARNING, model=self.snapshots.model, reason=str(error))
                 stop.wait(RETRY_S)
         self.save()
+        if self.catch_up is not None:
+            self.catch_up.stop()
 
     def start(self) -> None:
         """Resume and, if no usable version is live, publish the state.
@@ -187,7 +195,7 @@ class Learner:
 
     def step(self) -> None:
         """Read once, learn the entries, publish what is due."""
-        entries = self._read(self.batch, self._find_wait_ms())
+        entries = self._read_next()
         if entries:
             self.learn(entries)
         if self.relearning is not None:
@@ -199,6 +207,17 @@ class Learner:
         due = self.publisher.find_due(self.training.learned_until)
         if due is not None:
             self.publish(durable=due == "durable")
+
+    def _read_next(self) -> list[Entry]:
+        """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
+        count = self.batch
+        if self.catch_up is not None and self._is_behind:
+            training = self.training
+            count = self.catch_up.find_count(training.model, training.learned_until, self._head()) or count
+            training.find_sums = self.catch_up.find_sums
+        entries = self._read(count, self._find_wait_ms())
+        self._is_behind = len(entries) == count
+        return entries
 
     def save(self) -> None:
         """Make durable what was learned: at the end, and while the model is frozen."""

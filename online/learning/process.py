@@ -14,6 +14,8 @@ from online.io.collector import collect_seldom
 from online.learning.base_building import RetentionPeriod
 from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
+from online.learning.parallel.board import ShareBoard
+from online.learning.parallel.hosting import open_board
 from online.models import Options, encoder_options
 from online.models.devices import choose_device
 from online.models.encoders.factory import create_encoder
@@ -53,17 +55,22 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     log_event(log, "started", pid=os.getpid(), device=device)
-    threads = [threading.Thread(target=run_learner, args=(workspace, model, device, stop)) for model in models]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with open_board(workspace.settings) as board:
+        threads = [
+            threading.Thread(target=run_learner, args=(workspace, model, device, stop, board)) for model in models
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
     workspace.store.close()
     lock.close()
     return 0
 
 
-def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event) -> None:
+def run_learner(
+    workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event, board: ShareBoard | None = None
+) -> None:
     """Run one model's learner, and start it again from durable state if it fails.
 
     A failure never affects the other models. After a change of the encoder a new learner starts,
@@ -78,7 +85,7 @@ def run_learner(workspace: Workspace, model: ModelSettings, device: str, stop: t
         try:
             options = workspace.options(model)
             with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream:
-                create_learner(workspace, model, options, stream, device, waits_for_disk=False).run(stop)
+                create_learner(workspace, model, options, stream, device, waits_for_disk=False, board=board).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
         except EncoderMoved:
@@ -103,6 +110,7 @@ def create_learner(
     stream: Stream,
     device: str,
     waits_for_disk: bool = True,
+    board: ShareBoard | None = None,
 ) -> Learner:
     """Create a model's learner. options: they name the encoder whose features the stream gives."""
     settings = workspace.settings
@@ -122,6 +130,7 @@ def create_learner(
         retention=None if settings.event_retention_days is None else RetentionPeriod(settings.event_retention_days),
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
         waits_for_disk=waits_for_disk,
+        board=board,
     )
 
 

@@ -15,7 +15,8 @@ from itertools import groupby
 
 from online.learning.drift import Alarm, DriftMonitor
 from online.learning.held_out import HeldOut
-from online.models import BadExample, Example, Model, Options, State, create, follows_changes
+from online.models import BadExample, Example, Model, Options, State, Tensors, create, follows_changes
+from online.models.statistics.partial_sums import as_summing
 from online.schemas.events import Entry
 from online.settings import Drift
 
@@ -49,7 +50,8 @@ class TrainingState:
     drift: off; watch: alarms are reported; act: the model also receives each alarm, right after the
     entry that raised it. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
     up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
-    are learned one by one and observed together, if alarms are only reported: a replay needs them at its end.
+    are learned one by one and observed together, if alarms are only reported: a replay needs them at its end. find_sums:
+    the sums of examples, where another process has computed them.
     """
 
     kind: str
@@ -65,6 +67,7 @@ class TrainingState:
     missing_until: int = 0
     restart: Callable[["TrainingState"], int] = lambda training: 0
     observe_together: int = 1
+    find_sums: Callable[[Sequence[Example]], Tensors | None] = lambda examples: None
     unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
@@ -142,13 +145,18 @@ class TrainingState:
         if not entries:
             return
         try:
-            self.model.learn([build_example(entry) for entry in entries])
+            self._learn_examples([build_example(entry) for entry in entries])
         except BadExample as error:  # nothing of the batch was learned
             if len(entries) == 1:
                 self.refuse(entries[0].offset, str(error))
                 return
             for entry in entries:
                 self._learn([entry])
+
+    def _learn_examples(self, examples: Sequence[Example]) -> None:
+        sums = self.find_sums(examples) if len(examples) > 1 else None
+        if sums is None or not as_summing(self.model).merge(sums):
+            self.model.learn(examples)
 
     def _retract(self, retractions: Sequence[Entry]) -> None:
         """Un-learn what consecutive retractions take back. A model that cannot subtract learns again once for all."""

@@ -352,6 +352,22 @@ class Settings(BaseSettings):
         300.0, ge=0, description="Shortest time, in seconds, between two alerts of the same kind about the same model."
     )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
+    learn_workers: int = Field(
+        0,
+        ge=0,
+        le=256,
+        description="Processes that sum parts of a log for the learner, when it is more than 8,192 events behind: after a "
+        "restart, a change of options or an import. For kinds whose sums can be added.",
+    )
+    learn_address: str | None = Field(
+        None,
+        pattern=r"^[^\s/]+:\d{1,5}$",
+        description="HOST:PORT at which the learner takes workers of other machines, which `online learn --join` starts. "
+        "Default: none. Needs workers_key.",
+    )
+    workers_key: Secret | None = Field(
+        None, min_length=16, description="What a worker of another machine proves that it knows, without sending it."
+    )
     publish_every_ms: float = Field(10.0, ge=0, description="Shortest time between two publications, in milliseconds.")
     durable_every_s: float = Field(2.0, gt=0, description="Longest time between two durable snapshots, in seconds.")
     retain: int = Field(20, ge=2, description="Number of newest versions kept, and of durable ones beside them.")

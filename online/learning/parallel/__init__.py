@@ -1,0 +1,1 @@
+"""Learning on several processes and devices."""

@@ -1,0 +1,227 @@
+"""Hands ranges of logs to worker processes, and collects the shares that they return.
+
+    learners --post ranges--> ShareBoard --one range at a time--> each worker, over a connection
+             <----take-------            <--------share----------
+
+A worker may join or leave at any time. A range is never waited for longer than the learner would need itself: it is
+then learned without its share, and the share is thrown away when it comes. So no worker can stop a learner, and none
+can change what it learns (see `shares`).
+
+Connections are those of `multiprocessing.connection`, which ask for a key; what they carry is JSON and safetensors.
+"""
+
+import json
+import logging
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
+from statistics import median
+
+from online.learning.parallel.shares import EMPTY, Share
+from online.models import Options
+from online.telemetry import log_event
+
+log = logging.getLogger("online.learner")
+
+FIRST_PATIENCE_S = 5.0  # for a share, while no worker has returned one
+PATIENCE = 2.0  # multiples of the usual time of a share
+LEAST_PATIENCE_S = 0.2
+TIMES_KEPT = 9
+INTRODUCTION_S = 10  # for a worker to prove that it knows the key
+MAX_CONNECTIONS = 512
+
+Address = str | tuple[str, int]  # a path of a socket, or a host and a port
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a model reads examples at present. number: changes with it. state: packed serving parts."""
+
+    model: str
+    kind: str
+    options: Options
+    number: int
+    state: bytes
+
+    def header(self) -> bytes:
+        return json.dumps({"model": self.model, "kind": self.kind, "options": dict(self.options)}).encode()
+
+
+@dataclass(slots=True)
+class Task:
+    """A range of a model's log. started_at: when a worker got it; None: it waits."""
+
+    reading: Reading
+    after: int
+    until: int
+    started_at: float | None = None
+    share: Share | None = None
+
+
+class ShareBoard:
+    """The learners' side. Used by the threads of all learners and of all connections."""
+
+    def __init__(self, address: Address, key: bytes, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises OSError if the address cannot be listened on."""
+        self._listener, self._key = Listener(address, backlog=64), key
+        self.address: Address = self._listener.address  # where workers connect to; a port of 0 was replaced
+        self._clock, self._changed = clock, threading.Condition()
+        self._tasks: dict[tuple[str, int], Task] = {}
+        self._times_s: list[float] = []  # of the newest shares
+        self._worker_count = 0
+        self._connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._is_closed = False
+        self._acceptor = threading.Thread(target=self._accept, name="workers", daemon=True)
+        self._acceptor.start()
+
+    @property
+    def worker_count(self) -> int:
+        with self._changed:
+            return self._worker_count
+
+    # for learners
+
+    def post(self, reading: Reading, after: int, until: int) -> None:
+        """Ask for the share of a range, once."""
+        with self._changed:
+            if (reading.model, after) not in self._tasks:
+                self._tasks[reading.model, after] = Task(reading, after, until)
+                self._changed.notify_all()
+
+    def take(self, model: str, after: int) -> Share:
+        """Return the share of a range that begins at an offset; an empty one if it does not come in time."""
+        with self._changed:
+            while (task := self._tasks.get((model, after))) is not None and task.share is None:
+                left = self._find_patience(task) - self._clock()
+                if left <= 0 or self._is_closed:
+                    break
+                self._changed.wait(left)
+            task = self._tasks.pop((model, after), None)
+            return task.share if task is not None and task.share is not None else EMPTY
+
+    def _find_patience(self, task: Task) -> float:
+        """The instant until which a share is waited for."""
+        if task.started_at is None:
+            return -1.0
+        usual_s = median(self._times_s) if self._times_s else FIRST_PATIENCE_S / PATIENCE
+        return task.started_at + max(PATIENCE * usual_s, LEAST_PATIENCE_S)
+
+    def withdraw(self, model: str) -> None:
+        """Forget every range of a model: its examples are read in another way from now on, or the log was learned."""
+        with self._changed:
+            self._tasks = {key: task for key, task in self._tasks.items() if key[0] != model}
+
+    def close(self) -> None:
+        """Let all workers go: each of them once it has answered."""
+        with self._changed:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._changed.notify_all()
+        with suppress(OSError, EOFError, AuthenticationError):
+            Client(self.address).close()  # wakes the thread that accepts connections
+        self._acceptor.join()
+        self._listener.close()
+
+    # connections
+
+    def _accept(self) -> None:
+        while True:
+            connection = self._listener.accept()
+            if self._is_closed:
+                connection.close()
+                return
+            if self._connections.acquire(blocking=False):
+                threading.Thread(target=self._welcome, args=(connection,), daemon=True).start()
+            else:
+                connection.close()
+
+    def _welcome(self, connection: Connection) -> None:
+        """Let in who knows the key, within a time: others may be on the network."""
+        try:
+            with connection:
+                is_known = prove_key(connection, self._key)
+                if is_known:
+                    self._serve(connection)
+                else:
+                    log_event(log, "worker refused", logging.WARNING, reason="it does not know the key")
+        finally:
+            self._connections.release()
+
+    def _serve(self, connection: Connection) -> None:
+        """Give one worker ranges for as long as it is there."""
+        self._note_workers(1, "worker joined")
+        known: dict[str, int] = {}
+        task: Task | None = None
+        reason = "the learner ends"
+        try:
+            while (task := self._next_task()) is not None:
+                self._send(connection, task, known)
+                self._finish(task, Share.unpack(connection.recv_bytes()))
+        except (OSError, EOFError, ValueError) as error:
+            reason = f"{type(error).__name__}: {error}"
+        finally:
+            with self._changed:
+                if task is not None and task.share is None:
+                    task.started_at = None  # for another worker
+                    self._changed.notify_all()
+            self._note_workers(-1, "worker left", reason=reason)
+
+    def _note_workers(self, change: int, what: str, **facts: str) -> None:
+        with self._changed:
+            self._worker_count += change
+            count = self._worker_count
+        log_event(log, what, logging.INFO, workers=count, **facts)
+
+    def _send(self, connection: Connection, task: Task, known: dict[str, int]) -> None:
+        """Send a range, after the reading of its model unless the worker knows it."""
+        reading = task.reading
+        if known.get(reading.model) != reading.number:
+            connection.send_bytes(reading.header())
+            connection.send_bytes(reading.state)
+            known[reading.model] = reading.number
+        connection.send_bytes(json.dumps({"model": reading.model, "after": task.after, "until": task.until}).encode())
+
+    def _next_task(self) -> Task | None:
+        """Wait for a range that no worker has; None once the board is closed."""
+        with self._changed:
+            while not self._is_closed:
+                waiting = (task for task in self._tasks.values() if task.started_at is None)
+                task = next(waiting, None)
+                if task is not None:
+                    task.started_at = self._clock()
+                    return task
+                self._changed.wait()
+            return None
+
+    def _finish(self, task: Task, share: Share) -> None:
+        with self._changed:
+            task.share = share
+            if task.started_at is not None:
+                self._times_s = [*self._times_s, self._clock() - task.started_at][-TIMES_KEPT:]
+            self._changed.notify_all()
+
+
+def prove_key(connection: Connection, key: bytes) -> bool:
+    """Whether the other side knows the key. Each side proves it to the other; the key itself is not sent."""
+    try:
+        limit_waiting(connection, INTRODUCTION_S)
+        deliver_challenge(connection, key)
+        answer_challenge(connection, key)
+        limit_waiting(connection, 0)
+    except (AuthenticationError, AssertionError, OSError, EOFError):  # an assertion: it sent no challenge
+        return False
+    return True
+
+
+def limit_waiting(connection: Connection, seconds: int) -> None:
+    """Let a read from a connection fail with OSError after a time; 0: never."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", seconds, 0))

@@ -1,0 +1,119 @@
+"""A share of the log: the sums of a range of its examples, computed by another process than the learner.
+
+    range of offsets --ShareReader.sum_up--> Share --bytes--> the learner: merged for exactly the examples that it sums
+
+Each run of examples in a share is named by a digest of the examples. The learner reads the same range, and merges the
+sums of a run only if the digest of what it would learn next is that name. So it does not matter whether a share is
+late, comes twice or was read from a log that has changed since: it is used for what it sums, or not at all.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from safetensors.numpy import load, save
+
+from online.learning.training_state import build_example
+from online.models import BadExample, Example, Options, Part, State, Tensors, create
+from online.models.statistics.partial_sums import as_summing
+from online.schemas.events import Entry
+from online.stream.contract import Stream
+
+SEPARATOR = "|"  # between the name of a run and that of its tensor; no digest and no tensor has it
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """runs: the sums of each run of examples, by `digest_examples`."""
+
+    runs: Mapping[str, Tensors]
+
+    def find(self, examples: Sequence[Example]) -> Tensors | None:
+        """The sums of exactly these examples; None if they are not in the share."""
+        return self.runs.get(digest_examples(examples)) if self.runs else None
+
+    def pack(self) -> bytes:
+        named = {f"{run}{SEPARATOR}{name}": tensor for run, sums in self.runs.items() for name, tensor in sums.items()}
+        return save(named)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Share":
+        """Raises ValueError for data that are not a share."""
+        runs: dict[str, dict[str, object]] = {}
+        try:
+            tensors = load(data)
+        except Exception as error:  # the library has errors of its own, of several bases
+            raise ValueError(f"a share of the log cannot be read: {error}") from None
+        for key, tensor in tensors.items():
+            run, _, name = key.partition(SEPARATOR)
+            runs.setdefault(run, {})[name] = tensor
+        return cls(runs)  # type: ignore[arg-type]
+
+
+EMPTY = Share({})
+
+
+def digest_examples(examples: Sequence[Example]) -> str:
+    """The name of a run of examples, which equal examples at the same offsets alone have."""
+    seen = hashlib.blake2b(digest_size=16)
+    for example in examples:
+        fields = [example.offset, example.kind, example.label, example.text, example.reward, example.scope]
+        seen.update(json.dumps([*fields, example.superseded, len(example.features)]).encode())
+        seen.update(example.features)
+    return seen.hexdigest()
+
+
+def list_runs(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
+    """The runs that a training state learns at once: what retracts an earlier entry separates them."""
+    teaching = (entry for entry in entries if not entry.event.teaches_nothing)
+    for is_retraction, run in groupby(teaching, lambda entry: entry.event.kind == "retraction"):
+        if not is_retraction:
+            yield list(run)
+
+
+class ShareReader:
+    """Sums ranges of one model's log, as the learner reads examples at the time.
+
+    state: the serving parts of the learner's model.
+    """
+
+    def __init__(self, kind: str, options: Options, stream: Stream, state: State) -> None:
+        self.stream, self.model = stream, create(kind, options)
+        self.model.restore(state)
+
+    def sum_up(self, after: int, until: int) -> Share:
+        """Sum the examples at the offsets `after` + 1 to `until`; runs that must be learned in order are left out."""
+        entries = self.stream.read(after, until - after)
+        found = {}
+        for run in list_runs(entries):
+            examples = [build_example(entry) for entry in run]
+            sums = self._sum_run(examples)
+            if sums is not None:
+                found[digest_examples(examples)] = sums
+        return Share(found)
+
+    def _sum_run(self, examples: Sequence[Example]) -> Tensors | None:
+        if len(examples) < 2 or any(example.kind not in ("label", "reward", "correction") for example in examples):
+            return None
+        try:
+            return as_summing(self.model).sum_up(examples)
+        except BadExample:  # the learner finds it, and refuses it
+            return None
+
+
+def pack_state(state: State) -> bytes:
+    """The serving parts of a state, as bytes."""
+    return save(
+        {f"{name}{SEPARATOR}{key}": tensor for name, part in state.items() for key, tensor in part.tensors.items()}
+    )
+
+
+def unpack_state(data: bytes) -> State:
+    """The inverse of `pack_state`."""
+    parts: dict[str, dict[str, object]] = {}
+    for full, tensor in load(data).items():
+        name, _, key = full.partition(SEPARATOR)
+        parts.setdefault(name, {})[key] = tensor
+    return {name: Part(tensors, serving=True) for name, tensors in parts.items()}  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""A worker: sums ranges of logs for a learner until that lets it go.
+
+board --how a model reads; a range--> worker --reads the log, sums--> share --> board
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Client, Connection
+
+from online.errors import EncoderMoved, LogReplaced, Unavailable
+from online.learning.parallel.board import Address
+from online.learning.parallel.shares import EMPTY, Share, ShareReader, unpack_state
+from online.models import Options
+from online.stream.contract import Stream
+from online.telemetry import log_event
+
+log = logging.getLogger("online.worker")
+
+OpenStream = Callable[[str, Options], Stream]  # of a model with these options
+
+
+def work(address: Address, key: bytes, open_stream: OpenStream) -> int:
+    """Sum ranges until the learner closes the connection; return how many.
+
+    Raises OSError if nothing listens there, and multiprocessing.AuthenticationError for another key.
+    """
+    with Client(address, authkey=key) as connection:
+        log_event(log, "joined", address=str(address))
+        worker = Worker(open_stream)
+        try:
+            while True:
+                worker.answer(connection)
+        except (EOFError, ConnectionError):
+            log_event(log, "let go", ranges=worker.count)
+        finally:
+            worker.close()
+    return worker.count
+
+
+class Worker:
+    """The readers of all models that were asked for. count: ranges that were answered."""
+
+    def __init__(self, open_stream: OpenStream) -> None:
+        self._open_stream = open_stream
+        self._readers: dict[str, ShareReader] = {}
+        self.count = 0
+
+    def answer(self, connection: Connection) -> None:
+        """Take one message, and answer it if it asks for a range."""
+        message = json.loads(connection.recv_bytes())
+        if "kind" in message:
+            self._read_as(message, connection.recv_bytes())
+        else:
+            connection.send_bytes(self._sum_up(message["model"], message["after"], message["until"]).pack())
+            self.count += 1
+
+    def _read_as(self, message: dict[str, object], state: bytes) -> None:
+        name, kind, options = str(message["model"]), str(message["kind"]), message["options"]
+        assert isinstance(options, dict)
+        self._close(name)
+        self._readers[name] = ShareReader(kind, options, self._open_stream(name, options), unpack_state(state))
+
+    def _sum_up(self, name: str, after: int, until: int) -> Share:
+        """The share of a range; an empty one where the log cannot be read, so that the learner learns it itself."""
+        started = time.perf_counter()
+        try:
+            share = self._readers[name].sum_up(after, until)
+        except (Unavailable, EncoderMoved, LogReplaced) as error:
+            log_event(log, "range not read", logging.WARNING, model=name, after=after, reason=str(error))
+            return EMPTY
+        elapsed_ms = round(1e3 * (time.perf_counter() - started), 1)
+        log_event(log, "summed", logging.DEBUG, model=name, after=after, until=until, elapsed_ms=elapsed_ms)
+        return share
+
+    def _close(self, name: str) -> None:
+        if name in self._readers:
+            self._readers.pop(name).stream.close()
+
+    def close(self) -> None:
+        for name in list(self._readers):
+            self._close(name)

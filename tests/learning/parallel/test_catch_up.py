@@ -1,0 +1,230 @@
+"""Workers that sum parts of a log: whatever they do, the learner ends in the state of one process."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from multiprocessing.connection import Client
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from online.learning.learner import Learner
+from online.learning.parallel import catch_up
+from online.learning.parallel.board import ShareBoard
+from online.learning.parallel.worker import Worker, work
+from online.models import State
+from online.schemas.events import Event, Target
+from tests.learning.scene import Scene, text_features
+from tests.support import until
+
+KEY = b"the key of these tests"
+RANGE = 64
+TEXT = {"input": "text"}
+
+
+@pytest.fixture(autouse=True)
+def short_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catch_up, "RANGE", RANGE)
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path, options=TEXT)
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[ShareBoard]:
+    opened = ShareBoard(str(tmp_path / "board"), KEY)
+    yield opened
+    opened.close()
+
+
+def text_event(number: int) -> Event:
+    label = f"topic {number % 5}"
+    return Event(f"e{number}", "label", text_features(number % 5 * 1_000 + number % 7), label, choice="topic 1")
+
+
+def fill(scene: Scene, count: int) -> None:
+    for number in range(count):
+        scene.stream.append(text_event(number))
+
+
+def learn_all(scene: Scene, board: ShareBoard | None = None, **settings: Any) -> Learner:
+    """Learn the whole log from nothing."""
+    learner = Learner(
+        scene.kind,
+        scene.options,
+        scene.snapshots,
+        scene.stream,
+        scene.workspace.store,
+        batch=16,
+        publish_every_ms=1e9,
+        durable_every_s=1e9,
+        board=board,
+        **settings,
+    )
+    while learner.training.learned_until < scene.stream.head():
+        learner.step()
+    return learner
+
+
+def everything(learner: Learner) -> dict[str, dict[str, bytes]]:
+    """All that the learner keeps, but for solved weights, which are equal only to their last digits."""
+    state: State = learner.training.state()
+    parts = {name: part for name, part in state.items() if name != "weights"}
+    return {name: {key: np.asarray(t).tobytes() for key, t in part.tensors.items()} for name, part in parts.items()}
+
+
+@pytest.fixture
+def start_worker(scene: Scene, board: ShareBoard) -> Iterator[Callable[[], None]]:
+    threads: list[threading.Thread] = []
+
+    def start() -> None:
+        joined = board.worker_count + 1
+        address = board.address
+        thread = threading.Thread(
+            target=work, args=(address, KEY, lambda model, options: scene.workspace.sql_stream("m"))
+        )
+        threads.append(thread)
+        thread.start()
+        until(lambda: board.worker_count == joined, what="the worker to join")
+
+    yield start
+    board.close()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_learner_with_workers_ends_in_the_state_of_one_without(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(scene, 700)
+    alone = learn_all(scene)
+    start_worker()
+    start_worker()
+    merged = count_merged(monkeypatch)
+    shared = learn_all(scene, board)
+    assert everything(shared) == everything(alone)
+    assert shared.counts == alone.counts
+    assert shared.training.log_digest == alone.training.log_digest
+    assert sum(merged) >= 3 * RANGE
+
+
+def count_merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of examples whose sums were found, which grows."""
+    found: list[int] = []
+    before = catch_up.CatchUp.find_sums
+
+    def find_sums(self: catch_up.CatchUp, examples: Any) -> Any:
+        sums = before(self, examples)
+        found.extend([len(examples)] if sums is not None else [])
+        return sums
+
+    monkeypatch.setattr(catch_up.CatchUp, "find_sums", find_sums)
+    return found
+
+
+def test_retractions_in_the_log_are_learned_in_their_place(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None]
+) -> None:
+    fill(scene, 300)
+    for offset in (20, 170, 290):
+        event = scene.stream.read(offset - 1, 1)[0].event
+        scene.stream.append(Event(f"{event.id}#gone", "retraction", event.features, target=Target(offset, event)))
+        for number in range(40):
+            scene.stream.append(replace(text_event(number), id=f"after {offset} {number}"))
+    start_worker()
+    assert everything(learn_all(scene, board)) == everything(learn_all(scene))
+
+
+def test_refused_examples_are_refused_with_workers_too(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None]
+) -> None:
+    fill(scene, 200)
+    scene.stream.append(Event("broken", "label", b"short", "topic 1"))
+    for number in range(200, 400):
+        scene.stream.append(text_event(number))
+    start_worker()
+    shared = learn_all(scene, board)
+    assert list(shared.training.refused) == [201]
+    assert everything(shared) == everything(learn_all(scene))
+
+
+class RudeWorker(threading.Thread):
+    """Takes a range and does something else than to sum it."""
+
+    def __init__(self, board: ShareBoard, reply: bytes | None) -> None:
+        super().__init__()
+        self.address, self.reply, self.is_over = board.address, reply, threading.Event()
+        self.start()
+        until(lambda: board.worker_count == 1, what="the worker to join")
+
+    def run(self) -> None:
+        with Client(self.address, authkey=KEY) as connection:
+            for _ in range(3):  # how the model reads, in two messages, and a range
+                connection.recv_bytes()
+            if self.reply is not None:
+                connection.send_bytes(self.reply)
+                self.is_over.wait()
+
+
+@pytest.mark.parametrize("reply", [None, b"no share at all"], ids=["it leaves", "it sends nonsense"])
+def test_a_worker_that_fails_changes_nothing(scene: Scene, board: ShareBoard, reply: bytes | None) -> None:
+    fill(scene, 500)
+    rude = RudeWorker(board, reply)
+    shared = learn_all(scene, board)
+    rude.is_over.set()
+    rude.join()
+    assert everything(shared) == everything(learn_all(scene))
+
+
+def test_a_worker_that_never_answers_delays_a_range_at_most_by_its_patience(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(scene, 500)
+    ticks = iter(range(10**9))
+    board = ShareBoard(str(tmp_path / "hurried"), KEY, clock=lambda: 10.0 * next(ticks))
+    silent = RudeWorker(board, b"")
+    shared = learn_all(scene, board)
+    silent.is_over.set()
+    board.close()
+    silent.join()
+    assert everything(shared) == everything(learn_all(scene))
+
+
+def test_a_worker_may_join_in_the_midst_of_a_log(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None]
+) -> None:
+    fill(scene, 700)
+    learner = Learner(scene.kind, scene.options, scene.snapshots, scene.stream, scene.workspace.store, board=board)
+    learner.step()
+    start_worker()
+    while learner.training.learned_until < scene.stream.head():
+        learner.step()
+    assert everything(learner) == everything(learn_all(scene))
+
+
+def test_a_worker_without_the_key_is_refused(board: ShareBoard) -> None:
+    from multiprocessing import AuthenticationError
+
+    with pytest.raises(AuthenticationError):
+        work(board.address, b"another key", lambda model, options: pytest.fail("it reads nothing"))
+    assert board.worker_count == 0
+
+
+def test_a_share_of_a_log_that_has_changed_since_is_not_merged(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(scene, 500)
+    before = Worker._sum_up
+
+    def sum_another_log(self: Worker, name: str, after: int, until: int) -> Any:
+        return before(self, name, max(0, after - 1), until)
+
+    monkeypatch.setattr(Worker, "_sum_up", sum_another_log)
+    merged = count_merged(monkeypatch)
+    start_worker()
+    assert everything(learn_all(scene, board)) == everything(learn_all(scene))
+    assert not merged
