@@ -6,6 +6,7 @@ import pytest
 
 from online.drift_changes import group_alarms, is_over, join_fall
 from online.learning.detectors import Adwin
+from online.serving.monitoring.health import confirm_decline
 from online.serving.monitoring.recent_outcomes import Outcome, RecentOutcomes
 from online.store.drift_alarms import DriftAlarmRow
 
@@ -135,3 +136,22 @@ def test_an_estimate_that_is_far_too_early_is_not_the_begin() -> None:
     assert fall is not None
     joined, (change,) = join_fall(fall, group_alarms([alarm(5_100, 2_000)]), recent)
     assert joined is not None and joined.since + 1 == change.since == 4_600
+
+
+def test_a_decline_that_the_detectors_noticed_too_is_a_fall() -> None:
+    recent = settled({1_000: 0.93, 1_100: 0.68})
+    decline, noticed = recent.find_decline(), group_alarms([alarm(1_070, 1_001)])
+    assert recent.find_fall() is None and decline is not None
+    fall = confirm_decline(decline, noticed, recent)
+    assert fall is not None and (fall.since, fall.before, fall.after) == (1_000, decline.before, decline.after)
+    assert join_fall(fall, noticed, recent)[0] == fall
+
+
+def test_a_decline_alone_and_an_alarm_alone_are_no_fall() -> None:
+    recent = settled({1_000: 0.93, 1_100: 0.68})
+    decline = recent.find_decline()
+    assert confirm_decline(decline, [], recent) is None
+    assert confirm_decline(decline, group_alarms([alarm(1_070, 1_001, "features")]), recent) is None
+    assert confirm_decline(decline, group_alarms([alarm(900, 890)]), recent) is None  # of another event, long before
+    steady = settled({1_100: 0.93})
+    assert confirm_decline(steady.find_decline(), group_alarms([alarm(1_070, 1_001)]), steady) is None

@@ -198,8 +198,8 @@ def summarize_ratings(
     """
     recent = counts.recent if held is None else counts.recent.answered_by(learned_until)
     served = counts.tallies.get("served")
-    fall, changes = join_fall(recent.find_fall(), changes, recent)
     decline = recent.find_decline()
+    fall, changes = join_fall(recent.find_fall() or confirm_decline(decline, changes, recent), changes, recent)
     fallen = fall or decline
     since = (
         RecentOutcomes(counts.numbers)
@@ -228,6 +228,22 @@ def summarize_ratings(
         if fallen is None
         else since.find_recovery(fallen.before, fallen.after),
     )
+
+
+def confirm_decline(
+    decline: Decline | None, changes: Sequence[DriftChange[DriftAlarmRow]], recent: RecentOutcomes
+) -> Fall | None:
+    """A decline as a fall, if the drift detectors noticed it too: chance does not explain two such signs together.
+
+    changes: newest first. An alarm counts that was raised within the last 100 answers, unless these are as good again.
+    """
+    newest = recent.newest()
+    change = next((each for each in changes if each.main.what != "features"), None)
+    if decline is None or newest is None or change is None or is_over(change, recent):
+        return None
+    noticed = recent.since(change.alarms[-1].offset - 1)
+    is_recent = noticed is not None and noticed.count <= newest.count
+    return Fall(change.since - 1, decline.before, decline.after) if is_recent else None
 
 
 def load_facts(connection: Connection, model: str, recipe: str, learned_until: int, ratings: Ratings) -> StoredFacts:
