@@ -108,7 +108,12 @@ def test_what_opens_below_a_reply_comes_into_sight(
     expect_in_sight(page, thumb, button(last, "Rude"), field, teach)
     expect(last.get_by_role("status")).to_contain_text("Learned")
     expect_in_sight(page, thumb, button(last, "Rude"), field, teach)
+    field.fill("We open at nine, and on Sundays at ten.")
+    expect(last.get_by_role("radio").first).to_be_visible()  # how far a correction reaches: the form grows
+    expect_in_sight(page, field, teach)
+    assert page.evaluate("document.documentElement.scrollHeight") == height  # only the conversation scrolls
     shoot(page, f"corrections-in-sight-{width}")
+    field.fill("")  # a form with a text stays open
     button(last, "Undo").click()
     expect(field).to_have_count(0)
     choose(last, "More actions", "Suggest a better reply")

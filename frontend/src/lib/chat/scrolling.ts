@@ -56,19 +56,27 @@ export function revealBelowReply(node: HTMLElement) {
 
 /** Scroll a form that the person has opened into view: all of it if it fits, otherwise its beginning. What comes
     into the conversation while it is read, such as a status, does not push it out again, until the person does something.
+    What the form itself gains while it is filled in, such as a choice, does not push its buttons out of sight.
     A form that is in view already moves nothing. */
 export function revealForm(form: HTMLElement) {
   const reveal = () => scrollInto(form, form, { upwards: true });
   const growth = new ResizeObserver(reveal);
+  const ownGrowth = new ResizeObserver(() => {
+    if (form.contains(document.activeElement)) reveal();
+  });
   const stop = () => {
     growth.disconnect();
     for (const name of ACTIONS) removeEventListener(name, stop, { capture: true });
   };
   reveal();
+  ownGrowth.observe(form);
   const box = form.closest('main');
   for (const each of [box, box?.firstElementChild]) if (each) growth.observe(each);
   for (const name of ACTIONS) addEventListener(name, stop, { capture: true, passive: true });
-  return stop;
+  return () => {
+    stop();
+    ownGrowth.disconnect();
+  };
 }
 
 /** Scroll until the end of `node` is in view, but not past the beginning of `first`. upwards: whether that beginning is
