@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from typing import IO
 
@@ -27,6 +28,7 @@ from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
 
+SIGNAL_CHECK_S = 0.5  # between two looks of the main thread for a signal that the kernel gave to another thread
 FIRST_PAUSE_S = 0.5  # before a learner that failed is started again; it doubles with each failure
 
 
@@ -61,11 +63,21 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        join_all(threads)
     workspace.store.close()
     lock.close()
     return 0
+
+
+def join_all(threads: Sequence[threading.Thread]) -> None:
+    """Wait for threads in the main thread, which alone runs the handlers of signals.
+
+    The kernel gives a signal to any thread. One that it gives to another thread does not end a join without a limit, so
+    that SIGTERM would have no effect.
+    """
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(SIGNAL_CHECK_S)
 
 
 def run_learner(

@@ -1,6 +1,8 @@
 """The learner process: its device, its share of the device's memory, and the fallback to the CPU."""
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -64,3 +66,23 @@ def test_a_model_too_large_for_the_device_is_learned_on_the_cpu(
         stream.close()
         workspace.store.close()
     assert "continuing on cpu" in caplog.text
+
+
+GIVES_SIGNAL_TO_ANOTHER_THREAD = """
+import signal, threading
+from online.learning.process import join_all
+
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+learner = threading.Thread(target=stop.wait)
+learner.start()
+other = threading.Thread(target=lambda: (signal.pthread_kill(threading.get_ident(), signal.SIGTERM), stop.wait()))
+other.start()
+join_all([learner, other])
+print("ended")
+"""
+
+
+def test_a_signal_that_another_thread_gets_ends_the_process_too() -> None:
+    command = [sys.executable, "-c", GIVES_SIGNAL_TO_ANOTHER_THREAD]
+    assert subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout == "ended\n"
