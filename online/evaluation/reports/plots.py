@@ -2,6 +2,7 @@
 
 import html
 import io
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -300,21 +301,44 @@ def draw_line(
     strong: bool = False,
     dashes: Any = "-",
 ) -> LineEnd | None:
-    """Return where the line ends; None if there is nothing to draw. words: its name. strong: whether it stands out."""
+    """Return where the line ends; None if there is nothing to draw. words: its name. strong: whether it stands out.
+
+    The line has a gap where nothing was judged, so that nobody takes it for a change.
+    """
     known = [stretch for stretch in curve if stretch.counts.get(name)]
     if not known:
         return None
+    drawn = [stretch for stretch in curve if known[0].until <= stretch.until <= known[-1].until]
     places = [stretch.until for stretch in known]
-    means = [stretch.mean(name) or 0.0 for stretch in known]
+    means = [(stretch.mean(name) or 0.0) if stretch.counts.get(name) else math.nan for stretch in drawn]
     is_model = dashes == "-"
-    marker: Any = {"marker": "o", "markersize": 3.5} if is_model else {}
+    marker: Any = {"marker": "o", "markersize": 3.5 if is_model else 2.5}
+    marker |= {} if is_model else {"markevery": find_lone(means)}
     width = 2.2 if strong else 1.4
-    axes.plot(places, means, color=colour, linestyle=dashes, linewidth=width, label=words, **marker)
+    axes.plot(
+        [stretch.until for stretch in drawn],
+        means,
+        color=colour,
+        linestyle=dashes,
+        linewidth=width,
+        label=words,
+        **marker,
+    )
     if band:
         limits = [wilson_interval(stretch.sums[name], stretch.counts[name]) for stretch in known]
         low, high = zip(*limits, strict=True)
         axes.fill_between(places, low, high, color=colour, alpha=0.15, linewidth=0)
     return LineEnd(places[-1], means[-1], words, colour)
+
+
+def find_lone(means: Sequence[float]) -> list[int]:
+    """The places of values between two gaps, which a line does not show."""
+    padded = [math.nan, *means, math.nan]
+    return [
+        place
+        for place, (before, value, after) in enumerate(zip(padded, padded[1:], padded[2:], strict=False))
+        if not math.isnan(value) and math.isnan(before) and math.isnan(after)
+    ]
 
 
 def label_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -12,6 +13,7 @@ from online.evaluation.replay.replay_report import ReplayReport
 from online.evaluation.reports.plots import (
     MAX_BARS,
     count_by_time,
+    draw_line,
     plot_learning_curve,
     plot_versions,
     spread,
@@ -142,3 +144,19 @@ def test_the_names_of_lines_that_end_together_do_not_cover_each_other() -> None:
     ordered = sorted(heights)
     assert min(after - before for before, after in pairwise(ordered)) > 0.099
     assert ordered[0] >= 0 and ordered[-1] <= 1.0
+
+
+def test_a_line_has_a_gap_where_nothing_was_judged_and_a_point_where_it_stands_alone() -> None:
+    judged = [0, 10, 10, 0, 10, 0, 10, 10, 0]
+    curve = [
+        CurveSegment(place, {"served": count}, {"served": count / 2}, place, None, None)
+        for place, count in enumerate(judged, 1)
+    ]
+    axes = Figure().subplots()
+    end = draw_line(axes, curve, "served", "as served", "grey", dashes="--")
+    (line,) = axes.get_lines()
+    x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+    assert [str(value) for value in y.tolist()] == ["0.5", "0.5", "nan", "0.5", "nan", "0.5", "0.5"]
+    assert x.tolist() == [2, 3, 4, 5, 6, 7, 8]
+    assert line.get_markevery() == [3]
+    assert end is not None and (end.x, end.y) == (8, 0.5)
