@@ -396,7 +396,7 @@ def test_a_chosen_group_has_an_address(visits: Visits, service: Service) -> None
     expect(heading).to_have_text("star")
     expect(page).to_have_url(address)
     page.keyboard.press("a")
-    expect(page.get_by_role("heading", name="All done")).to_be_focused()
+    expect(page.get_by_role("heading", name="Nothing left in digits")).to_be_focused()
     expect(page).to_have_url(f"{service.url}/inbox?model=digits")
     page.goto(address)
     expect(page.get_by_text("This group is not open any more.")).to_be_visible()

@@ -154,13 +154,12 @@ class NeighborIndex:
     # search
 
     def find_nearest(self, row: Row, count: int) -> tuple[NDArray[np.intp], NDArray[np.float64], Places]:
-        """(class index, sign, squared distance) of the `count` nearest examples, nearest first."""
+        """(class index, sign, squared distance) of the `count` nearest examples, nearest first; of equally near, the newest."""
         if not self._in_place:
             self._update_places(self._start, self._end)
             self._in_place = True
         squared_N = self._squared_distances(row)
-        near = np.arange(len(squared_N)) if len(squared_N) <= count else np.argpartition(squared_N, count)[:count]
-        near = near[np.lexsort((near, squared_N[near]))]
+        near = find_smallest(squared_N, count)
         return self._label[self._start + near], self._sign[self._start + near], squared_N[near]
 
     def _squared_distances(self, row: Row) -> Places:
@@ -171,3 +170,17 @@ class NeighborIndex:
         if categories.size:
             squared_N += (self._categories[used] != categories).sum(1, dtype=np.float32)
         return np.maximum(squared_N, np.float32(0))
+
+
+def find_smallest(values_N: Places, count: int) -> NDArray[np.intp]:
+    """The places of the `count` smallest values, the smallest first; of equal ones, the last in the array.
+
+    `argpartition` selects any of equal values, by an algorithm that depends on the processor.
+    """
+    if len(values_N) > count:
+        bound = np.partition(values_N, count - 1)[count - 1]
+        below, equal = np.flatnonzero(values_N < bound), np.flatnonzero(values_N == bound)
+        near = np.concatenate([below, equal[len(equal) - (count - len(below)) :]])
+    else:
+        near = np.arange(len(values_N))
+    return near[np.lexsort((near, values_N[near]))]

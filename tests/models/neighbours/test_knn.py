@@ -8,6 +8,7 @@ import pytest
 
 from online.models import Example, ExampleKind
 from online.models.neighbours.knn import Knn
+from online.models.neighbours.neighbor_index import find_smallest
 from tests.models.synthetic import row, tables, vectors
 
 SIZE = 6
@@ -131,3 +132,9 @@ def test_an_unchanged_chunk_keeps_its_revision() -> None:
 def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="option"):
         Knn({"input": "vector", "size": SIZE, **options})
+
+
+def test_of_equally_near_examples_the_newest_are_found() -> None:
+    values = np.array([2, 1, 1, 1, 0, 1, 3], np.float32)
+    assert find_smallest(values, 3).tolist() == [4, 3, 5]
+    assert find_smallest(values, 9).tolist() == [4, 1, 2, 3, 5, 0, 6]
