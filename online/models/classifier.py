@@ -28,7 +28,9 @@ from online.models.contract import (
     State,
     Tensors,
     build_candidates,
+    join_parts,
     pack_json,
+    split_parts,
     unpack_json,
 )
 from online.models.encoders.text import TEXT_WIDTH
@@ -249,8 +251,8 @@ class Classifier:
             **self.inputs.mapping(),
         }
         samples = {"held_out": self.held_out.part(), "outside": self.outside.part()} | self.adaptation.rows.parts()
-        flat = {f"{name}/{key}": tensor for name, part in samples.items() for key, tensor in part.tensors.items()}
-        return {"meta": pack_json(meta), **self.statistics.tensors(), **flat}
+        sampled = join_parts({name: part.tensors for name, part in samples.items()})
+        return {"meta": pack_json(meta), **self.statistics.tensors(), **sampled}
 
     def merge(self, sums: Tensors) -> bool:
         meta = unpack_json(sums["meta"])
@@ -262,7 +264,7 @@ class Classifier:
         self.statistics.merge(ExactStatistics.from_tensors(meta["labels"], sums))
         self.head.forget_solutions()
         self.outside_digest = (self.outside_digest + meta["outside_digest"]) % 2**256
-        samples = group_by_part(sums)
+        samples = split_parts(sums)
         self.held_out.restore(Part(samples.pop("held_out"), serving=False))
         self.outside.restore(Part(samples.pop("outside"), serving=False))
         self.adaptation.rows.extend(samples.values())
@@ -442,16 +444,6 @@ class Classifier:
             self.adaptation.restore(state, self.head)
             if "windows" in state:
                 self.windows.restore(state["windows"].tensors)
-
-
-def group_by_part(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
-    """The tensors named "part/name", by part and by name."""
-    parts: dict[str, dict[str, NDArray[Any]]] = {}
-    for key, tensor in tensors.items():
-        part, slash, name = key.partition("/")
-        if slash:
-            parts.setdefault(part, {})[name] = tensor
-    return parts
 
 
 def check_windows(options: Options) -> None:

@@ -221,6 +221,21 @@ class Encoder(Protocol):
         """One byte string per instance. Raises ValueError that names the instance and the cause."""
 
 
+def join_parts(parts: Mapping[str, Tensors]) -> dict[str, NDArray[Any]]:
+    """The tensors of several parts in one table, as "part/name"."""
+    return {f"{part}/{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+
+
+def split_parts(tensors: Tensors) -> dict[str, dict[str, NDArray[Any]]]:
+    """The inverse of `join_parts`. Tensors that are of no part are left out."""
+    parts: dict[str, dict[str, NDArray[Any]]] = {}
+    for key, tensor in tensors.items():
+        part, slash, name = key.partition("/")
+        if slash:
+            parts.setdefault(part, {})[name] = tensor
+    return parts
+
+
 def pack_json(meta: Any) -> NDArray[np.uint8]:
     """JSON as a uint8 tensor, so that a safetensors file can hold names beside numbers."""
     return np.frombuffer(json.dumps(meta, sort_keys=True).encode(), np.uint8)

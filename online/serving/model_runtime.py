@@ -171,11 +171,15 @@ class ModelRuntime:
 
     async def check_health(self, learner: LearnerState) -> Health:
         """The verdict on the model, and what it rests on. Raises Unavailable if the store does not answer."""
-        return await HealthCheck(self.spec.name, self.live, self.curve, self.read).assess(learner)
+        return await self._health_check.assess(learner)
 
     async def rate_answers(self) -> Ratings:
         """The figures that the verdict rests on. Raises Unavailable if the store does not answer."""
-        return await HealthCheck(self.spec.name, self.live, self.curve, self.read).rate()
+        return await self._health_check.rate()
+
+    @property
+    def _health_check(self) -> HealthCheck:
+        return HealthCheck(self.spec.name, self.live, self.curve, self.read)
 
     def describe(self, learner: LearnerState) -> dict[str, Any]:
         """The data of the event `status`."""

@@ -111,13 +111,24 @@ def confirm(page: Page, action: str) -> None:
     page.get_by_role("dialog").get_by_role("button", name=action, exact=True).click()
 
 
-def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, start: Start) -> None:
+def start_well(start: Start) -> tuple[Service, Client]:
+    """Start a service whose answers have been judged 300 times, and are good."""
     service = start(VEC, retain=100)
     client = service.client("vec")
-    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
-    service.wait_learned("vec", first["offset"])
+    teach_first(service, client)
     for seed in range(3):
         service.wait_learned("vec", rate(client, 100, seed))
+    return service, client
+
+
+def teach_first(service: Service, client: Client) -> None:
+    """Teach fifty labels, so that the first answers are right."""
+    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
+    service.wait_learned("vec", first["offset"])
+
+
+def test_a_collapse_is_said_and_ends_with_a_confirmed_roll_back(visits: Visits, start: Start) -> None:
+    service, client = start_well(start)
     page = visits.open(f"{service.url}/learning", width=1440)
     verdict = page.get_by_role("region", name="Verdict")
     expect(verdict).to_contain_text("Good: ")
@@ -218,12 +229,7 @@ def check_rolled_back(page: Page, service: Service, older: str, live: str) -> No
 
 
 def test_a_model_that_answers_well_since_a_roll_back_recovers(visits: Visits, start: Start) -> None:
-    service = start(VEC, retain=100)
-    client = service.client("vec")
-    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
-    service.wait_learned("vec", first["offset"])
-    for seed in range(3):
-        service.wait_learned("vec", rate(client, 100, seed))
+    service, client = start_well(start)
     service.wait_learned("vec", mislead(client, 1_000))
     service.wait_learned("vec", rate(client, 100, seed=9))
     page = visits.open(f"{service.url}/learning", width=1440)
@@ -308,12 +314,7 @@ def roll_back_and_stop(page: Page) -> None:
 def test_a_page_follows_the_ratings_also_while_learning_is_stopped_and_its_numbers_are_exact(
     visits: Visits, start: Start
 ) -> None:
-    service = start(VEC, retain=100)
-    client = service.client("vec")
-    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
-    service.wait_learned("vec", first["offset"])
-    for seed in range(3):
-        service.wait_learned("vec", rate(client, 100, seed))
+    service, client = start_well(start)
     service.wait_learned("vec", mislead(client, 600))
     service.wait_learned("vec", rate(client, 100, seed=9))
     figures = service.http.get("/v1/models/vec/health").json()["reasons"][0]["figures"]
@@ -435,8 +436,7 @@ def test_an_accuracy_that_falls_is_not_called_good_without_a_word(visits: Visits
     service = start(VEC)
     client = service.client("vec")
     draw = random.Random(3)
-    first = client.feedback([{"input": point, "label": label_of(point)} for point in draw_points(50, seed=4)])[-1]
-    service.wait_learned("vec", first["offset"])
+    teach_first(service, client)
     for share in (0.95, 0.95, 0.95, 0.95, 0.84):  # of the answers that are called right
         answer = client.predict(draw_points(100, seed=round(1_000 * draw.random())))
         pairs = zip(answer["prediction_ids"], answer["predictions"], strict=True)

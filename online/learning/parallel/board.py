@@ -3,8 +3,8 @@
     learners --post ranges--> ShareBoard --one range at a time--> each worker, over a connection
              <----take-------            <--------share----------
 
-A worker may join or leave at any time. A range is never waited for longer than the learner would need itself: it is
-then learned without its share, and the share is thrown away when it comes. So no worker can stop a learner, and none
+A worker may join or leave at any time. A share is waited for twice as long as shares usually take: then the range is
+learned without it, and it is thrown away when it comes. So no worker can stop a learner, and none
 can change what it learns (see `shares`).
 
 Connections are those of `multiprocessing.connection`, which ask for a key; what they carry is JSON and safetensors.
@@ -12,6 +12,7 @@ Connections are those of `multiprocessing.connection`, which ask for a key; what
 
 import json
 import logging
+import math
 import os
 import socket
 import struct
@@ -107,9 +108,9 @@ class ShareBoard:
             return task.share if task is not None and task.share is not None else EMPTY
 
     def _find_patience(self, task: Task) -> float:
-        """The instant until which a share is waited for."""
+        """The instant until which a share is waited for; of a range that no worker has, it is past."""
         if task.started_at is None:
-            return -1.0
+            return -math.inf
         usual_s = median(self._times_s) if self._times_s else FIRST_PATIENCE_S / PATIENCE
         return task.started_at + max(PATIENCE * usual_s, LEAST_PATIENCE_S)
 

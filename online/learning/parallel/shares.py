@@ -17,11 +17,10 @@ from safetensors.numpy import load, save
 
 from online.learning.training_state import build_example
 from online.models import BadExample, Example, Options, Part, State, Tensors, create
+from online.models.contract import join_parts, split_parts
 from online.models.statistics.partial_sums import as_summing
 from online.schemas.events import Entry
 from online.stream.contract import Stream
-
-SEPARATOR = "|"  # between the name of a run and that of its tensor; no digest and no tensor has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +34,15 @@ class Share:
         return self.runs.get(digest_examples(examples)) if self.runs else None
 
     def pack(self) -> bytes:
-        named = {f"{run}{SEPARATOR}{name}": tensor for run, sums in self.runs.items() for name, tensor in sums.items()}
-        return save(named)
+        return save(join_parts(self.runs))
 
     @classmethod
     def unpack(cls, data: bytes) -> "Share":
         """Raises ValueError for data that are not a share."""
-        runs: dict[str, dict[str, object]] = {}
         try:
-            tensors = load(data)
+            return cls(split_parts(load(data)))
         except Exception as error:  # the library has errors of its own, of several bases
             raise ValueError(f"a share of the log cannot be read: {error}") from None
-        for key, tensor in tensors.items():
-            run, _, name = key.partition(SEPARATOR)
-            runs.setdefault(run, {})[name] = tensor
-        return cls(runs)  # type: ignore[arg-type]
 
 
 EMPTY = Share({})
@@ -105,15 +98,9 @@ class ShareReader:
 
 def pack_state(state: State) -> bytes:
     """The serving parts of a state, as bytes."""
-    return save(
-        {f"{name}{SEPARATOR}{key}": tensor for name, part in state.items() for key, tensor in part.tensors.items()}
-    )
+    return save(join_parts({name: part.tensors for name, part in state.items()}))
 
 
 def unpack_state(data: bytes) -> State:
     """The inverse of `pack_state`."""
-    parts: dict[str, dict[str, object]] = {}
-    for full, tensor in load(data).items():
-        name, _, key = full.partition(SEPARATOR)
-        parts.setdefault(name, {})[key] = tensor
-    return {name: Part(tensors, serving=True) for name, tensors in parts.items()}  # type: ignore[arg-type]
+    return {name: Part(tensors, serving=True) for name, tensors in split_parts(load(data)).items()}

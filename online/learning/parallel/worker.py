@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Client, Connection
 
-from online.errors import EncoderMoved, LogReplaced, Unavailable
 from online.learning.parallel.board import Address
 from online.learning.parallel.shares import EMPTY, Share, ShareReader, unpack_state
 from online.models import Options
@@ -63,12 +62,13 @@ class Worker:
         self._readers[name] = ShareReader(kind, options, self._open_stream(name, options), unpack_state(state))
 
     def _sum_up(self, name: str, after: int, until: int) -> Share:
-        """The share of a range; an empty one where the log cannot be read, so that the learner learns it itself."""
+        """The share of a range; an empty one after any error, so that the learner learns it itself, and meets the cause."""
         started = time.perf_counter()
         try:
             share = self._readers[name].sum_up(after, until)
-        except (Unavailable, EncoderMoved, LogReplaced) as error:
-            log_event(log, "range not read", logging.WARNING, model=name, after=after, reason=str(error))
+        except Exception as error:  # it would end one worker after the other
+            reason = f"{type(error).__name__}: {error}"
+            log_event(log, "range not summed", logging.WARNING, model=name, after=after, reason=reason)
             return EMPTY
         elapsed_ms = round(1e3 * (time.perf_counter() - started), 1)
         log_event(log, "summed", logging.DEBUG, model=name, after=after, until=until, elapsed_ms=elapsed_ms)

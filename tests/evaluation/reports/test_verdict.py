@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -117,17 +117,26 @@ def read_number(text: str) -> float:
     return float(text.replace(",", "."))
 
 
+def judge(score: ClassScore, right: str, answered: str | None, guesses: Mapping[str, str | None], offset: int) -> None:
+    """Let the right answer judge what was answered and guessed."""
+    judged = JudgedOutcomes()
+    judged.append(Event("", "label", label=right), PendingOutcome(Answer(answered, ()), 1, guesses), offset)
+    score.add_all(judged)
+    score.observe(right)
+
+
+def report_on(score: ClassScore) -> ReplayReport:
+    return ReplayReport(
+        "ridge", "knn", 1_000, 1_000, 1_000, None, score.figures(), 1.0, "", [], 0, score.details(), leads=score.leads()
+    )  # fmt: skip
+
+
 def test_a_logistic_model_that_ran_on_some_of_the_answers_is_not_called_a_matter_of_feedback() -> None:
     score = ClassScore()
     for offset, (right, answered) in enumerate(answer(1_000, 0.9), 1):
         guesses = {**score.guesses(), **({LEARNED_BASELINE: right if offset % 4 else "c"} if offset <= 400 else {})}
-        judged = JudgedOutcomes()
-        judged.append(Event("", "label", label=right), PendingOutcome(Answer(answered, ()), 1, guesses), offset)
-        score.add_all(judged)
-        score.observe(right)
-    report = ReplayReport(
-        "ridge", "knn", 1_000, 1_000, 1_000, None, score.figures(), 1.0, "", [], 0, score.details(), leads=score.leads()
-    )  # fmt: skip
+        judge(score, right, answered, guesses, offset)
+    report = report_on(score)
     sentence = conclude([ReplayResult(CandidateSpec("knn", name="ridge"), report, None, None)]).sentence
     assert " % of the same 400 answers)" in sentence and "is known" not in sentence
 
@@ -141,13 +150,8 @@ def test_the_strongest_baseline_is_the_one_that_is_best_on_the_sample_that_it_ra
         right = rng.choice("aab") if is_sample else "a"
         answered = right if not is_sample or offset % 20 else "z"
         guesses = {**score.guesses(), **({LEARNED_BASELINE: right if offset % 4 else "z"} if is_sample else {})}
-        judged = JudgedOutcomes()
-        judged.append(Event("", "label", label=right), PendingOutcome(Answer(answered, ()), 1, guesses), offset)
-        score.add_all(judged)
-        score.observe(right)
-    report = ReplayReport(
-        "ridge", "knn", 1_000, 1_000, 1_000, None, score.figures(), 1.0, "", [], 0, score.details(), leads=score.leads()
-    )  # fmt: skip
+        judge(score, right, answered, guesses, offset)
+    report = report_on(score)
     gaps = {lead.baseline: lead.model - lead.other for lead in report.leads}
     assert max(gaps["majority"], gaps["no_change"]) < gaps["logistic"]
     sentence = conclude([ReplayResult(CandidateSpec("knn", name="ridge"), report, None, None)], words=words).sentence

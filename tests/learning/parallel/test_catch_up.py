@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from online.learning.learner import Learner
 from online.learning.parallel import catch_up
 from online.learning.parallel.board import ShareBoard
+from online.learning.parallel.shares import Share, ShareReader
 from online.learning.parallel.worker import Worker, work
 from online.models import State
 from online.schemas.events import Event, Target
@@ -207,8 +209,6 @@ def test_a_worker_may_join_in_the_midst_of_a_log(
 
 
 def test_a_worker_without_the_key_is_refused(board: ShareBoard) -> None:
-    from multiprocessing import AuthenticationError
-
     with pytest.raises(AuthenticationError):
         work(board.address, b"another key", lambda model, options: pytest.fail("it reads nothing"))
     assert board.worker_count == 0
@@ -228,3 +228,20 @@ def test_a_share_of_a_log_that_has_changed_since_is_not_merged(
     start_worker()
     assert everything(learn_all(scene, board)) == everything(learn_all(scene))
     assert not merged
+
+
+def test_a_worker_goes_on_after_a_range_that_it_cannot_sum(
+    scene: Scene, board: ShareBoard, start_worker: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(scene, 500)
+    before = ShareReader.sum_up
+
+    def fail_at_first(self: ShareReader, after: int, until: int) -> Share:
+        if after == RANGE:
+            raise ArithmeticError("a defect of this worker")
+        return before(self, after, until)
+
+    monkeypatch.setattr(ShareReader, "sum_up", fail_at_first)
+    start_worker()
+    assert everything(learn_all(scene, board)) == everything(learn_all(scene))
+    assert board.worker_count == 1
