@@ -37,6 +37,22 @@ OPTIONS = (
         high=1 - 1e-9,
     ),
     Option("batch", 1, "Examples in a micro-batch. Raise it for speed; feedback then waits until it is full.", low=1),
+    Option(
+        "accumulate",
+        1,
+        "Parts of a step whose gradients are computed one after the other and added. Raise it to need less memory, or to "
+        "let as many processes learn together.",
+        unit="parts",
+        low=1,
+        high=1024,
+    ),
+    Option(
+        "gradients",
+        "float32",
+        "Precision to which the gradient of a part is rounded: float32, bfloat16 or float16. Processes that learn "
+        "together send half as much with 16 bits.",
+        choices=("float32", "bfloat16", "float16"),
+    ),
     Option("steps", 1, "Steps per micro-batch, each with other replayed rows. Raise it when examples are few.", low=1),
     Option("replay", 15, "Rows replayed in a step.", unit="rows", low=1),
     Option(

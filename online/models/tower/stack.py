@@ -65,9 +65,12 @@ class Stack:
         """Logits [L, B, C] that can be differentiated."""
         return self.layout.logits(self.layout.views(self._leaf_LP), x_BD)
 
-    def differentiate(self, loss: Tensor, again: bool = False) -> Tensor:
-        """d loss / d parameters [L, P]. again: keep the graph for another loss of the same logits."""
-        return torch.autograd.grad(loss, self._leaf_LP, retain_graph=again)[0]
+    def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
+        """d loss / d parameters [L, P] for each loss of the same logits."""
+        last = len(losses) - 1
+        return [
+            torch.autograd.grad(loss, self._leaf_LP, retain_graph=place < last)[0] for place, loss in enumerate(losses)
+        ]
 
     @torch.no_grad()
     def descend(self, gradient_LP: Tensor) -> None:

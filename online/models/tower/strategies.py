@@ -5,12 +5,13 @@
     ewc      important weights are held in place            lwf     fresh rows keep the answers of a former copy
     agem     a step that hurts replayed rows is projected
 
-A strategy computes one thing: the gradient [L, P] of a step, for L copies with their own learning
-rates. A stream has no task boundaries, so ewc and lwf take a new reference copy every
+A strategy says which losses of a step are differentiated, and how their gradients [L, P] become that of the step,
+for L copies with their own learning rates. A loss is a sum over rows, so that the gradient of a step is the sum of
+those of its parts. A stream has no task boundaries, so ewc and lwf take a new reference copy every
 CONSOLIDATE_EVERY examples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,10 +30,10 @@ FADING = 0.9  # share of the former importance that a consolidation of ewc keeps
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """B rows: the first `fresh` are new, the others replayed, `draws` times the same number.
+    """B rows of a step, or of a part of it: the first `fresh` are new, the others replayed, `draws` times the same number.
 
     label_B: class indices. liked_B: whether the class is right, or known to be wrong. share_B: weights
-    that sum to 1 over the fresh rows and over each draw; 0 for rows that only fill the shape.
+    that sum to 1 over the fresh rows and over each draw of all parts; 0 for rows that only fill the shape.
     known_C: classes that may be answered. lately_C: classes among the last few examples. kept_BLC:
     the logits that replayed rows had when they were fresh, NaN for classes unknown then.
     """
@@ -48,9 +49,6 @@ class Step:
     x_BD: Tensor
     kept_BLC: Tensor | None = None
 
-    def gradient(self, loss: Tensor) -> Tensor:
-        return self.stack.differentiate(loss)
-
     def losses(self, rows: slice = slice(None), allowed: Tensor | None = None) -> Tensor:
         """Weighted losses [L, B] of some rows; their sum is a mean over the fresh rows plus one per draw."""
         answers = self.known_C if allowed is None else allowed
@@ -61,15 +59,20 @@ class Step:
 class Strategy(Protocol):
     """A strategy. draws: sets of replayed rows per step. keeps_logits: whether rows come with their logits.
 
+    loss_count: how many losses it differentiates.
     is_plain: whether its gradient is that of the sum of the losses over all known classes.
     """
 
     draws: int
+    loss_count: int
     keeps_logits: bool
     is_plain: bool
 
-    def gradient(self, step: Step) -> Tensor:
-        """The gradient [L, P] of a step."""
+    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+        """The losses whose gradients `join_gradients` needs: scalars, each a sum over the rows of a part of a step."""
+
+    def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        """The gradient [L, P] of a step, from those of its losses, each summed over all parts. May overwrite them."""
 
     def learned(self, stack: Stack, examples: int) -> None:
         """Note that a micro-batch of `examples` was learned."""
@@ -94,14 +97,18 @@ def compute_losses(logits_LBC: Tensor, label_B: Tensor, liked_B: Tensor, allowed
 
 class Naive:
     draws = 0
+    loss_count = 1
     keeps_logits = False
     is_plain = False
 
     def __init__(self, strength: float) -> None:
         self.strength = strength
 
-    def gradient(self, step: Step) -> Tensor:
-        return step.gradient(step.losses().sum())
+    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
+        return (step.losses().sum(),)
+
+    def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        return gradients[0]
 
     def learned(self, stack: Stack, examples: int) -> None: ...
 
@@ -125,12 +132,12 @@ class AsymmetricReplay(Naive):
 
     draws = 1
 
-    def gradient(self, step: Step) -> Tensor:
+    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
         own_BC = one_hot(step.label_B, len(step.known_C)).bool() & step.liked_B.unsqueeze(1)
         allowed_BC = step.known_C.expand_as(own_BC).clone()
         fresh = slice(step.fresh)
         allowed_BC[fresh] &= step.lately_C | own_BC[fresh] | ~step.liked_B[fresh].unsqueeze(1)
-        return step.gradient(step.losses(allowed=allowed_BC).sum())
+        return (step.losses(allowed=allowed_BC).sum(),)
 
 
 class DarkReplay(Naive):
@@ -139,7 +146,7 @@ class DarkReplay(Naive):
     draws = 2
     keeps_logits = True
 
-    def gradient(self, step: Step) -> Tensor:
+    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
         assert step.kept_BLC is not None
         draw = (len(step.label_B) - step.fresh) // 2
         dark, labelled = slice(step.fresh, step.fresh + draw), slice(step.fresh + draw, None)
@@ -148,7 +155,7 @@ class DarkReplay(Naive):
         difference_LBC = torch.where(then, step.logits_LBC[:, dark] - kept_LBC, 0.0)
         difference_LB = difference_LBC.square().sum(2) / then.sum(2).clamp_min(1)
         dark_loss = self.strength * (difference_LB * step.share_B[dark]).sum()
-        return step.gradient(step.losses(slice(step.fresh)).sum() + step.losses(labelled).sum() + dark_loss)
+        return (step.losses(slice(step.fresh)).sum() + step.losses(labelled).sum() + dark_loss,)
 
 
 class Consolidating(Naive):
@@ -194,12 +201,12 @@ class ElasticWeights(Consolidating):
     def held(self) -> Mapping[str, Tensor | None]:
         return {"seen_LP": self.seen_LP, "fisher_LP": self.fisher_LP, "anchor_LP": self.anchor_LP}
 
-    def gradient(self, step: Step) -> Tensor:
-        gradient_LP = super().gradient(step)
+    def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        gradient_LP = gradients[0]
         square_LP = gradient_LP.square() / CONSOLIDATE_EVERY
         self.seen_LP = square_LP if self.seen_LP is None else self.seen_LP.add_(square_LP)
         if self.fisher_LP is not None and self.anchor_LP is not None:
-            pull_LP = self.fisher_LP * (step.stack.parameters_LP - self.anchor_LP)
+            pull_LP = self.fisher_LP * (stack.parameters_LP - self.anchor_LP)
             gradient_LP.add_(pull_LP, alpha=self.strength)
         return gradient_LP
 
@@ -228,9 +235,9 @@ class Distillation(Consolidating):
     def held(self) -> Mapping[str, Tensor | None]:
         return {"teacher_LP": self.teacher_LP, "taught_C": self.taught_C}
 
-    def gradient(self, step: Step) -> Tensor:
+    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
         self.known_C = step.known_C
-        return step.gradient(step.losses().sum() + self._distillation_loss(step))
+        return (step.losses().sum() + self._distillation_loss(step),)
 
     def _distillation_loss(self, step: Step) -> Tensor:
         if self.teacher_LP is None or self.taught_C is None:
@@ -255,11 +262,14 @@ class AveragedEpisodicMemory(Naive):
     """A-GEM (Chaudhry et al. 2019): the part that opposes the replayed rows' gradient is removed."""
 
     draws = 1
+    loss_count = 2
 
-    def gradient(self, step: Step) -> Tensor:
+    def loss_terms(self, step: Step) -> tuple[Tensor, ...]:
         losses_LB = step.losses()
-        replayed_LP = step.stack.differentiate(losses_LB[:, step.fresh :].sum(), again=True)
-        fresh_LP = step.gradient(losses_LB[:, : step.fresh].sum())
+        return losses_LB[:, step.fresh :].sum(), losses_LB[:, : step.fresh].sum()
+
+    def join_gradients(self, gradients: Sequence[Tensor], stack: Stack) -> Tensor:
+        replayed_LP, fresh_LP = gradients
         along_L1 = (fresh_LP * replayed_LP).sum(1, keepdim=True)
         length_L1 = replayed_LP.square().sum(1, keepdim=True).clamp_min(1e-12)
         return fresh_LP.sub_(replayed_LP * (along_L1 / length_L1).clamp_max(0))

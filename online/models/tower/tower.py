@@ -14,7 +14,6 @@ Shapes: B rows, F fresh rows, R replayed rows, D columns, C classes, L copies, K
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,9 +40,14 @@ from online.models.tower.closed_form import LOWEST, log_probabilities, loss_grad
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Network, create_network
 from online.models.tower.options import OPTIONS, check_hidden
+from online.models.tower.parallel.pair_sums import fits
+from online.models.tower.parallel.peers import PeerLost, Peers
+from online.models.tower.parallel.together import Together
+from online.models.tower.parts import Alone, Engine, PartResult, PartSum
 from online.models.tower.published import FlatCopy, PublishedCopy, make_answer
 from online.models.tower.stack import Stack, to_array
 from online.models.tower.standard import Standard
+from online.models.tower.step_rows import FreshRows, StepRows
 from online.models.tower.strategies import Step, compute_losses, create_strategy
 from online.schemas.events import is_positive
 
@@ -54,6 +58,7 @@ SPREAD = (1 / 3, 1.0, 3.0)  # multiples of the option `rate`
 LATELY = 32  # examples within which a class counts as recent
 FIRST_ROOM, FIRST_COLUMNS = 4, 16  # initial capacity for classes, and for a table's columns
 LARGEST_LOSS = 5.0  # of one example in the choice of the copy
+PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}  # option gradients
 FADING = 0.99  # of the loss that decides which copy is served
 
 
@@ -61,27 +66,6 @@ def check_untrusted(options: Options) -> None:
     """Raise ValueError for a network that would be imported."""
     if options.get("network", "mlp") not in ("mlp", "cnn"):
         raise ValueError("option 'network' of an uploaded tower must be mlp or cnn")
-
-
-@dataclass(frozen=True, slots=True)
-class StepRows:
-    """The B rows of a step: a batch with the fresh ones, then those to replay, from these slots of the buffer."""
-
-    x_BD: NDArray[np.float32]
-    label_B: NDArray[np.int64]
-    liked_B: NDArray[np.bool_]
-    share_B: NDArray[np.float32]
-    slots: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class FreshRows:
-    """The F examples of a micro-batch, the last of which is at `offset`."""
-
-    offset: int
-    values_FD: NDArray[Any]
-    label_F: NDArray[np.int64]
-    liked_F: NDArray[np.bool_]
 
 
 class Tower:
@@ -106,6 +90,8 @@ class Tower:
         self.recent: list[bytes] = []
         self.layout = Layout(self._network(), FIRST_ROOM)
         self.stack: Stack | None = None  # None until the first lesson
+        self.parts = self.options["accumulate"]  # into which a step is cut
+        self.summing: PartSum = Alone(PRECISIONS[self.options["gradients"]])
         self._served: PublishedCopy | None = None
 
     def _network(self) -> Network:
@@ -172,45 +158,92 @@ class Tower:
         for place, example in enumerate(examples):
             row = fresh.values_FD[place], int(fresh.label_F[place]), bool(fresh.liked_F[place])
             slot = self.buffer.put(example.offset, *row)
-            if slot is not None and step is not None and self.strategy.keeps_logits:
-                self.buffer.extra_N[slot] = to_array(step.logits_LBC[:, place].masked_fill(~step.known_C, torch.nan))
+            if slot is not None and step.logits_LFC is not None:
+                self.buffer.extra_N[slot] = to_array(step.logits_LFC[:, place])
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
 
-    def _take_step(self, fresh: FreshRows, round: int) -> Step | None:
-        """Take the round-th step on a micro-batch; without enough GPU memory, move to the CPU first.
-
-        None as the step: it needed no autograd.
-        """
+    def _take_step(self, fresh: FreshRows, round: int) -> PartResult:
+        """Take the round-th step on a micro-batch; without enough memory, in smaller parts, then on the CPU."""
         assert self.stack is not None
         rows = self._draw_rows(fresh, round)
-        if self.strategy.is_plain and self.stack.has_closed_form and rows.liked_B.all():
-            self.stack.descend(self._differentiate(self.stack, rows, round))
-            return None
         try:
-            step = self._prepare_step(self.stack, rows)
-            gradient_LP = self.strategy.gradient(step)
-            if round == 0:
-                self._update_losses(step)
+            step = self._sum_parts(self.stack, rows)
         except torch.OutOfMemoryError as error:
-            if self.device.type == "cpu":
+            if not self._save_memory(len(rows.label_B), error):
                 raise
-            log.warning("the %s is out of memory (%s): learning continues on the CPU", self.device, error)
-            self._move(torch.device("cpu"))
             return self._take_step(fresh, round)
-        self.stack.descend(gradient_LP)
+        if round == 0:
+            self._fade_losses(step.loss_K)
+        self.stack.descend(self.strategy.join_gradients(step.gradients, self.stack))
         return step
 
-    def _differentiate(self, stack: Stack, rows: StepRows, round: int) -> Tensor:
-        """The gradient [L, P] of a plain step on right classes, in closed form: the same bits as autograd's."""
-        x, batch, unknown = torch.from_numpy(rows.x_BD), self.options["batch"], torch.from_numpy(~self.known_C)
+    def _sum_parts(self, stack: Stack, rows: StepRows) -> PartResult:
+        """Differentiate the parts of a step. Nothing has changed when a peer is lost: the tower then learns alone."""
+        is_simple = self.strategy.is_plain and stack.has_closed_form and bool(rows.liked_B.all())
+
+        def learn(part: int, engine: Engine) -> PartResult:
+            own = rows.cut(part, self.parts)
+            return self._learn_simple(stack, own) if is_simple else self._learn_part(stack, engine, own)
+
+        can_overlap = self.strategy.loss_count == 1 and not is_simple
+        try:
+            return self.summing.sum_parts(stack, self.parts, learn, can_overlap)
+        except PeerLost as error:
+            log.warning("a process that learns a tower with this one is lost (%s): it continues alone", error)
+        self.learn_alone()  # not above: the error keeps the connections of the group open
+        return self.summing.sum_parts(stack, self.parts, learn, can_overlap)
+
+    def learn_with(self, peers: Peers) -> None:
+        """Share the parts of each step with other processes, which hold the same tower and learn the same examples.
+
+        The bits of what is learned stay the same. Raises ValueError for a number of processes with which they would not.
+        """
+        if not fits(self.parts, peers.size):
+            raise ValueError(f"{peers.size} processes cannot share {self.parts} parts (option accumulate)")
+        self.summing = Together(peers, PRECISIONS[self.options["gradients"]])
+
+    def learn_alone(self) -> None:
+        if isinstance(self.summing, Together):
+            self.summing.leave()
+        self.summing = Alone(PRECISIONS[self.options["gradients"]])
+
+    def _learn_simple(self, stack: Stack, rows: StepRows) -> PartResult:
+        """A part of a plain step on right classes, in closed form: the same bits as autograd's."""
+        x, fresh, unknown = torch.from_numpy(rows.x_BD), rows.fresh, torch.from_numpy(~self.known_C)
         logp_LBC = log_probabilities(stack.copies.logits(x), unknown)
-        if round == 0:
-            fresh_B = rows.label_B[:batch]
-            averages = log_probabilities(stack.averages.logits(x[:batch]), unknown)
-            logp_KB = np.concatenate([select_labels(averages, fresh_B), select_labels(logp_LBC, fresh_B)])
+        loss_K = torch.zeros(2 * len(SPREAD))
+        if rows.is_first:
+            averages = log_probabilities(stack.averages.logits(x[:fresh]), unknown)
+            logp_KB = np.concatenate([select_labels(each, rows.label_B[:fresh]) for each in (averages, logp_LBC)])
             losses_KB = np.minimum(-np.maximum(logp_KB, np.float32(LOWEST)), np.float32(LARGEST_LOSS))
-            self._fade_losses(torch.from_numpy(losses_KB * rows.share_B[:batch]).sum(1))
-        return stack.copies.differentiate(loss_gradient(logp_LBC, unknown, rows.label_B, rows.share_B))
+            loss_K = torch.from_numpy(losses_KB * rows.share_B[:fresh]).sum(1)
+        slope_LBC = loss_gradient(logp_LBC, unknown, rows.label_B, rows.share_B)
+        gradient_LP = stack.copies.differentiate(slope_LBC)  # overwritten by the next part
+        return PartResult([gradient_LP if self.parts == 1 else gradient_LP.clone()], loss_K)
+
+    def _learn_part(self, stack: Stack, engine: Engine, rows: StepRows) -> PartResult:
+        step = self._prepare_step(stack, engine, rows)
+        gradients = engine.differentiate(self.strategy.loss_terms(step))
+        if not rows.is_first:
+            return PartResult(gradients, torch.zeros(2 * len(SPREAD), device=self.device))
+        kept = None
+        if self.strategy.keeps_logits:
+            kept = step.logits_LBC[:, : step.fresh].detach().masked_fill(~step.known_C, torch.nan)
+        return PartResult(gradients, self._find_losses(step), kept)
+
+    def _save_memory(self, rows: int, error: torch.OutOfMemoryError) -> bool:
+        """Cut steps into twice as many parts or, once a part is a row, move to the CPU. Whether that was possible."""
+        self.learn_alone()
+        if self.parts < rows:
+            self.parts *= 2
+            log.warning("the %s is out of memory (%s): a step has %d parts now", self.device, error, self.parts)
+            return True
+        self.parts = self.options["accumulate"]
+        if self.device.type == "cpu":
+            return False
+        log.warning("the %s is out of memory (%s): learning continues on the CPU", self.device, error)
+        self._move(torch.device("cpu"))
+        return True
 
     def _move(self, device: torch.device) -> None:
         assert self.stack is not None
@@ -272,14 +305,16 @@ class Tower:
             np.concatenate([fresh.liked_F[fill], self.buffer.liked_N[slots]]),
             share_B,
             slots,
+            [batch, *[self.options["replay"]] * self.strategy.draws],
+            is_first=round == 0,
         )
 
-    def _prepare_step(self, stack: Stack, rows: StepRows) -> Step:
+    def _prepare_step(self, stack: Stack, engine: Engine, rows: StepRows) -> Step:
         x = self._tensor(rows.x_BD)
         return Step(
             stack,
-            stack.logits(x),
-            self.options["batch"],
+            engine.logits(x),
+            rows.fresh,
             self._tensor(rows.label_B),
             self._tensor(rows.liked_B),
             self._tensor(rows.share_B),
@@ -293,8 +328,8 @@ class Tower:
         return torch.from_numpy(array).to(self.device)
 
     @torch.no_grad()
-    def _update_losses(self, step: Step) -> None:
-        """Update the prequential losses of all copies by the fresh rows, before they are learned."""
+    def _find_losses(self, step: Step) -> Tensor:
+        """The losses [K] of all averages and copies for the fresh rows, before they are learned."""
         fresh = slice(step.fresh)
         layout, average_LP = step.stack.layout, step.stack.average_LP
         averages_LBC = layout.logits(layout.views(average_LP), step.x_BD[fresh])
@@ -302,7 +337,7 @@ class Tower:
         losses_KB = compute_losses(logits, step.label_B[fresh], step.liked_B[fresh], step.known_C).clamp_max(
             LARGEST_LOSS
         )
-        self._fade_losses((losses_KB * step.share_B[fresh]).sum(1))
+        return (losses_KB * step.share_B[fresh]).sum(1)
 
     def _fade_losses(self, loss_K: Tensor) -> None:
         self.loss_K = FADING * self.loss_K + (1 - FADING) * loss_K.cpu().numpy().astype(np.float64)

@@ -13,6 +13,7 @@ from online.models import Example, Options, create
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
 from online.models.tower.stack import FLAT, Stack, determinism_domain
+from online.models.tower.step_rows import FreshRows
 from online.models.tower.strategies import STRATEGIES, DarkReplay, Replay, Step
 from online.models.tower.tower import SPREAD, Tower
 from tests.models.synthetic import row, vectors
@@ -69,7 +70,8 @@ def descended(stack: Stack, steps: int) -> Stack:
     for _ in range(steps):
         x_BD = torch.from_numpy(rng.normal(size=(3, 5)).astype(np.float32))
         logits_LBC = stack.logits(x_BD)
-        stack.descend(stack.differentiate(logits_LBC[:, :, :3].log_softmax(2)[:, :, 0].neg().sum()))
+        [gradient_LP] = stack.differentiate([logits_LBC[:, :, :3].log_softmax(2)[:, :, 0].neg().sum()])
+        stack.descend(gradient_LP)
     return stack
 
 
@@ -213,19 +215,15 @@ def test_agem_takes_no_step_against_the_gradient_of_the_replayed_rows() -> None:
     opposed = 0
     for offset in range(70, 90):
         fresh = fresh_rows(model, offset)
-        step = model._prepare_step(model.stack, model._draw_rows(fresh, 0))
-        losses_LB = step.losses()
-        replayed_LP = step.stack.differentiate(losses_LB[:, step.fresh :].sum(), again=True)
-        plain_LP = step.stack.differentiate(losses_LB[:, : step.fresh].sum())
+        step = model._prepare_step(model.stack, model.stack, model._draw_rows(fresh, 0))
+        replayed_LP, plain_LP = model.stack.differentiate(model.strategy.loss_terms(step))
         opposed += int(((plain_LP * replayed_LP).sum(1) < 0).any())
-        taken_LP = model.strategy.gradient(model._prepare_step(model.stack, model._draw_rows(fresh, 0)))
+        taken_LP = model.strategy.join_gradients([replayed_LP, plain_LP], model.stack)
         assert ((taken_LP * replayed_LP).sum(1) >= -1e-5).all()
     assert opposed
 
 
-def fresh_rows(model: Tower, offset: int) -> Any:
-    from online.models.tower.tower import FreshRows
-
+def fresh_rows(model: Tower, offset: int) -> FreshRows:
     values_D = np.random.default_rng(offset).normal(size=(1, 6))
     return FreshRows(offset, values_D, np.array([offset % 4]), np.array([True]))
 
@@ -370,19 +368,77 @@ def test_a_gpu_learns_what_a_cpu_learns(strategy: str) -> None:
     assert np.mean(same) >= 0.95
 
 
+def limit_memory(model: Tower, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Let a step whose parts have more rows than these run out of memory."""
+    compute = model.strategy.loss_terms
+
+    def compute_within(step: Step) -> tuple[torch.Tensor, ...]:
+        if len(step.label_B) > rows:
+            raise torch.OutOfMemoryError("too many rows")
+        return compute(step)
+
+    monkeypatch.setattr(model.strategy, "loss_terms", compute_within)
+
+
+def test_without_enough_memory_a_step_is_cut_into_smaller_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, examples = tower(strategy="er_ace"), vectors(80)
+    limit_memory(model, monkeypatch, rows=3)
+    model.learn(examples)
+    assert model.parts == 4  # of 1 + 7 rows: one fresh row and two replayed ones each
+    cut = train(examples, strategy="er_ace", accumulate=4)
+    assert model.fingerprint() == cut.fingerprint()
+
+
+def test_without_memory_for_a_single_row_learning_fails_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = vectors(80)[:60], vectors(80)[60:]
+    model = train(first, strategy="er_ace")
+    limit_memory(model, monkeypatch, rows=0)
+    with pytest.raises(torch.OutOfMemoryError):
+        model._take_step(fresh_rows(model, 61), 0)
+    monkeypatch.undo()
+    assert model.parts == 1
+    model.learn(second)
+    assert model.fingerprint() == train(vectors(80), strategy="er_ace").fingerprint()
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_learning_continues_on_the_cpu_when_the_gpu_has_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Tower(SMALL, "cuda")
+    model = Tower({**SMALL, "strategy": "er_ace"}, "cuda")
     model.learn(vectors(60))
+    limit_memory(model, monkeypatch, rows=0)
+    move = model._move
 
-    def no_room(step: object) -> None:
+    def move_to(device: torch.device) -> None:
         monkeypatch.undo()
-        raise torch.OutOfMemoryError
+        move(device)
 
-    monkeypatch.setattr(model.strategy, "gradient", no_room)
+    monkeypatch.setattr(model, "_move", move_to)
     model.learn(vectors(80)[60:])
     assert model.stack is not None and model.stack.parameters_LP.device.type == "cpu"
     assert int(model.stack.steps) == 80
+
+
+# parts
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("parts", [2, 3, 16])
+def test_a_step_in_parts_is_the_step_as_a_whole(strategy: str, parts: int) -> None:
+    options: Options = {"strategy": strategy, "batch": 5, "rate": 1e-3}
+    whole, cut = train(**options), train(**options, accumulate=parts)
+    assert whole.stack is not None and cut.stack is not None
+    assert torch.allclose(whole.stack.mean_LP, cut.stack.mean_LP, atol=1e-6)
+    assert torch.allclose(whole.stack.parameters_LP, cut.stack.parameters_LP, atol=1e-4)  # Adam divides by the mean
+    assert np.allclose(whole.loss_K, cut.loss_K, atol=1e-4)
+    assert np.allclose(whole.buffer.extra_N, cut.buffer.extra_N, atol=1e-3, equal_nan=True)
+
+
+def test_gradients_of_16_bits_change_little_of_what_is_learned() -> None:
+    exact, rounded = train(vectors(200)), train(vectors(200), gradients="bfloat16")
+    later = [example.features for example in vectors(100, 3)]
+    same = [a.choice == b.choice for a, b in zip(exact.predict(later), rounded.predict(later), strict=True)]
+    assert exact.fingerprint() != rounded.fingerprint()
+    assert np.mean(same) >= 0.95
 
 
 def test_rates_are_compared_even_if_the_first_example_is_negative() -> None:
@@ -401,7 +457,7 @@ def dark_gradient(strength: float, fresh: int, replayed: int) -> torch.Tensor:
     kept_BLC = logits_LBC[:, fresh:].detach().transpose(0, 1)
     label_B, share_B = torch.arange(rows) % 4, torch.ones(rows)
     step = Step(stack, logits_LBC, fresh, label_B, liked_B, share_B, known_C, known_C, x_BD, kept_BLC)
-    return DarkReplay(strength).gradient(step)
+    return stack.differentiate(DarkReplay(strength).loss_terms(step))[0]
 
 
 @pytest.mark.parametrize("fresh", [1, 4])

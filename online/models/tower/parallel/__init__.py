@@ -1,0 +1,1 @@
+"""Towers that several processes or devices learn together."""
