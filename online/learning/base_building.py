@@ -18,7 +18,7 @@ from online.base_snapshot import CLOSED_AT, MISSING_UNTIL, closed_at, find_base,
 from online.errors import CorruptSnapshot, Unavailable
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
-from online.models import State, create
+from online.models import State
 from online.models.tower.stack import determinism_domain
 from online.schemas.events import Entry
 from online.snapshots import Snapshots
@@ -123,7 +123,7 @@ class Bases:
         base = self._load(training.restore_model)
         if base is not None:
             return base.learned_until
-        training.model = create(training.kind, training.options, training.device)
+        training.model = training.create_model()
         if removed_until := self._find_removed_until():
             training.missing_until = removed_until
             self.report_missing(training)

@@ -30,6 +30,7 @@ from online.learning.gate import GoldenQuestion, UnsoundSnapshot
 from online.learning.log_identity import LogIdentity
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.catch_up import CatchUp
+from online.learning.parallel.team import Team
 from online.learning.publisher import Publisher
 from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
@@ -109,6 +110,7 @@ class Learner:
         self.is_outdated = is_outdated
         self._is_behind = True  # whether the log may go on beyond what was read last
         self.catch_up = None if board is None else CatchUp(board, snapshots.model, kind, options)
+        self.team = None if board is None else Team(board, snapshots.model, kind, options, device)
         self.silent_until = 0  # nothing is published before this offset is learned
         self.training = self._create_training()
         self.relearning: Relearning | None = None
@@ -120,6 +122,14 @@ class Learner:
         Raises EncoderMoved if the log's features are from now on those of another encoder, and LogReplaced if the
         log is not the one that was learned.
         """
+        try:
+            self._run(stop)
+        finally:
+            for workers in (self.catch_up, self.team):
+                if workers is not None:
+                    workers.stop()
+
+    def _run(self, stop: threading.Event) -> None:
         self.start()
         while not stop.is_set() and not self.is_outdated():
             try:
@@ -138,8 +148,6 @@ class Learner:
                 log_event(log, "learning paused", logging.WARNING, model=self.snapshots.model, reason=str(error))
                 stop.wait(RETRY_S)
         self.save()
-        if self.catch_up is not None:
-            self.catch_up.stop()
 
     def start(self) -> None:
         """Resume and, if no usable version is live, publish the state.
@@ -381,6 +389,7 @@ class Learner:
             self.drift,
             self._record_drift,
             restart=self.bases.restart,
+            wrap=(lambda model: model) if self.team is None else self.team.wrap,
         )
 
     def _create_counts(self) -> FeedbackCounts:

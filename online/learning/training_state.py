@@ -51,7 +51,7 @@ class TrainingState:
     entry that raised it. log_digest: of the log until learned_until; "" if it is not known. missing_until: the offset
     up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
     are learned one by one and observed together, if alarms are only reported: a replay needs them at its end. find_sums:
-    the sums of examples, where another process has computed them.
+    the sums of examples, where another process has computed them. wrap: what the model is learned through.
     """
 
     kind: str
@@ -68,14 +68,19 @@ class TrainingState:
     restart: Callable[["TrainingState"], int] = lambda training: 0
     observe_together: int = 1
     find_sums: Callable[[Sequence[Example]], Tensors | None] = lambda examples: None
+    wrap: Callable[[Model], Model] = lambda model: model
     unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
     held_out: HeldOut = field(init=False, default_factory=HeldOut)
 
     def __post_init__(self) -> None:
-        self.model = create(self.kind, self.options, self.device)
+        self.model = self.create_model()
         self.monitor = DriftMonitor(self.kind, self.options)
+
+    def create_model(self) -> Model:
+        """A model that has learned nothing."""
+        return self.wrap(create(self.kind, self.options, self.device))
 
     def apply(self, entries: Sequence[Entry]) -> None:
         """Learn entries in order. An example that can never be learned is refused; any other error is raised."""
@@ -176,7 +181,7 @@ class TrainingState:
             for entry in self.history(until)
             if entry.event.kind == "retraction" and entry.event.target
         }
-        self.model = create(self.kind, self.options, self.device)
+        self.model = self.create_model()
         after = self.restart(self)
         alarms = deque(alarm for alarm in self.monitor.raised if alarm.offset > after)
         for entry in self.history(until):

@@ -32,7 +32,8 @@ class KindSpec:
     tuned encoder can replace, and has an option `encoder`. state_is_signed: reading its state could
     run code, so the state carries a signature made with the option `key`. is_ensemble: it contains
     other models. options_can_load_code: an option names code to import or objects to build. adapts: after an alarm of
-    drift it may answer otherwise than from all examples alike. has_partial_sums: several processes can sum its
+    drift it may answer otherwise than from all examples alike. has_parts: several processes can learn the
+    parts of its steps. has_partial_sums: several processes can sum its
     examples (`contract.SummingModel`), as far as its options allow.
     """
 
@@ -47,6 +48,7 @@ class KindSpec:
     options_can_load_code: bool = False
     adapts: bool = False
     has_partial_sums: bool = False
+    has_parts: bool = False
 
     @property
     def predicts_numbers(self) -> bool:
@@ -151,7 +153,9 @@ KINDS: dict[str, KindSpec] = {
             state_is_signed=True,
             options_can_load_code=True,
         ),
-        _classifier("tower", "online.models.tower.tower:Tower", options_can_load_code=True, adapts=True),
+        _classifier(
+            "tower", "online.models.tower.tower:Tower", options_can_load_code=True, adapts=True, has_parts=True
+        ),
     )
 }
 

@@ -37,6 +37,7 @@ LEAST_PATIENCE_S = 0.2
 TIMES_KEPT = 9
 INTRODUCTION_S = 10  # for a worker to prove that it knows the key
 MAX_CONNECTIONS = 512
+READY, OVER = b"ready", b"over"  # what a worker says that learns a tower
 
 Address = str | tuple[str, int]  # a path of a socket, or a host and a port
 
@@ -66,6 +67,47 @@ class Task:
     share: Share | None = None
 
 
+class Call:
+    """A worker that was called to learn a tower with the learner. is_over: whether it is free again, or gone."""
+
+    def __init__(self) -> None:
+        self._connection: Connection | None = None
+        self._begun = threading.Event()
+        self._sending = threading.Lock()
+        self.is_ready = self.is_over = False
+
+    @property
+    def connection(self) -> Connection:
+        self._begun.wait()
+        assert self._connection is not None
+        return self._connection
+
+    def send(self, data: bytes) -> None:
+        """Raises OSError if the worker is gone."""
+        with self._sending:
+            if self.is_over:
+                raise OSError("the worker is gone")
+            self.connection.send_bytes(data)
+
+    def end(self) -> None:
+        """Ask the worker to leave."""
+        with suppress(OSError):
+            self.send(json.dumps({"end": True}).encode())
+
+    def follow(self, connection: Connection) -> None:
+        """Read what the worker says until it is free again. Raises OSError or EOFError if it is gone."""
+        self._connection = connection
+        self._begun.set()
+        try:
+            while (said := connection.recv_bytes()) == READY:
+                self.is_ready = True
+            if said != OVER:
+                raise ValueError("a worker that learns a tower says ready and over, and nothing else")
+        finally:
+            with self._sending:
+                self.is_over = True
+
+
 class ShareBoard:
     """The learners' side. Used by the threads of all learners and of all connections."""
 
@@ -75,6 +117,8 @@ class ShareBoard:
         self.address: Address = self._listener.address  # where workers connect to; a port of 0 was replaced
         self._clock, self._changed = clock, threading.Condition()
         self._tasks: dict[tuple[str, int], Task] = {}
+        self._calls: list[Call] = []  # for which a worker is idle
+        self._idle_count = 0
         self._times_s: list[float] = []  # of the newest shares
         self._worker_count = 0
         self._connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
@@ -86,6 +130,12 @@ class ShareBoard:
     def worker_count(self) -> int:
         with self._changed:
             return self._worker_count
+
+    @property
+    def idle_count(self) -> int:
+        """How many workers wait, and are not called."""
+        with self._changed:
+            return self._idle_count - len(self._calls)
 
     # for learners
 
@@ -118,6 +168,15 @@ class ShareBoard:
         """Forget every range of a model: its examples are read in another way from now on, or the log was learned."""
         with self._changed:
             self._tasks = {key: task for key, task in self._tasks.items() if key[0] != model}
+
+    def call(self, count: int) -> list[Call]:
+        """Call up to `count` workers that are idle now."""
+        with self._changed:
+            free = self._idle_count - len(self._calls)
+            calls = [Call() for _ in range(min(count, free))]
+            self._calls += calls
+            self._changed.notify_all()
+            return calls
 
     def close(self) -> None:
         """Let all workers go: each of them once it has answered."""
@@ -163,7 +222,12 @@ class ShareBoard:
         task: Task | None = None
         reason = "the learner ends"
         try:
-            while (task := self._next_task()) is not None:
+            while (next := self._next_task()) is not None:
+                if isinstance(next, Call):
+                    next.follow(connection)
+                    known.clear()
+                    continue
+                task = next
                 self._send(connection, task, known)
                 self._finish(task, Share.unpack(connection.recv_bytes()))
         except (OSError, EOFError, ValueError) as error:
@@ -190,16 +254,20 @@ class ShareBoard:
             known[reading.model] = reading.number
         connection.send_bytes(json.dumps({"model": reading.model, "after": task.after, "until": task.until}).encode())
 
-    def _next_task(self) -> Task | None:
-        """Wait for a range that no worker has; None once the board is closed."""
+    def _next_task(self) -> Task | Call | None:
+        """Wait for a call, or a range that no worker has; None once the board is closed."""
         with self._changed:
             while not self._is_closed:
+                if self._calls:
+                    return self._calls.pop()
                 waiting = (task for task in self._tasks.values() if task.started_at is None)
                 task = next(waiting, None)
                 if task is not None:
                     task.started_at = self._clock()
                     return task
+                self._idle_count += 1
                 self._changed.wait()
+                self._idle_count -= 1
             return None
 
     def _finish(self, task: Task, share: Share) -> None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +23,9 @@ from pydantic import SecretStr
 
 from online.errors import SetupError
 from online.learning.parallel.board import Address, ShareBoard
-from online.learning.parallel.worker import OpenStream, work
+from online.learning.parallel.worker import work
 from online.models import Options
+from online.models.devices import choose_device
 from online.models.lazy_torch import use_one_thread
 from online.settings import Settings
 from online.settings.fields import reveal
@@ -118,7 +119,8 @@ def join_board(workspace: Workspace, address: str, patience_s: float = PATIENCE_
         )
     place = address if "/" in address else parse_address(address)
     try:
-        return work_until_alone(place, key.encode(), partial(open_stream, workspace), patience_s)
+        join = partial(work, place, key.encode(), partial(open_stream, workspace), partial(find_device, workspace))
+        return work_until_alone(join, patience_s)
     except AuthenticationError:
         raise SetupError(f"the learner at {address} has another workers_key") from None
     except OSError as error:
@@ -132,8 +134,13 @@ def open_stream(workspace: Workspace, model: str, options: Options) -> Stream:
     return workspace.sql_stream(model, str(options.get("encoder", "")))
 
 
-def work_until_alone(address: Address, key: bytes, open_stream: OpenStream, patience_s: float) -> int:
-    """Work for one learner after the other at an address, until none has listened there for a time.
+def find_device(workspace: Workspace) -> str:
+    """Where this process learns towers."""
+    return choose_device(workspace.settings.device)
+
+
+def work_until_alone(join: Callable[[], int], patience_s: float) -> int:
+    """Work for one learner after the other, until none has listened for a time. join: works for one.
 
     Raises OSError if none ever did.
     """
@@ -141,7 +148,7 @@ def work_until_alone(address: Address, key: bytes, open_stream: OpenStream, pati
     until = time.monotonic() + patience_s
     while True:
         try:
-            count += work(address, key, open_stream)
+            count += join()
             has_joined, until = True, time.monotonic() + patience_s
         except OSError:
             if time.monotonic() >= until:

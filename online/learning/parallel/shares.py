@@ -17,10 +17,12 @@ from safetensors.numpy import load, save
 
 from online.learning.training_state import build_example
 from online.models import BadExample, Example, Options, Part, State, Tensors, create
-from online.models.contract import join_parts, split_parts
+from online.models.contract import join_parts, pack_json, split_parts, unpack_json
 from online.models.statistics.partial_sums import as_summing
 from online.schemas.events import Entry
 from online.stream.contract import Stream
+
+PART_NAMES = "names of parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,13 @@ class ShareReader:
 
 
 def pack_state(state: State) -> bytes:
-    """The serving parts of a state, as bytes."""
-    return save(join_parts({name: part.tensors for name, part in state.items()}))
+    """The parts of a state, as bytes."""
+    names = {PART_NAMES: pack_json(list(state))}  # a part without tensors is a part
+    return save(join_parts({name: part.tensors for name, part in state.items()}) | names)
 
 
 def unpack_state(data: bytes) -> State:
     """The inverse of `pack_state`."""
-    return {name: Part(tensors, serving=True) for name, tensors in split_parts(load(data)).items()}
+    tensors = load(data)
+    parts = split_parts(tensors)
+    return {name: Part(parts.get(name, {}), serving=True) for name in unpack_json(tensors[PART_NAMES])}

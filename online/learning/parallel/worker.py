@@ -1,6 +1,7 @@
-"""A worker: sums ranges of logs for a learner until that lets it go.
+"""A worker: sums ranges of logs for a learner, or learns a tower with it, until that lets it go.
 
 board --how a model reads; a range--> worker --reads the log, sums--> share --> board
+      --a tower's kind, options-----> Follower, until the learner ends it
 """
 
 import json
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Client, Connection
 
 from online.learning.parallel.board import Address
+from online.learning.parallel.follower import Follower
 from online.learning.parallel.shares import EMPTY, Share, ShareReader, unpack_state
 from online.models import Options
 from online.stream.contract import Stream
@@ -20,14 +22,14 @@ log = logging.getLogger("online.worker")
 OpenStream = Callable[[str, Options], Stream]  # of a model with these options
 
 
-def work(address: Address, key: bytes, open_stream: OpenStream) -> int:
-    """Sum ranges until the learner closes the connection; return how many.
+def work(address: Address, key: bytes, open_stream: OpenStream, find_device: Callable[[], str] = lambda: "cpu") -> int:
+    """Work until the learner closes the connection; return how many.
 
     Raises OSError if nothing listens there, and multiprocessing.AuthenticationError for another key.
     """
     with Client(address, authkey=key) as connection:
         log_event(log, "joined", address=str(address))
-        worker = Worker(open_stream)
+        worker = Worker(open_stream, "127.0.0.1" if isinstance(address, str) else address[0], find_device)
         try:
             while True:
                 worker.answer(connection)
@@ -39,17 +41,22 @@ def work(address: Address, key: bytes, open_stream: OpenStream) -> int:
 
 
 class Worker:
-    """The readers of all models that were asked for. count: ranges that were answered."""
+    """The readers of all models that were asked for. count: ranges that were answered.
 
-    def __init__(self, open_stream: OpenStream) -> None:
-        self._open_stream = open_stream
+    find_device: where towers are learned.
+    """
+
+    def __init__(self, open_stream: OpenStream, leader_host: str, find_device: Callable[[], str]) -> None:
+        self._open_stream, self._leader_host, self._find_device = open_stream, leader_host, find_device
         self._readers: dict[str, ShareReader] = {}
         self.count = 0
 
     def answer(self, connection: Connection) -> None:
-        """Take one message, and answer it if it asks for a range."""
+        """Take one message, and do what it asks for."""
         message = json.loads(connection.recv_bytes())
-        if "kind" in message:
+        if "mirror" in message:
+            Follower(connection, message, self._leader_host, self._find_device()).follow()
+        elif "kind" in message:
             self._read_as(message, connection.recv_bytes())
         else:
             connection.send_bytes(self._sum_up(message["model"], message["after"], message["until"]).pack())

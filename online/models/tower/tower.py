@@ -202,6 +202,10 @@ class Tower:
             raise ValueError(f"{peers.size} processes cannot share {self.parts} parts (option accumulate)")
         self.summing = Together(peers, PRECISIONS[self.options["gradients"]])
 
+    @property
+    def is_alone(self) -> bool:
+        return not isinstance(self.summing, Together)
+
     def learn_alone(self) -> None:
         if isinstance(self.summing, Together):
             self.summing.leave()
