@@ -2,27 +2,28 @@
 
     identity   1, 2, 4 and 8 workers, and workers that join and leave in its midst: one sha256
     speed      events per second, by the number of workers
-    faults     many workers, of which one after the other is killed and replaced, and shares that are late: the same
+    faults     many workers, of which one after the other is killed and replaced, and others are suspended: the same
                sha256, and the throughput beside the same workers without faults
 
     python -m benchmarks.workers [--only SECTION ...] [--events 100000] [--head slda|rp_ridge] [--processes 32] [--json]
 
-Workers are processes of `online learn --join` on a real log in SQLite. torchft's DiLoCo runs had 62 faults in half an
-hour; here as many are spread evenly over the time that the workers need without faults.
+Workers are those of `online learn --workers` on a real log in SQLite. torchft's DiLoCo runs had 62 faults in half an
+hour; here as many are spread evenly over the time that the workers need without faults, and delays of up to a minute
+shrink alike. What a fault costs does not shrink, so its cost is printed, and what it would be on the uncompressed schedule.
 """
 
+import os
 import random
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from pydantic import SecretStr
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table, verdict
 from online.learning.learner import Learner
 from online.learning.parallel.board import ShareBoard
+from online.learning.parallel.local_workers import LocalWorkers
 from online.models import Options
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
@@ -40,7 +42,8 @@ from online.workspace import Workspace
 KEY = "the key of this benchmark"
 CLASSES, WIDTH = 50, 384
 SECTIONS = ("identity", "speed", "faults")
-FAULTS = 62  # in the time of one pass over the log
+FAULTS, SCHEDULE_S = 62, 1_800.0  # of that schedule
+MAX_DELAY_S = 60.0
 KEPT_PERCENT = 97.7  # of the throughput without faults, in the runs whose schedule this is
 
 
@@ -75,7 +78,7 @@ class Bench:
         spec = ModelSettings.model_validate({"name": "m", "kind": "classifier", "options": options})
         self.folder, self.settings = (
             folder,
-            Settings(state=folder / "state", models=(spec,), workers_key=SecretStr(KEY)),
+            Settings(state=folder / "state", models=(spec,), workers_key=SecretStr(KEY), log_level="warning"),
         )
         self.workspace, self.options = Workspace(self.settings), options
         self.runs = 0
@@ -121,49 +124,53 @@ class Bench:
         finally:
             board.close()
 
-    def start_worker(self, board: ShareBoard) -> "subprocess.Popen[bytes]":
-        worker = subprocess.Popen(
-            (sys.executable, "-m", "online", "learn", "--supervised", "--join", str(board.address)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        assert worker.stdin is not None
-        worker.stdin.write(self.settings.dump_with_secrets().encode() + b"\n")
-        worker.stdin.flush()
-        return worker
-
     @contextmanager
-    def workers(self, board: ShareBoard, count: int) -> Iterator[list["subprocess.Popen[bytes]"]]:
+    def workers(self, board: ShareBoard, count: int) -> Iterator[LocalWorkers]:
         """That many workers, which have joined."""
-        found = [self.start_worker(board) for _ in range(count)]
-        while board.worker_count < count:
-            time.sleep(0.05)
-        try:
+        settings = self.settings.model_copy(update={"learn_workers": count})
+        with LocalWorkers(settings, board.address) as found:
+            while board.worker_count < count:
+                time.sleep(0.05)
             yield found
-        finally:
-            for worker in found:
-                worker.kill()
-                worker.wait()
 
 
 class Faults(threading.Thread):
-    """Kills one worker after the other and starts another in its place, on a schedule, until it is stopped."""
+    """Kills workers on a schedule, and suspends another one at each fault, for up to a minute of the schedule.
 
-    def __init__(
-        self, bench: Bench, board: ShareBoard, workers: list["subprocess.Popen[bytes]"], every_s: float
-    ) -> None:
+    schedule_s: the time in which all faults happen. count: those that have.
+    """
+
+    def __init__(self, workers: LocalWorkers, schedule_s: float, faults: int = FAULTS) -> None:
         super().__init__(daemon=True)
-        self.bench, self.board, self.workers, self.every_s = bench, board, workers, every_s
+        self.workers, self.schedule_s, self.faults = workers, schedule_s, faults
         self.stopped, self.count, self.draw = threading.Event(), 0, random.Random(0)
+        self.suspended: list[threading.Timer] = []
 
     def run(self) -> None:
-        while not self.stopped.wait(self.every_s):
-            place = self.draw.randrange(len(self.workers))
-            self.workers[place].send_signal(signal.SIGKILL)
-            self.workers[place].wait()
-            self.workers[place] = self.bench.start_worker(self.board)
+        while self.count < self.faults and not self.stopped.wait(self.schedule_s / self.faults):
+            killed, delayed = self.draw.sample(self.workers.pids, 2)
+            self.send(killed, signal.SIGKILL)
+            self.suspend(delayed, self.draw.uniform(0, MAX_DELAY_S) * self.schedule_s / SCHEDULE_S)
             self.count += 1
+
+    def suspend(self, pid: int, seconds: float) -> None:
+        self.send(pid, signal.SIGSTOP)
+        timer = threading.Timer(seconds, self.send, (pid, signal.SIGCONT))
+        self.suspended.append(timer)
+        timer.start()
+
+    @staticmethod
+    def send(pid: int, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it was killed before
+            os.kill(pid, number)
+
+    def end(self) -> int:
+        """End the schedule; return how many faults there were."""
+        self.stopped.set()
+        self.join()
+        for timer in self.suspended:
+            timer.join()
+        return self.count
 
 
 def measure_identity(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[object, ...]]:
@@ -173,12 +180,11 @@ def measure_identity(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[o
             run = bench.learn(board)
         rows.append(row_of(f"{count} workers", run, alone, flags))
     with bench.board() as board, bench.workers(board, 3) as workers:
-        faults = Faults(bench, board, workers, 0.5)
+        faults = Faults(workers, alone.elapsed_s, 8)
         faults.start()
         run = bench.learn(board)
-        faults.stopped.set()
-        faults.join()
-    rows.append(row_of(f"3 workers, {faults.count} killed and replaced", run, alone, flags))
+        count = faults.end()
+    rows.append(row_of(f"3 workers, {count} killed and replaced", run, alone, flags))
     return rows
 
 
@@ -195,29 +201,51 @@ def measure_speed(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[obje
                 runs = [bench.learn(board) for _ in range(flags.passes)]
         else:
             runs = [bench.learn() for _ in range(flags.passes)]
-        median_s = sorted(run.elapsed_s for run in runs)[len(runs) // 2]
+        median_s = median(run.elapsed_s for run in runs)
         same = "same" if {run.fingerprint for run in runs} == {alone.fingerprint} else "ANOTHER"
         rows.append((f"{count} workers", flags.events / median_s, alone.elapsed_s / median_s, same))
     return rows
 
 
 def measure_faults(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[object, ...]]:
+    """Passes without and with faults in turn, so that what else the machine does falls on both."""
+    calm: list[Run] = []
+    rough: list[Run] = []
+    count = 0
     with bench.board() as board, bench.workers(board, flags.processes) as workers:
-        calm = bench.learn(board)
-        say(f"without faults: {flags.events / calm.elapsed_s:,.0f} events/s")
-        faults = Faults(bench, board, workers, calm.elapsed_s / FAULTS)
-        faults.start()
-        rough = bench.learn(board)
-        faults.stopped.set()
-        faults.join()
-    kept = 100 * calm.elapsed_s / rough.elapsed_s
-    same = "same" if {calm.fingerprint, rough.fingerprint} == {alone.fingerprint} else "ANOTHER"
+        for _ in range(flags.passes):
+            calm.append(bench.learn(board))
+            say(f"without faults: {flags.events / calm[-1].elapsed_s:,.0f} events/s")
+            faults = Faults(workers, calm[-1].elapsed_s)
+            faults.start()
+            rough.append(bench.learn(board))
+            count += faults.end()
+            say(f"with {faults.count} faults: {flags.events / rough[-1].elapsed_s:,.0f} events/s")
+    pairs = [*zip(calm, rough, strict=True)]
+    kept = 100 * median(one.elapsed_s / other.elapsed_s for one, other in pairs)
+    cost_s = median((other.elapsed_s - one.elapsed_s) * flags.passes / count for one, other in pairs)
+    at_pace = 100 * (1 - max(cost_s, 0) * FAULTS / SCHEDULE_S)
+    calm_s, rough_s = (median(run.elapsed_s for run in runs) for runs in (calm, rough))
+    same = "same" if {run.fingerprint for run in (*calm, *rough)} == {alone.fingerprint} else "ANOTHER"
     return [
-        ("events/s without faults", flags.events / calm.elapsed_s, ""),
-        (f"events/s with {faults.count} workers killed", flags.events / rough.elapsed_s, ""),
+        ("workers", flags.processes, ""),
+        ("events/s without faults", flags.events / calm_s, ""),
+        (f"events/s with {count // flags.passes} killed and as many delayed", flags.events / rough_s, ""),
+        ("merged without faults, with faults, percent", f"{share(calm, flags):.0f}, {share(rough, flags):.0f}", ""),
         ("throughput kept, percent", kept, verdict(kept, KEPT_PERCENT, at_least=True)),
+        ("seconds that a fault costs", f"{cost_s:.3f}", ""),
+        (
+            "throughput kept where 1,800 s have 62 faults, percent",
+            at_pace,
+            verdict(at_pace, KEPT_PERCENT, at_least=True),
+        ),
         ("sha256", same, ""),
     ]
+
+
+def share(runs: Sequence[Run], flags: Namespace) -> float:
+    """The percentage of events whose sums were merged."""
+    return 100 * sum(run.merged for run in runs) / (int(flags.events) * len(runs))
 
 
 def main() -> int:

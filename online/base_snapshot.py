@@ -5,7 +5,12 @@
     base      the model that learned every event until B, except those that were retracted until H
     learning  starts from the base where it would otherwise start from nothing, and goes on with the events after B
 
-It is in a folder of its own, which the cleaning of snapshots leaves alone, and is replaced by the next base. The learner
+A history that was loaded from files comes before the log. It is in a base, too, which has learned until offset 0:
+
+    history (files) | event event event ...
+                    B = H = 0
+
+A base is in a folder of its own, which the cleaning of snapshots leaves alone, and is replaced by the next base. The learner
 makes it (online/learning/base_building.py), and only then are contents removed (online/serving/jobs/event_retention.py).
 """
 
@@ -21,6 +26,7 @@ from online.store.deletion.event_expiry import load_expiry
 from online.store.events import load_digests
 
 CLOSED_AT = "closed_at"  # a metric of the base's manifest: H
+HISTORY = "history_examples"  # a metric of the base's manifest: how many examples came from files; without it: none
 MISSING_UNTIL = "missing_until"  # a metric of versions that could not learn the events until this offset
 
 
@@ -32,6 +38,8 @@ def find_base(connection: Connection, snapshots: Snapshots, recipe: str) -> Mani
     found = next(bases, None)
     if found is None or CLOSED_AT not in found.metrics:
         return None
+    if not found.learned_until:
+        return found if HISTORY in found.metrics else None  # it comes before the log, whichever that is
     digests = load_digests(connection, snapshots.model, [found.learned_until])
     is_of_log = bool(found.log_digest) and digests.get(found.learned_until) == found.log_digest
     is_closed = found.learned_until <= load_expiry(connection, snapshots.model).closed_until
@@ -48,6 +56,11 @@ def load_base(snapshots: Snapshots, base: Manifest) -> LoadedSnapshot:
 
 def closed_at(base: Manifest) -> int:
     return int(base.metrics[CLOSED_AT])
+
+
+def history_count(base: Manifest) -> int:
+    """How many of the examples that a base has learned came from files, before the log."""
+    return int(base.metrics.get(HISTORY, 0))
 
 
 def missing_until(metrics: Mapping[str, float]) -> int:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from online import __version__
-from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
+from online.cli import adapt, config, evaluate, learn, load, log, openapi, predict, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
 from online.cli.operating import alerts
@@ -34,6 +34,7 @@ log_app = typer.Typer(help="Read the log of a state folder.", no_args_is_help=Tr
 
 app.command()(serve.serve)
 app.command()(learn.learn)
+app.command()(load.load)
 app.command()(predict.predict)
 app.command()(replay.replay)
 app.command()(evaluate.evaluate)

@@ -87,6 +87,8 @@ def serve(
     flags |= {"state": state, "host": host, "port": port, "workers": workers, "encoder_adapt": encoder_adapt}
     settings = load_settings(config, set, **flags)
     check_certificate(settings)
+    if learner:
+        check_learn_address(settings)
     listener = bind(settings.host, settings.port)
     if settings.grpc_port:
         bind(settings.host, settings.grpc_port, "--grpc-port").close()  # gRPC binds it again once all is loaded
@@ -100,6 +102,14 @@ def check_certificate(settings: Settings) -> None:
         from online.io.tls import create_tls_context
 
         create_tls_context(settings.tls_certificate, settings.tls_key)
+
+
+def check_learn_address(settings: Settings) -> None:
+    """Refuse an address for workers without a key, which the learner would refuse at every start. Raises SetupError."""
+    if settings.learn_address is not None:
+        from online.learning.parallel.hosting import check_key
+
+        check_key(settings)
 
 
 def set_library_defaults() -> None:

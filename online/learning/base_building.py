@@ -10,11 +10,20 @@ It happens in this order, so that it may be killed at any point:
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from online.base_snapshot import CLOSED_AT, MISSING_UNTIL, closed_at, find_base, load_base, missing_until
+from online.base_snapshot import (
+    CLOSED_AT,
+    HISTORY,
+    MISSING_UNTIL,
+    closed_at,
+    find_base,
+    history_count,
+    load_base,
+    missing_until,
+)
 from online.errors import CorruptSnapshot, Unavailable
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
@@ -111,6 +120,7 @@ class Bases:
         if base is None:
             training, counts = self.create_training(), self.create_counts()  # a damaged base may be half restored
             training.missing_until = self._find_removed_until()
+            self._report_unread_history()
             return training, counts
         training.learned_until, training.log_digest = base.learned_until, base.log_digest
         training.missing_until = missing_until(base.metrics)
@@ -141,6 +151,13 @@ class Bases:
                 reason="contents of older events have expired (event_retention_days), and no snapshot of this kind "
                 "and these options has learned them",
             )
+
+    def _report_unread_history(self) -> None:
+        """Log that a history was loaded for another kind or other options, and is not part of what is learned."""
+        bases = self.snapshots.base().manifests() if self.snapshots.has_base else []
+        if any(history_count(each) and each.recipe != self.recipe for each in bases):
+            reason = "it was summed for another kind or other options: load its files again"
+            log_event(log, "the loaded history is not used", logging.ERROR, model=self.snapshots.model, reason=reason)
 
     def find(self) -> Manifest | None:
         """Return the manifest of the base, unless it is known to be damaged."""
@@ -249,23 +266,39 @@ class Bases:
         return BaseBuilding(training, counts, until, closed_at)
 
     def _publish(self, building: BaseBuilding) -> None:
-        training, bases = building.training, self.snapshots.base()
-        missing = {MISSING_UNTIL: training.missing_until} if training.missing_until else {}
-        manifest = Manifest(
-            model=self.snapshots.model,
-            version=bases.next_version(),
-            parent=None,
-            learned_until=training.learned_until,
-            created_at=now() if self.retention is None else self.retention.clock().isoformat(),
-            state_sha256=training.model.fingerprint(),
-            weights_sha256="",
-            feature_epoch=training.model.feature_epoch(),
-            recipe=self.recipe,
-            durable=True,
-            metrics={**building.counts.as_metrics(), CLOSED_AT: building.closed_at, **missing},
-            determinism_domain=determinism_domain(training.device),
-            log_digest=training.log_digest,
-        )
-        written = bases.publish(training.state(), manifest, replaces=True, waits=True)
-        bases.remove_before(written.version)
-        log_event(log, "base made", model=manifest.model, learned_until=manifest.learned_until)
+        base = self.find()
+        history = 0 if base is None else history_count(base)
+        at = now() if self.retention is None else self.retention.clock().isoformat()
+        kept = {
+            **building.counts.as_metrics(),
+            CLOSED_AT: building.closed_at,
+            **({HISTORY: history} if history else {}),
+        }
+        publish_base(self.snapshots, self.recipe, building.training, kept, at)
+
+
+def publish_base(
+    snapshots: Snapshots, recipe: str, training: TrainingState, metrics: Mapping[str, float], at: str
+) -> Manifest:
+    """Put a state on the disk as the base, in place of the one before. at: the time of the day."""
+    bases = snapshots.base()
+    missing = {MISSING_UNTIL: training.missing_until} if training.missing_until else {}
+    manifest = Manifest(
+        model=snapshots.model,
+        version=bases.next_version(),
+        parent=None,
+        learned_until=training.learned_until,
+        created_at=at,
+        state_sha256=training.model.fingerprint(),
+        weights_sha256="",
+        feature_epoch=training.model.feature_epoch(),
+        recipe=recipe,
+        durable=True,
+        metrics={**metrics, **missing},
+        determinism_domain=determinism_domain(training.device),
+        log_digest=training.log_digest,
+    )
+    written: Manifest = bases.publish(training.state(), manifest, replaces=True, waits=True)
+    bases.remove_before(written.version)
+    log_event(log, "base made", model=manifest.model, learned_until=manifest.learned_until)
+    return written

@@ -326,7 +326,7 @@ class Classifier:
 
     def _sum_digest(self, outside: Sequence[Example], times: int) -> None:
         for example in outside:
-            own = hashlib.sha256(example.offset.to_bytes(8, "little") + example.features).digest()
+            own = hashlib.sha256(example.offset.to_bytes(8, "little", signed=True) + example.features).digest()
             self.outside_digest = (self.outside_digest + times * int.from_bytes(own, "little")) % 2**256
 
     def _recount(self, examples: Sequence[Example]) -> None:

@@ -1,6 +1,7 @@
 """Counts the lines of a source that cannot be used, and parses the numbers of those that can."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,12 @@ class BadLines:
             self.first.append(cause)
         if not self.max_ratio and self.count == MAX_SHOWN:
             raise self._refuse("at least ")
+
+    def add_all(self, causes: Sequence[str], count: int) -> None:
+        """Count lines that another process has read. causes: of the first of them. Raises BadInput as `add` does."""
+        for cause in causes:
+            self.add(cause)
+        self.count += count - len(causes)
 
     def check(self, lines: int) -> None:
         """Raise BadInput if too many of `lines` were bad."""

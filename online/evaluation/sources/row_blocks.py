@@ -93,9 +93,8 @@ def build_blocks(pieces: Iterable[Columns]) -> Iterator[RowBlock]:
 # JSONL
 
 
-def read_jsonl_columns(file: IO[bytes], name: str, bad: BadLines) -> Iterator[Columns]:
-    """Yield what `read_jsonl` yields of the file's text, in columns."""
-    first = 1
+def read_jsonl_columns(file: IO[bytes], name: str, bad: BadLines, first: int = 1) -> Iterator[Columns]:
+    """Yield what `read_jsonl` yields of the file's text, in columns. first: the number of the first line."""
     for data in read_blocks(file):
         lines = data.split(b"\n")
         if not lines[-1]:

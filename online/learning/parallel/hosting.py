@@ -7,13 +7,11 @@ torchrun ... online learn    rank 0 learns; the other ranks join it at MASTER_AD
 
 import logging
 import secrets
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import AuthenticationError
@@ -23,6 +21,7 @@ from pydantic import SecretStr
 
 from online.errors import SetupError
 from online.learning.parallel.board import Address, ShareBoard
+from online.learning.parallel.local_workers import LocalWorkers
 from online.learning.parallel.worker import work
 from online.models import Options
 from online.models.devices import choose_device
@@ -34,7 +33,6 @@ from online.workspace import Workspace
 
 log = logging.getLogger("online.learner")
 
-STOP_S = 5.0  # for a worker to end by itself
 PATIENCE_S = 60.0  # for a learner to listen
 RETRY_S = 0.2
 
@@ -48,17 +46,22 @@ def open_board(settings: Settings) -> Iterator[ShareBoard | None]:
     if not settings.learn_workers and settings.learn_address is None:
         yield None
         return
+    check_key(settings)
     with ExitStack() as stack:
         if settings.workers_key is None:
-            if settings.learn_address is not None:
-                raise SetupError("learn_address takes workers of other machines, which need a key: set workers_key")
             settings = settings.model_copy(update={"workers_key": SecretStr(secrets.token_hex())})
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="online-workers-"))
         board = listen(settings, str(Path(folder) / "board"))
         stack.callback(board.close)
         if settings.learn_workers:
-            stack.enter_context(local_workers(settings, board.address))
+            stack.enter_context(LocalWorkers(settings, board.address))
         yield board
+
+
+def check_key(settings: Settings) -> None:
+    """Raise SetupError if workers of other machines may join, but need no key."""
+    if settings.learn_address is not None and settings.workers_key is None:
+        raise SetupError("learn_address takes workers of other machines, which need a key: set workers_key")
 
 
 def listen(settings: Settings, path: str) -> ShareBoard:
@@ -70,39 +73,6 @@ def listen(settings: Settings, path: str) -> ShareBoard:
         return ShareBoard(address, key.encode())
     except OSError as error:
         raise SetupError(f"cannot listen for workers at {settings.learn_address or path}: {error.strerror}") from None
-
-
-@contextmanager
-def local_workers(settings: Settings, address: Address) -> Iterator[None]:
-    """The worker processes of this machine. They end with the block, and when this process ends."""
-    where = address if isinstance(address, str) else f"{address[0]}:{address[1]}"
-    command = (sys.executable, "-m", "online", "learn", "--supervised", "--join", where)
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) for _ in range(settings.learn_workers)
-    ]
-    try:
-        for process in processes:
-            assert process.stdin is not None
-            with suppress(OSError):  # it has ended
-                process.stdin.write(settings.dump_with_secrets().encode() + b"\n")
-                process.stdin.flush()
-        yield
-    finally:
-        stop_all(processes)
-
-
-def stop_all(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
-    """End processes: a closed standard input tells them, and those that do not listen are killed."""
-    for process in processes:
-        assert process.stdin is not None
-        with suppress(OSError):
-            process.stdin.close()
-    for process in processes:
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def join_board(workspace: Workspace, address: str, patience_s: float = PATIENCE_S) -> int:

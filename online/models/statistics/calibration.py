@@ -74,7 +74,7 @@ class Holdout:
 
 
 def hash_offset(offset: int) -> int:
-    return int.from_bytes(hashlib.blake2b(offset.to_bytes(8, "little"), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(offset.to_bytes(8, "little", signed=True), digest_size=8).digest(), "little")
 
 
 def softmax(scores_NC: Floats) -> NDArray[np.float64]:

@@ -1,0 +1,181 @@
+"""`online load`: let a model begin with what files teach it, summed by several processes or a Ray cluster."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from online.cli.options import (
+    ConfigOption,
+    JsonOption,
+    MaxBadRatioOption,
+    ModelOption,
+    SetOption,
+    StateOption,
+    StoreOption,
+)
+from online.cli.processes import keep_files_private
+from online.cli.progress import show_bar
+from online.cli.state import load_settings, open_workspace, select_model
+
+if TYPE_CHECKING:
+    from online.evaluation.sources.file_pieces import FilePiece
+    from online.evaluation.sources.replay_source import Source
+    from online.learning.encoder_tuning.tuning import Progress
+    from online.learning.parallel.bulk_load import BulkLoad, OpenPool
+    from online.settings import ModelSettings, Settings
+    from online.workspace import Workspace
+
+
+def load(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE", help="JSONL, CSV, Parquet, VW text, or - for stdin; in order.")
+    ],
+    model: ModelOption = None,
+    label: Annotated[str, typer.Option("--label", help="Column of the right answer (CSV, Parquet).")] = "",
+    format: Annotated[
+        str, typer.Option("--format", help="jsonl, csv, parquet or vw. Default: by name and content.")
+    ] = "",
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", min=1, max=1024, help="Processes that read and sum. Default: one for each core."),
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option("--ray", metavar="ADDRESS", help="Sum on a Ray cluster; local: start one here.")
+    ] = None,
+    max_bad_ratio: MaxBadRatioOption = 0.0,
+    state: StateOption = None,
+    config: ConfigOption = None,
+    store: StoreOption = None,
+    set: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a model begin with the labelled rows of files, before the first feedback.
+
+    The rows are read, encoded and summed by several processes, and merged in their order: the model is the same, to the
+    last bit of every sum, however many they are. It becomes the base from which the learner starts, so load before
+    the service runs for the first time. Nothing is kept of a load that is interrupted.
+
+    The rows are not in the log of the model: they cannot be retracted or exported, and other options of the model need
+    another load. Only exact kinds have sums: classifier, regressor, majority.
+
+    \b
+    Examples:
+      online load history.jsonl.zst --model topics
+      online load 2023.parquet 2024.parquet --label class --model topics --processes 16
+      online load history.jsonl --ray head.example:6379
+    """
+    from online.telemetry import configure_logging
+
+    keep_files_private()
+    settings = load_settings(config, set, state=state, store=store)
+    configure_logging("warning", settings.log_format)
+    with open_workspace(settings) as workspace:
+        spec = select_model(settings, model)
+        workspace.check_kinds()
+        with workspace.lock_learner(wait=False):
+            command = LoadCommand(workspace, spec, files, label, format, max_bad_ratio)
+            done = show_bar(partial(command.run, processes or count_cores(), ray))
+    typer.echo(json.dumps(done) if as_json else describe(done))
+
+
+def count_cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+class LoadCommand:
+    """One load. Raises SetupError and BadInput before anything is learned."""
+
+    def __init__(
+        self, workspace: "Workspace", spec: "ModelSettings", files: list[str], label: str, format: str, max_bad: float
+    ) -> None:
+        from online.evaluation.sources.bad_lines import BadLines
+        from online.learning.history import check_can_load
+
+        self.workspace, self.spec, self.options = workspace, spec, workspace.options(spec)
+        check_can_load(workspace, spec, self.options)
+        self.sources = open_files(files, label, format, max_bad, workspace.settings)
+        self.bad = BadLines(max_bad)
+
+    def run(self, processes: int, ray: str | None, tick: "Progress") -> dict[str, Any]:
+        """Load the files, and return what came of it."""
+        from online.learning.history import publish_history
+        from online.models.lazy_torch import use_one_thread
+
+        use_one_thread()
+        started = time.monotonic()
+        with self.open_load(processes, ray) as load:
+            counts = load.learn(self.cut(load, tick))
+            self.bad.check(counts.examples + self.bad.count)
+            tick("writing the base", 1_000, 1_000)
+            written = publish_history(self.workspace, self.spec, self.options, load.model, counts.examples)
+        return {
+            "model": self.spec.name,
+            "examples": counts.examples,
+            "summed_by_workers": counts.merged,
+            "unusable_rows": self.bad.count,
+            "seconds": round(time.monotonic() - started, 3),
+            "sha256": written.state_sha256,
+        }
+
+    def cut(self, load: "BulkLoad[FilePiece]", tick: "Progress") -> "Iterator[FilePiece]":
+        from online.evaluation.sources.file_pieces import cut_files
+
+        def at(name: str, share: float) -> None:
+            tick(f"{name}: {load.counts.examples:,} examples", int(1_000 * share), 1_000)
+
+        return cut_files(self.sources, self.bad, at)
+
+    @contextmanager
+    def open_load(self, processes: int, ray: str | None) -> "Iterator[BulkLoad[FilePiece]]":
+        """A load of a new model, and the cluster that it runs on."""
+        from online.evaluation.sources.file_pieces import RowReader
+        from online.learning.parallel.bulk_load import BulkLoad
+        from online.models import create, encoder_options
+
+        tuned = self.workspace.tuned(str(self.options.get("encoder", "")))
+        read = RowReader(encoder_options(self.spec.kind, self.options), self.workspace.settings.max_text_chars, tuned)
+        with ExitStack() as stack:
+            pool = self.choose_pool(stack, read, processes, ray)
+            yield BulkLoad(create(self.spec.kind, self.options), read, pool, self.bad.add_all)
+
+    def choose_pool(self, stack: ExitStack, read: Any, processes: int, ray: str | None) -> "OpenPool[FilePiece] | None":
+        """How workers are opened; None if this process does all."""
+        from online.learning.parallel.sum_pools import ProcessPool, RayPool
+
+        kind, options = self.spec.kind, self.options
+        if ray is not None:
+            from online.evaluation.replay.ray_cluster import connect
+
+            cluster = stack.enter_context(connect("" if ray == "local" else ray))
+            count = int(cluster.cluster_resources().get("CPU", 1))
+            return lambda state: RayPool(cluster, count, kind, options, state, read)
+        if processes == 1:
+            return None
+        return lambda state: ProcessPool(processes, kind, options, state, read)
+
+
+def open_files(files: list[str], label: str, format: str, max_bad: float, settings: "Settings") -> "list[Source]":
+    from online.evaluation.sources.file_pieces import check_history
+    from online.evaluation.sources.opening import open_sources
+    from online.evaluation.sources.replay_source import ReadOptions
+    from online.io.records import ReadLimits
+
+    sources = open_sources(files, ReadOptions(format, label, max_bad_ratio=max_bad, limits=ReadLimits.of(settings)))
+    for source in sources:
+        check_history(source)
+    return sources
+
+
+def describe(done: dict[str, Any]) -> str:
+    pace = done["examples"] / max(done["seconds"], 1e-9)
+    unusable = f", {done['unusable_rows']:,} rows could not be used" if done["unusable_rows"] else ""
+    return (
+        f"{done['model']} begins with {done['examples']:,} examples, learned in {done['seconds']:.1f} s "
+        f"({pace:,.0f} a second){unusable}\nsha256 {done['sha256']}"
+    )
