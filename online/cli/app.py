@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from online import __version__
-from online.cli import adapt, config, evaluate, learn, load, log, openapi, predict, replay, serve, versions
+from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
-from online.cli.operating import alerts
+from online.cli.operating import alerts, load
 from online.errors import OnlineError
 
 app = typer.Typer(
