@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from online.models.statistics.exact import (
+    DEVICE_ROWS,
     FLOAT32_ROWS,
     ExactStatistics,
     float_gram_product,
@@ -204,6 +205,22 @@ def test_restored_sums_continue_unchanged() -> None:
     resumed = ExactStatistics.from_tensors(first.classes, first.tensors())
     assert add(resumed, batch[100:]).digest() == summed(batch).digest()
     assert first.digest() == summed(batch[:100]).digest()
+
+
+@pytest.mark.parametrize("times", [1, -1])
+def test_large_batches_are_summed_by_class_on_the_device(times: int) -> None:
+    draw = np.random.default_rng(3)
+    rows = draw.integers(-127, 128, (DEVICE_ROWS + 1, 24), dtype=np.int8)
+    classes = draw.integers(3, size=len(rows)).tolist()
+    digests = []
+    for place in ("cpu", "cpu:0"):  # torch's own name of the CPU takes the way of an accelerator
+        statistics = ExactStatistics(24, place)
+        for label in "abc":
+            statistics.add_class(label)
+        statistics.add(rows, classes, times=times)
+        statistics.add(rows, classes, negative=True)
+        digests.append(statistics.digest())
+    assert digests[0] == digests[1]
 
 
 def test_a_gpu_gives_the_same_digest() -> None:
