@@ -163,7 +163,7 @@ class TowerStep:
         ) / len(y_B)
 
     def take(self, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self.stack.descend(self.stack.differentiate(loss(self.x_BD, self.y_B)))
+        self.stack.descend(self.stack.differentiate([loss(self.x_BD, self.y_B)])[0])
 
     def eager(self) -> Callable[[], None]:
         return lambda: self.take(self.loss)
@@ -178,11 +178,11 @@ class TowerStep:
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(CAPTURED_AFTER):
-                self.stack.differentiate(self.loss(self.x_BD, self.y_B))
+                self.stack.differentiate([self.loss(self.x_BD, self.y_B)])
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            gradient_LP = self.stack.differentiate(self.loss(self.x_BD, self.y_B))
+            (gradient_LP,) = self.stack.differentiate([self.loss(self.x_BD, self.y_B)])
 
         def step() -> None:
             graph.replay()
