@@ -1,0 +1,66 @@
+"""The engine that a tower on several devices gets, by what it needs and what they have free."""
+
+import pytest
+import torch
+
+from online.models.tower.layout import Layout
+from online.models.tower.networks import Mlp
+from online.models.tower.parallel.blocks import block_bounds, block_sizes
+from online.models.tower.parallel.engine import USABLE, Demand, choose_engine, free_bytes, measure_demand
+from online.models.tower.stack import Stack
+
+EVEN = Demand(copies=3, block_bytes=(100, 100, 100, 100))
+
+
+def choose(demand: Demand, ranks: int, usable_bytes: int) -> str:
+    return choose_engine(demand, [int(usable_bytes / USABLE) + 1] * ranks)
+
+
+def test_the_demand_is_what_a_stack_holds_and_a_gradient() -> None:
+    layout = Layout(Mlp(5, [8, 6]), 4)
+    stack = Stack(layout, [0.01, 0.1], 0.01, 0.9, 0, torch.device("cpu"))
+    held = stack.parameters_LP, stack.average_LP, stack.mean_LP, stack.square_LP, torch.zeros_like(stack.mean_LP)
+    assert measure_demand(layout, 2).whole_bytes == sum(tensor.numel() * tensor.element_size() for tensor in held)
+
+
+def test_a_tower_that_fits_one_device_is_mirrored() -> None:
+    assert choose(EVEN, 1, EVEN.whole_bytes) == "ddp"
+    assert choose(EVEN, 4, EVEN.whole_bytes) == "ddp"
+
+
+def test_a_tower_that_fits_the_devices_together_is_sharded() -> None:
+    assert choose(EVEN, 4, EVEN.fsdp_bytes(4)) == "fsdp"
+
+
+def test_without_room_for_a_gathered_layer_the_layers_are_spread() -> None:
+    assert choose(EVEN, 4, EVEN.fsdp_bytes(4) - 1) == "pipeline"
+    assert choose(EVEN, 4, EVEN.whole_bytes // 4) == "pipeline"
+
+
+@pytest.mark.parametrize(("ranks", "usable"), [(1, EVEN.whole_bytes - 1), (4, EVEN.whole_bytes // 4 - 1)])
+def test_a_tower_that_fits_nowhere_is_refused_with_the_figures(ranks: int, usable: int) -> None:
+    with pytest.raises(ValueError, match=rf"does not fit {ranks} device.*ddp 6,000.*use more devices"):
+        choose(EVEN, ranks, usable - 1)
+
+
+def test_more_ranks_than_layers_are_no_pipeline() -> None:
+    assert EVEN.pipeline_bytes(5) is None
+    with pytest.raises(ValueError, match="4 layers cannot be split over 5 ranks"):
+        block_bounds((100, 100, 100, 100), 5)
+
+
+def test_the_device_with_least_memory_decides() -> None:
+    enough = int(EVEN.whole_bytes / USABLE) + 1
+    assert choose_engine(EVEN, [enough, enough]) == "ddp"
+    assert choose_engine(EVEN, [enough, enough - 10]) == "fsdp"
+
+
+def test_stages_are_of_about_equal_size() -> None:
+    assert block_bounds((9, 1, 1, 1, 6), 2) == [0, 1, 5]
+    assert block_bounds((1, 1, 1, 9), 3) == [0, 1, 3, 4]
+    assert block_bounds(block_sizes(Layout(Mlp(5, [8, 6]), 4)), 1) == [0, 3]
+
+
+def test_ranks_that_share_a_machine_share_its_memory() -> None:
+    alone, shared = free_bytes(torch.device("cpu")), free_bytes(torch.device("cpu"), sharing=4)
+    assert 0 < shared < alone
