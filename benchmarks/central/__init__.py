@@ -1,0 +1,1 @@
+"""What `benchmarks.parameter_server` consists of: data, runs, the exact kind beside them, and pictures."""
