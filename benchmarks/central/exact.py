@@ -1,6 +1,6 @@
 """The exact kind beside gradients: what it learns from shares that arrive late and in another order.
 
-    shares of the rows --delays--> arrivals --merge, or learn where something is decided--> accuracy, sha256
+shares of the rows --delays--> arrivals --merge, or learn where something is decided--> accuracy, sha256
 """
 
 import math
@@ -15,17 +15,18 @@ from online.models import create
 from online.models.contract import Model, choose
 from online.models.statistics.partial_sums import as_summing
 
-SHARE = 256  # rows
+JUDGED_EVERY = 16  # shares, while a target is awaited
 
 
 @dataclass(frozen=True, slots=True)
 class ExactJob:
-    """head: of a classifier. target: the accuracy, in percent, whose instant is asked for."""
+    """head: of a classifier. rows: of a share. target: the accuracy, in percent, whose instant is asked for."""
 
     data: str
     head: str
     workers: int
     delays: Delays
+    rows: int
     target: float = math.inf
 
 
@@ -45,13 +46,14 @@ def run_exact(job: ExactJob) -> ExactOutcome:
     options, examples = DATA_SETS[job.data].options[job.head], data.examples()
     examples = [examples[place] for place in np.random.Generator(np.random.Philox(0)).permutation(len(examples))]
     model, reader = create("classifier", options), as_summing(create("classifier", options))
-    shares = [examples[start : start + SHARE] for start in range(0, len(examples), SHARE)]
+    shares = [examples[start : start + job.rows] for start in range(0, len(examples), job.rows)]
     reached_s = elapsed_s = math.nan
-    for elapsed_s, number in simulate_arrivals(job.delays, job.workers, len(shares)):
+    for count, (elapsed_s, number) in enumerate(simulate_arrivals(job.delays, job.workers, len(shares)), 1):
         sums = reader.sum_up(shares[number])
         if sums is None or not as_summing(model).merge(sums):
             model.learn(shares[number])
-        if job.target < math.inf and math.isnan(reached_s) and judge(model, data) >= job.target:
+        is_due = job.target < math.inf and math.isnan(reached_s) and count % JUDGED_EVERY == 0
+        if is_due and judge(model, data) >= job.target:
             reached_s = elapsed_s
     return ExactOutcome(judge(model, data), model.fingerprint(), elapsed_s, reached_s)
 

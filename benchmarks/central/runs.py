@@ -1,6 +1,6 @@
 """Simulated runs of a parameter server, on every core.
 
-    jobs --pool of processes, progress bar--> outcomes, in the order of the jobs
+jobs --pool of processes, progress bar--> outcomes, in the order of the jobs
 """
 
 import hashlib
@@ -87,7 +87,8 @@ def run_job(job: Job) -> Outcome:
         return job.target < math.inf and judge(run) >= job.target
 
     run = Simulation(task, POLICIES[job.policy], job.cluster, job.rate, budget, has_reached)
-    accuracy = judge_end(run, judge)
+    run.run()
+    accuracy = judge(run)
     return Outcome(
         accuracy,
         float(np.mean(run.tally.staleness or [0])),
@@ -97,11 +98,6 @@ def run_job(job: Job) -> Outcome:
         run.now_s if accuracy >= job.target else math.nan,
         hashlib.sha256(run.parameters_P.numpy().tobytes()).hexdigest(),
     )
-
-
-def judge_end(run: Simulation, judge: Callable[[Simulation], float]) -> float:
-    run.run()
-    return judge(run)
 
 
 class Pool:
@@ -152,5 +148,3 @@ class Tuner:
     def choose_factor(self, what: str, jobs: Sequence[Job]) -> list[Job]:
         """Each job with its rate, or a fraction of it."""
         return self.choose(what, jobs, [[job.rate * factor for factor in self.factors] for job in jobs])
-
-
