@@ -37,7 +37,7 @@ from benchmarks.service import BenchmarkError
 from online.learning.parallel.central.delays import Delays
 from online.learning.parallel.central.policies import POLICIES
 from online.learning.parallel.central.processes import run_processes
-from online.learning.parallel.central.simulation import Cluster, Simulation
+from online.learning.parallel.central.simulation import Cluster
 
 SECTIONS = ("rates", "staleness", "tuned", "exact", "stragglers", "links", "processes")
 WORKERS = 32
@@ -338,11 +338,10 @@ def measure_processes(lab: Lab, data: str) -> None:
 def learn_alone(job: Job, budget: int) -> torch.Tensor:
     """The parameters of one process that learns the micro-batches of all workers at once."""
     task = create_task(job.data, job.seed, False)
-    alone = Simulation(task, POLICIES[PLAIN], Cluster(1), job.rate, 0).task
-    parameters_P = alone.first()
+    parameters_P = task.first()
     for start in range(0, budget, REAL_WORKERS):
         numbers = range(start, min(start + REAL_WORKERS, budget))
-        gradient_P = torch.stack([alone.gradient(parameters_P, number) for number in numbers]).mean(0)
+        gradient_P = torch.stack([task.gradient(parameters_P, number) for number in numbers]).mean(0)
         parameters_P = parameters_P - job.rate * gradient_P
     return parameters_P
 

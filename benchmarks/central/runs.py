@@ -81,7 +81,7 @@ def run_job(job: Job) -> Outcome:
     budget = (job.passes or data_set.passes) * task.per_pass
 
     def judge(run: Simulation) -> float:
-        return task.accuracy(run.parameters_P, data.judged_x_ND, data.judged_class_N)
+        return task.accuracy(run.join_parameters(), data.judged_x_ND, data.judged_class_N)
 
     def has_reached(run: Simulation) -> bool:
         return job.target < math.inf and judge(run) >= job.target
@@ -96,7 +96,7 @@ def run_job(job: Job) -> Outcome:
         run.now_s,
         run.sent_bytes,
         run.now_s if accuracy >= job.target else math.nan,
-        hashlib.sha256(run.parameters_P.numpy().tobytes()).hexdigest(),
+        hashlib.sha256(run.join_parameters().numpy().tobytes()).hexdigest(),
     )
 
 

@@ -104,17 +104,24 @@ class Bounded(Asynchronous):
         if bound < 0:
             raise ValueError(f"the bound {bound} is negative")
         self.bound = bound
-        self._pulls, self._arrived = [0] * workers, [0] * workers
+        self._pulls = [0] * workers
+        self._owed: list[list[tuple[int, int]]] = [[] for _ in range(workers)]  # (place in its order, version)
 
     def may_pull(self, worker: int, version: int) -> bool:
-        return self._pulls[worker] - min(self._arrived[each] for each in self.members) <= self.bound
+        return self._pulls[worker] - min(map(self._count_complete, self.members)) <= self.bound
 
     def note_pull(self, worker: int, version: int) -> None:
+        self._owed[worker].append((self._pulls[worker], version))
         self._pulls[worker] += 1
 
     def gather(self, push: Push, version: int) -> Sequence[Push]:
-        self._arrived[push.worker] += 1
+        owed = self._owed[push.worker]
+        owed.remove(next(each for each in owed if each[1] == push.version))
         return (push,)
+
+    def _count_complete(self, worker: int) -> int:
+        """How many gradients of a worker are here, up to the first that is not: a later one may overtake it."""
+        return self._owed[worker][0][0] if self._owed[worker] else self._pulls[worker]
 
 
 class OneFirst(Asynchronous):

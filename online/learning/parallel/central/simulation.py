@@ -74,9 +74,8 @@ class Simulation:
         self._fetches: dict[int, Fetch] = {}  # by worker
         self._free_at = [0.0] * len(shards)  # when each server's link is free
 
-    @property
-    def parameters_P(self) -> Tensor:
-        """The present parameters of all servers."""
+    def join_parameters(self) -> Tensor:
+        """The present parameters [P] of all servers."""
         return torch.cat([server.parameters_P for server in self.servers])
 
     @property
@@ -91,7 +90,7 @@ class Simulation:
         while not self._is_ended and (self._events or self._flush()):
             self.now_s, _, happen = heapq.heappop(self._events)
             happen()
-        return self.parameters_P
+        return self.join_parameters()
 
     def _at(self, instant_s: float, happen: Callable[[], None]) -> None:
         heapq.heappush(self._events, (instant_s, self._event_count, happen))
