@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def save_staleness(
     styles = {name: (COLOURS[place], MARKERS[place]) for place, name in enumerate(names)}
     ticks = next(iter(next(iter(panels.values())).values())).x
 
-    def draw(axes: Axes, curves: Mapping[str, Curve]) -> None:
+    def draw(curves: Mapping[str, Curve], axes: Axes) -> None:
         for (name, level), dash in zip(levels.items(), ("--", ":", "-."), strict=False):
             axes.axhline(level, color="#7a7a7a", linestyle=dash, label=name)
         for name, curve in curves.items():
@@ -58,7 +59,7 @@ def save_staleness(
         axes.set_xlabel("mean staleness of asynchronous gradients, updates")
         axes.set_ylabel("accuracy, %")
 
-    save(path, title, {name: lambda axes, own=curves: draw(axes, own) for name, curves in panels.items()})
+    save(path, title, {name: partial(draw, curves) for name, curves in panels.items()})
 
 
 def save_stragglers(path: Path, title: str, curves: Mapping[str, Curve]) -> None:

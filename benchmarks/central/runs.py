@@ -104,7 +104,9 @@ class Pool:
     """Runs jobs on all cores, and shows how many are done."""
 
     def __init__(self) -> None:
-        self._executor = ProcessPoolExecutor(os.cpu_count(), get_context("forkserver"))
+        context = get_context("forkserver")
+        context.set_forkserver_preload([__name__, "online.learning.parallel.central.processes"])
+        self._executor = ProcessPoolExecutor(os.cpu_count(), context)
 
     def run(self, what: str, function: Callable[[T], R], jobs: Sequence[T]) -> list[R]:
         """What the function returns for each job; equal jobs run once."""

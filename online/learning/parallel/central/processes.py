@@ -230,9 +230,9 @@ class Worker:
             link.send_bytes(REQUEST.pack(self.worker, PULL, 0, 0.0))
         answers: dict[int, Pulled | None] = {}
         while missing := [link for place, link in enumerate(links) if place not in answers]:
-            for link in wait(missing):
-                assert isinstance(link, Connection)
-                answers[links.index(link)] = self._read(link.recv_bytes())
+            for ready in wait(missing):
+                assert isinstance(ready, Connection)
+                answers[links.index(ready)] = self._read(ready.recv_bytes())
         return [answers[place] for place in range(len(links))]
 
     def _read(self, message: bytes) -> Pulled | None:

@@ -32,8 +32,8 @@ def learn_by_autograd(task: GradientTask, together: int) -> Tensor:
     for start in range(0, BUDGET, together):
         place_B = task.places(range(start, start + together))
         logits_BC = task.layout.logits(task.layout.views(flat_LP), task.x_ND[place_B])[0]
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(logits_BC, task.class_N[place_B]).backward()
+        loss = torch.nn.functional.cross_entropy(logits_BC, task.class_N[place_B])
+        (flat_LP.grad,) = torch.autograd.grad(loss, flat_LP)
         optimiser.step()
     return flat_LP[0].detach()
 
