@@ -91,7 +91,7 @@ DATA_SETS: Mapping[str, DataSet] = {
         rows=8,
         passes=10,
         rates=(0.03, 0.1, 0.3),
-        synchronous_rates=(0.3, 1.0, 2.0),
+        synchronous_rates=(0.1, 0.3, 1.0, 2.0),
         options={"slda": {**VECTOR, "head": "slda"}, "rp_ridge": {**VECTOR, "head": "rp_ridge"}},
     ),
     "clinc150": DataSet(
