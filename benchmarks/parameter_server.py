@@ -75,6 +75,7 @@ class Lab:
     delays_s: Sequence[float]
     straggles_s: Sequence[float]
     pictures: Path | None
+    json: Path | None
     tuner: Tuner
     rates: dict[str, tuple[float, float]] = field(default_factory=dict)
     tables: list[Table] = field(default_factory=list)
@@ -381,6 +382,9 @@ def measure(lab: Lab, data: str, sections: Sequence[str]) -> None:
             started = time.monotonic()
             MEASURES[section](lab, data)
             say(f"{data}: {section} took {time.monotonic() - started:.0f} s")
+            if lab.json:  # after each section, so that an interrupted run leaves what it has found
+                found = {"benchmark": "parameter_server", **lab.found}
+                lab.json.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
     if lab.pictures and "staleness" in sections:
         draw_staleness(lab, data)
 
@@ -403,9 +407,9 @@ def main() -> int:
     run_on_one_thread()
     pool = Pool()
     if flags.quick:
-        lab = Lab(pool, 1, 1, (0.0, 15.0), (0.0, 30.0), flags.pictures, Tuner(pool, (1.0, 0.1)))
+        lab = Lab(pool, 1, 1, (0.0, 15.0), (0.0, 30.0), flags.pictures, flags.json, Tuner(pool, (1.0, 0.1)))
     else:
-        lab = Lab(pool, flags.seeds, 0, LINKS_S, STRAGGLES_S, flags.pictures, Tuner(pool, FACTORS))
+        lab = Lab(pool, flags.seeds, 0, LINKS_S, STRAGGLES_S, flags.pictures, flags.json, Tuner(pool, FACTORS))
     try:
         for data in flags.data:
             try:
@@ -418,8 +422,6 @@ def main() -> int:
         pool.close()
     for each in lab.tables:
         table(*each)
-    if flags.json:
-        flags.json.write_bytes(orjson.dumps({"benchmark": "parameter_server", **lab.found}, option=orjson.OPT_INDENT_2))
     return int("OTHER" in str(lab.tables) or any(", " in str(row[2]) for row in exact_rows(lab)))
 
 
