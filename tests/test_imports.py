@@ -20,7 +20,7 @@ LAYERS = [
     {"models", "telemetry", "io", "journal", "prequential", "drift_changes"},
     {"store", "snapshots", "client", "signing_keys"},
     {"stream", "audit_log"},  # above the store, which has all the SQL: the SQL stream reads its event table
-    {"workspace", "rollback_guard", "base_snapshot"},
+    {"workspace", "rollback_guard", "base_snapshot", "device_reports"},
     {"learning"},
     {"evaluation"},
     {"serving"},

@@ -27,7 +27,11 @@ StreamOption = Annotated[
     str | None, typer.Option("--stream", help="redis:// URL of the stream. Default: the store itself.")
 ]
 DeviceOption = Annotated[
-    str | None, typer.Option("--device", help="Where the learner computes: auto, cpu or cuda. Default: auto.")
+    str | None,
+    typer.Option(
+        "--device",
+        help="Where the learner computes: auto, cpu, cuda, or one of several, such as cuda:1. Default: auto.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 ModelOption = Annotated[

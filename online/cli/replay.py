@@ -13,7 +13,7 @@ from online.cli.progress import show_bar
 from online.cli.state import load_settings
 from online.errors import SetupError
 from online.schemas.fields import Language
-from online.settings import Device, Drift
+from online.settings import Drift
 
 if TYPE_CHECKING:
     from online.evaluation.replay.candidate_specs import CandidateSpec
@@ -75,7 +75,10 @@ def replay(
     from_offset: Annotated[int, typer.Option("--from-offset", min=0, help="Score after this offset only.")] = 0,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=1, help="Last offset to replay.")] = None,
     max_bad_ratio: MaxBadRatioOption = 0.0,
-    device: Annotated[Device, typer.Option("--device", help="Where the models compute.")] = "cpu",
+    device: Annotated[
+        str,
+        typer.Option("--device", help="Where the models compute: auto, cpu, cuda, or one of several, such as cuda:1."),
+    ] = "cpu",
     drift: Annotated[
         Drift | None, typer.Option("--drift", help="Default: as in the service that wrote the log, else watch.")
     ] = None,
@@ -139,7 +142,7 @@ def replay(
     from online.evaluation.sources.replay_source import ReadOptions
     from online.evaluation.sources.vw_survey import parse_cost_range
     from online.io.records import ReadLimits
-    from online.models.devices import choose_device
+    from online.models.devices.placement import choose_device
 
     check_options(logs, report, engine, address, results)
     limits = ReadLimits.of(load_settings(None))

@@ -28,6 +28,7 @@ from online.errors import CorruptSnapshot, Unavailable
 from online.learning.feedback_counts import FeedbackCounts
 from online.learning.training_state import TrainingState
 from online.models import State
+from online.models.devices.placement import first_device
 from online.models.tower.stack import determinism_domain
 from online.schemas.events import Entry
 from online.snapshots import Snapshots
@@ -295,7 +296,7 @@ def publish_base(
         recipe=recipe,
         durable=True,
         metrics={**metrics, **missing},
-        determinism_domain=determinism_domain(training.device),
+        determinism_domain=determinism_domain(first_device(training.device)),
         log_digest=training.log_digest,
     )
     written: Manifest = bases.publish(training.state(), manifest, replaces=True, waits=True)

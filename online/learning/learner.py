@@ -35,6 +35,7 @@ from online.learning.publisher import Publisher
 from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
+from online.models.devices.turns import Quantum
 from online.rollback_guard import Guard
 from online.schemas.events import Entry
 from online.settings import Drift, GuardMode
@@ -80,15 +81,18 @@ class Learner:
         retention: RetentionPeriod | None = None,
         waits_for_disk: bool = True,
         board: ShareBoard | None = None,
+        quantum: Quantum | None = None,
     ) -> None:
         """is_outdated: whether the options have changed, so that another learner must take over.
 
         retention: how long the contents of events are kept; None: for ever.
         waits_for_disk: whether learning goes on only when a durable version is on the disk.
         board: of workers that sum a part of the log; None: there are none.
+        quantum: of a turn between two chances for others; None: a turn is a batch.
         """
         self.snapshots, self.stream, self.store = snapshots, stream, store
         self.kind, self.options, self.device, self.batch = kind, options, device, batch
+        self.quantum = quantum or Quantum(None)
         self.drift: Drift = drift
         self.recipe = recipe(kind, options)
         self.publisher = Publisher(
@@ -205,7 +209,8 @@ class Learner:
         """Read once, learn the entries, publish what is due."""
         entries = self._read_next()
         if entries:
-            self.learn(entries)
+            with self.quantum.turn(len(entries), self.device):
+                self.learn(entries)
         if self.relearning is not None:
             self._relearn(self.relearning)
         else:
@@ -218,7 +223,7 @@ class Learner:
 
     def _read_next(self) -> list[Entry]:
         """Read what is learned next: a batch, or far behind the head the rest of a range, which workers have summed."""
-        count = self.batch
+        count = self.quantum.find_count(self.batch)
         if self.catch_up is not None and self._is_behind:
             training = self.training
             count = self.catch_up.find_count(training.model, training.learned_until, self._head()) or count

@@ -5,10 +5,12 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import IO
 
+from online.device_reports import DeviceReporter
 from online.errors import EncoderMoved, LogReplaced
 from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
@@ -17,11 +19,14 @@ from online.learning.gate import GoldenQuestion, encode_golden_questions
 from online.learning.learner import Learner
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.hosting import open_board
+from online.learning.placing import LearnerPlaces, place_models
 from online.models import Options, encoder_options
-from online.models.devices import choose_device
+from online.models.devices.fallback import first_line, listening, note_fallback
+from online.models.devices.probe import SystemDevices
+from online.models.devices.turns import Quantum, low_priority
 from online.models.encoders.factory import create_encoder
 from online.models.lazy_torch import torch, use_one_thread
-from online.settings import ModelSettings, Settings
+from online.settings import ModelSettings
 from online.stream.contract import Stream
 from online.telemetry import log_event
 from online.workspace import Workspace
@@ -30,17 +35,6 @@ log = logging.getLogger("online.learner")
 
 SIGNAL_CHECK_S = 0.5  # between two looks of the main thread for a signal that the kernel gave to another thread
 FIRST_PAUSE_S = 0.5  # before a learner that failed is started again; it doubles with each failure
-
-
-def configure_device(settings: Settings) -> str:
-    """Choose the device, and limit this process to its share of an accelerator's memory.
-
-    A learner that finds no room in its share continues on the CPU, as on a full device.
-    """
-    device = choose_device(settings.device)
-    if device == "cuda":
-        torch.cuda.set_per_process_memory_fraction(settings.device_memory_fraction)
-    return device
 
 
 def run(workspace: Workspace, lock: IO[str]) -> int:
@@ -52,25 +46,45 @@ def run(workspace: Workspace, lock: IO[str]) -> int:
     collect_seldom()  # looking at every object for cycles stops all learners for 0.2 s
     models = workspace.settings.models
     workspace.check_kinds()
-    device = configure_device(workspace.settings)
+    devices = SystemDevices()
+    places = place_models(workspace.settings, models, devices)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    log_event(log, "started", pid=os.getpid(), device=device)
-    with open_board(workspace.settings) as board:
-        threads = [
-            threading.Thread(target=run_learner, args=(workspace, model, device, stop, board)) for model in models
-        ]
-        for thread in threads:
-            thread.start()
-        join_all(threads)
+    log_event(log, "started", pid=os.getpid(), device=describe_places(places))
+    reporter = DeviceReporter(workspace.state, "learner", "learner", devices, places.caps)
+    with open_board(workspace.settings) as board, closing(reporter):
+        threads = [start_thread(workspace, model, places, stop, board, reporter) for model in models]
+        join_all(threads, reporter.write)
     workspace.store.close()
     lock.close()
     return 0
 
 
-def join_all(threads: Sequence[threading.Thread]) -> None:
-    """Wait for threads in the main thread, which alone runs the handlers of signals.
+def describe_places(places: LearnerPlaces) -> str:
+    """The devices of all models: one name if all learn on the same."""
+    names = {*places.of_model.values()}
+    return names.pop() if len(names) == 1 else " ".join(f"{model}:{name}" for model, name in places.of_model.items())
+
+
+def start_thread(
+    workspace: Workspace,
+    model: ModelSettings,
+    places: LearnerPlaces,
+    stop: threading.Event,
+    board: ShareBoard | None,
+    reporter: DeviceReporter,
+) -> threading.Thread:
+    """Learn one model on its devices, in a thread of its own."""
+    device = places.of_model[model.name]
+    reporter.place(model.name, device, device)
+    thread = threading.Thread(target=run_learner, args=(workspace, model, device, stop, board, reporter))
+    thread.start()
+    return thread
+
+
+def join_all(threads: Sequence[threading.Thread], tick: Callable[[], None] = lambda: None) -> None:
+    """Wait for threads in the main thread, which alone runs the handlers of signals. tick: called meanwhile.
 
     The kernel gives a signal to any thread. One that it gives to another thread does not end a join without a limit, so
     that SIGTERM would have no effect.
@@ -78,16 +92,41 @@ def join_all(threads: Sequence[threading.Thread]) -> None:
     for thread in threads:
         while thread.is_alive():
             thread.join(SIGNAL_CHECK_S)
+            tick()
 
 
 def run_learner(
-    workspace: Workspace, model: ModelSettings, device: str, stop: threading.Event, board: ShareBoard | None = None
+    workspace: Workspace,
+    model: ModelSettings,
+    device: str,
+    stop: threading.Event,
+    board: ShareBoard | None = None,
+    reporter: DeviceReporter | None = None,
+) -> None:
+    """Run one model's learner, and note what falls back for want of memory."""
+    notes = (lambda fallback: None) if reporter is None else partial(reporter.note, model.name)
+
+    def move(to: str) -> None:
+        if reporter is not None:
+            reporter.move(model.name, to)
+
+    with listening(notes):
+        keep_learning(workspace, model, device, stop, board, move)
+
+
+def keep_learning(
+    workspace: Workspace,
+    model: ModelSettings,
+    device: str,
+    stop: threading.Event,
+    board: ShareBoard | None,
+    on_move: Callable[[str], None],
 ) -> None:
     """Run one model's learner, and start it again from durable state if it fails.
 
     A failure never affects the other models. After a change of the encoder a new learner starts,
     because no model learns features of two encoders; so it does after a change of the log. A learner that does not fit into the memory of
-    the accelerator starts again on the CPU.
+    the accelerator starts again on the CPU. on_move: called with the device then.
     """
     pause, is_first = FIRST_PAUSE_S, True
     while not stop.is_set():
@@ -96,7 +135,7 @@ def run_learner(
         is_first = False
         try:
             options = workspace.options(model)
-            with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream:
+            with closing(workspace.stream(model.name, options.get("encoder", ""))) as stream, low_priority(device):
                 create_learner(workspace, model, options, stream, device, waits_for_disk=False, board=board).run(stop)
             if not stop.is_set():
                 log_event(log, "started again", model=model.name, reason="the signing keys were rotated")
@@ -107,8 +146,11 @@ def run_learner(
             stop.wait(FIRST_PAUSE_S)
         except Exception as error:  # any error concerns this model only
             if device != "cpu" and isinstance(error, torch.OutOfMemoryError):
-                log_event(log, "continuing on cpu", logging.WARNING, model=model.name, device=device, reason=str(error))
+                reason = first_line(error)
+                log_event(log, "continuing on cpu", logging.WARNING, model=model.name, device=device, reason=reason)
+                note_fallback(f"the learner of {model.name}", device, "on the CPU", error)
                 device = "cpu"
+                on_move(device)
                 continue
             log.exception("learner failed model=%s; it starts again in %.1f s", model.name, pause)
             stop.wait(pause)
@@ -143,6 +185,7 @@ def create_learner(
         is_outdated=lambda: workspace.key_option(model).get("key") != options.get("key"),
         waits_for_disk=waits_for_disk,
         board=board,
+        quantum=Quantum(settings.learn_quantum_ms),
     )
 
 

@@ -20,6 +20,7 @@ from online.errors import Unavailable
 from online.learning.gate import Gate, GoldenQuestion, LiveComparison, UnsoundSnapshot
 from online.learning.training_state import TrainingState
 from online.models import Options, State, recipe
+from online.models.devices.placement import first_device
 from online.models.ensembles.challenger import CHALLENGER, CHAMPION
 from online.models.tower.stack import determinism_domain
 from online.snapshots import Snapshots
@@ -206,7 +207,7 @@ class Publisher:
             recipe=self.recipe,
             durable=durable,
             metrics={**metrics, **training.model.facts()},
-            determinism_domain=determinism_domain(self.device),
+            determinism_domain=determinism_domain(first_device(self.device)),
             log_digest=training.log_digest,
         )
 

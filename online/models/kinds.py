@@ -34,7 +34,8 @@ class KindSpec:
     other models. options_can_load_code: an option names code to import or objects to build. adapts: after an alarm of
     drift it may answer otherwise than from all examples alike. has_parts: several processes can learn the
     parts of its steps. has_partial_sums: several processes can sum its
-    examples (`contract.SummingModel`), as far as its options allow.
+    examples (`contract.SummingModel`), as far as its options allow. spans_devices: it is created with several devices, joined
+    by commas, and its parts compute on all of them.
     """
 
     name: str
@@ -49,6 +50,7 @@ class KindSpec:
     adapts: bool = False
     has_partial_sums: bool = False
     has_parts: bool = False
+    spans_devices: bool = False
 
     @property
     def predicts_numbers(self) -> bool:
@@ -120,6 +122,15 @@ KINDS: dict[str, KindSpec] = {
             is_ensemble=True,
             options_can_load_code=True,
             adapts=True,
+        ),
+        _classifier(
+            "ensemble",
+            "online.models.ensembles.ensemble:Ensemble",
+            state_is_signed=True,  # a member may be a river model
+            is_ensemble=True,
+            options_can_load_code=True,
+            adapts=True,
+            spans_devices=True,
         ),
         _classifier("knn", "online.models.neighbours.knn:Knn", is_exact=True, adapts=True),
         _classifier("majority", "online.models.statistics.majority:Majority", is_exact=True, has_partial_sums=True),

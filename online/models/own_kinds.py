@@ -25,13 +25,18 @@ GUIDE = "docs/how-to/write-a-model.md shows one"
 
 
 def admit_all(models: Iterable[tuple[str, Options]]) -> None:
-    """Admit the kinds of models, of their challengers and of their contenders. Raises ValueError.
+    """Admit the kinds of models, of their challengers, contenders and members. Raises ValueError.
 
     models: kind and options of each.
     """
     for kind, options in models:
         contenders = options.get("contenders")
-        inner = [options.get("challenger"), *(contenders.values() if isinstance(contenders, Mapping) else ())]
+        members = options.get("members")
+        inner = [
+            options.get("challenger"),
+            *(contenders.values() if isinstance(contenders, Mapping) else ()),
+            *(members if isinstance(members, list) else ()),
+        ]
         for name in (kind, *(each.get("kind") for each in inner if isinstance(each, Mapping))):
             if isinstance(name, str):
                 admit(name)
@@ -40,7 +45,8 @@ def admit_all(models: Iterable[tuple[str, Options]]) -> None:
 def find_named_code(options: Mapping[str, Any]) -> set[str]:
     """The import paths among the options of a model, and of those inside it. The option `key` names none."""
     texts = {value for name, value in options.items() if isinstance(value, str) and name != "key"}
-    inner = [find_named_code(value) for value in options.values() if isinstance(value, Mapping)]
+    values = [each for value in options.values() for each in (value if isinstance(value, list) else [value])]
+    inner = [find_named_code(value) for value in values if isinstance(value, Mapping)]
     return {text for text in texts if is_import_path(text)}.union(*inner)
 
 

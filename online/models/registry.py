@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from online.models.contract import Model, Options
+from online.models.devices.placement import first_device
 from online.models.ensembles.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
 from online.models.kinds import (
     KINDS,
@@ -39,10 +40,14 @@ CHALLENGER_OPTION = Option(
 def create(kind: str, options: Options, device: str = "cpu") -> Model:
     """A model that has learned nothing. Raises ValueError for an unknown kind or a bad option.
 
+    device: that it computes on; several, joined by commas, for a kind that spans devices.
+
     The option `challenger`, which every kind has, adds a second model that learns beside it: see
     `ensembles.challenger`.
     """
     spec = spec_of(kind)
+    if not spec.spans_devices:
+        device = first_device(device)
     if "challenger" in options:
         return _with_challenger(spec, options, device)
     model = load_class(spec)(options, device) if kind in KINDS else create_own(spec, options, device)
@@ -64,10 +69,20 @@ def load_module(spec: KindSpec) -> Any:
 def recipe(kind: str, options: Options) -> str:
     """Identify a kind with its options: a snapshot of another recipe is not loaded.
 
-    The secret `key` is left out.
+    The secret `key` is left out, and so are the devices of members, which do not change what is learned.
     """
     public = {name: value for name, value in options.items() if name != "key"}
+    spec = find_kind(kind)
+    if spec is not None and spec.spans_devices:
+        public["members"] = [without_device(member) for member in options.get("members", ())]
     return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def without_device(member: Any) -> Any:
+    """The table of a member of an ensemble, without the device that it names."""
+    if not isinstance(member, Mapping):
+        return member
+    return {name: value for name, value in member.items() if name != "device"}
 
 
 def _with_challenger(champion: KindSpec, options: Options, device: str) -> Model:

@@ -5,9 +5,18 @@ defaults  <  online.toml  <  ONLINE_* environment  <  flags       (the last one 
 load(config, port=9000)  ->  Settings, frozen; passed down, never imported as a value
 """
 
-from online.settings.fields import Device, LogFormat, LogLevel, Settings, reveal
+from online.settings.fields import LogFormat, LogLevel, Settings, reveal
 from online.settings.messages import describe, mask_password, suggest
-from online.settings.models import SHIPPED, Drift, GoldenQuestionSettings, GuardMode, ModelSettings, PageTexts
+from online.settings.models import (
+    SHIPPED,
+    Device,
+    Drift,
+    GoldenQuestionSettings,
+    GuardMode,
+    ModelSettings,
+    PageTexts,
+    Placement,
+)
 from online.settings.sources import LoadedSettings, Origin, load, load_with_origins
 
 __all__ = [
@@ -22,6 +31,7 @@ __all__ = [
     "ModelSettings",
     "Origin",
     "PageTexts",
+    "Placement",
     "Settings",
     "describe",
     "load",

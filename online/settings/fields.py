@@ -18,9 +18,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from online.schemas.access.callers import PublicTeaching, Scope
 from online.schemas.fields import Language
-from online.settings.models import ONE_LINE, SHIPPED, ModelSettings, PageTexts, Suggestion
+from online.settings.models import ONE_LINE, SHIPPED, Device, ModelSettings, PageTexts, Suggestion
 
-Device = Literal["auto", "cpu", "cuda"]
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 WEBHOOK_URL = re.compile(r"https?://[^\s/?#@]+(?:[/?]\S*)?\Z")
@@ -208,9 +207,29 @@ class Settings(BaseSettings):
         None, description="SQLAlchemy URL of the store. Default: a SQLite file in the state folder."
     )
     stream: str | None = Field(None, description="redis:// URL of the stream. Default: the store itself.")
-    device: Device = Field("auto", description="Where the learner computes.")
+    device: Device = Field(
+        "auto",
+        description="Where the learner computes: auto, cpu, cuda, or one of several, such as cuda:1. A model's `placement` "
+        "goes before it.",
+    )
     device_memory_fraction: float = Field(
-        1.0, gt=0, le=1, description="Largest share of the accelerator's memory for the learner, from 0 to 1."
+        1.0, gt=0, le=1, description="Largest share of each accelerator's memory for the learner, from 0 to 1."
+    )
+    device_memory_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Most bytes of each accelerator's memory for the learner, where that is less than its share. Default: no "
+        "such cap.",
+    )
+    device_memory_growth: Literal["grow", "reserve"] = Field(
+        "grow",
+        description="grow: the learner takes memory of an accelerator as it needs it; reserve: its whole share when it starts.",
+    )
+    serving_memory_fraction: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Largest share of an accelerator's memory for each process that answers there (`serve_on`), from 0 to 1.",
     )
     log_level: LogLevel = Field("info", description="Least severe log lines to write.")
     log_format: LogFormat = Field("text", description="Format of log lines: text, or JSON for machines.")
@@ -352,6 +371,12 @@ class Settings(BaseSettings):
         300.0, ge=0, description="Shortest time, in seconds, between two alerts of the same kind about the same model."
     )
     learn_batch: int = Field(256, ge=1, description="Most events that the learner takes at once.")
+    learn_quantum_ms: float | None = Field(
+        None,
+        gt=0,
+        description="About the longest time, in milliseconds, for which the learner computes before those who answer on the "
+        "same device get a chance; it then takes fewer events at once. Default: no limit beside learn_batch.",
+    )
     learn_workers: int = Field(
         0,
         ge=0,

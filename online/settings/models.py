@@ -15,12 +15,20 @@ from pydantic import (
 
 Drift = Literal["off", "watch", "act"]
 GuardMode = Literal["off", "callers", "all"]
+Device = Annotated[
+    str, StringConstraints(pattern=r"^[a-z]{2,16}(:\d{1,3})?$")
+]  # whether it exists, is known when it is used
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def read_guard(given: Any) -> Any:
     """`true` and `false` are what the setting was before it had a third value."""
     return given if not isinstance(given, bool) else "all" if given else "off"
+
+
+def read_devices(given: Any) -> Any:
+    """A single device is a list of one."""
+    return (given,) if isinstance(given, str) else given
 
 
 class FrozenModel(BaseModel):
@@ -43,6 +51,22 @@ class PageTexts(FrozenModel):
     )
 
 
+class Placement(FrozenModel):
+    """A `[models.placement]` table of online.toml: the devices on which a model learns and answers."""
+
+    learn_on: Annotated[tuple[Device, ...], BeforeValidator(read_devices)] = Field(
+        (),
+        max_length=64,
+        description="Device of its learner, or a list over which the members of an ensemble are spread. Default: `device`.",
+    )
+    serve_on: Annotated[tuple[Device, ...], BeforeValidator(read_devices)] = Field(
+        (),
+        max_length=64,
+        description="Devices that answer: worker 0 answers on the first, worker 1 on the second, and so on in turns; an "
+        "ensemble is spread over them in every worker. Default: the CPU.",
+    )
+
+
 class GoldenQuestionSettings(FrozenModel):
     """A question whose answer must not change."""
 
@@ -58,6 +82,9 @@ class ModelSettings(FrozenModel):
         description="Kind of model: ranker, classifier, regressor, river, ...; or package.module:Class of your own."
     )
     options: dict[str, Any] = Field(default_factory=dict, description="Options of the kind.")
+    placement: Placement = Field(
+        Placement(), description="Tables {learn_on, serve_on}: the devices on which the model learns and answers."
+    )
     drift: Drift = Field(
         "act",
         description=(

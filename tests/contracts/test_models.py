@@ -193,6 +193,8 @@ ACE_IN_EIGHTS: Options = {"strategy": "er_ace", "batch": 8}
 RP: Options = {"head": "rp_ridge", "random_features": 64}
 BEST: Options = {"scale": 4.0, "head": "best", "random_features": 64}
 THREE = {"near": {"kind": "knn"}, "curve": {"kind": "logistic", "waves": 8}, "slda": {"kind": "classifier"}}
+EXACT_PAIR = [{"kind": "classifier", "scale": 4.0}, {"kind": "majority"}]
+MIXED = {"members": [TWO["tree"], TWO["near"], {"kind": "tower", "hidden": [32], "buffer": 100}]}
 CASES = [
     Case("ranker", "ranker", {}, ranker_log, BAD_FOR_RANKERS),
     Case("ranker-lin_ts", "ranker", {"policy": "lin_ts"}, ranker_log, BAD_FOR_RANKERS),
@@ -221,6 +223,8 @@ CASES = [
     Case(
         "best-of-two", "best_of", {**TABLE, "vote": False, "contenders": TWO, "key": KEY}, tables, BAD_ROWS, exact=False
     ),
+    Case("ensemble-average", "ensemble", {**VECTOR, "members": EXACT_PAIR}, vectors, BAD_VECTORS),
+    Case("ensemble-vote", "ensemble", {**TABLE, "combine": "vote", **MIXED, "key": KEY}, tables, BAD_ROWS, exact=False),
     number_case("number-text", {"input": "text"}, texts, warms_up=True),
     number_case("number-text-scaled", {"input": "text", "target_scale": 64.0}, texts, warms_up=False),
     number_case("number-vector", VECTOR, vectors, warms_up=True),
@@ -261,7 +265,7 @@ SUITES = {
     "chooser": CHOOSERS,
     "exact_chooser": [case for case in CHOOSERS if case.exact],
     "regressor": REGRESSORS,
-    "wrapped": [case for case in CASES if state_is_signed(case.kind) and case.kind != "best_of"],
+    "wrapped": [case for case in CASES if state_is_signed(case.kind) and not spec_of(case.kind).is_ensemble],
     "warming": [case for case in CASES if case.warms_up],
 }
 # cases that differ little from others: run by `make test-all`
@@ -289,7 +293,16 @@ MECHANISMS = {
         "logistic-vector",
         "majority",
     ),
-    *("best-of-two", "number-text-scaled", "number-vector", "text-challenged", "tower-vector", "hat", "ftrl"),
+    *(
+        "best-of-two",
+        "ensemble-average",
+        "number-text-scaled",
+        "number-vector",
+        "text-challenged",
+        "tower-vector",
+        "hat",
+        "ftrl",
+    ),
 }
 
 
@@ -644,8 +657,8 @@ def test_a_new_class_does_not_change_the_answers_for_the_old_ones(exact_chooser:
 
 
 def test_the_index_of_a_class_never_changes(exact_chooser: Case) -> None:
-    if exact_chooser.kind in ("knn", "majority", NEAREST_MEAN):
-        pytest.skip("it has no indices: the class is stored by its name")
+    if exact_chooser.kind in ("knn", "majority", "ensemble", NEAREST_MEAN):
+        pytest.skip("it has no indices of its own: the class is stored by its name, or by its members")
     model, before = exact_chooser.model(), list[str]()
     examples = [*exact_chooser.examples(COUNT), *repeat(new_class_examples(exact_chooser), 1)]
     if exact_chooser.kind == "classifier":  # the first event about a class may be that it is wrong
@@ -894,6 +907,7 @@ LEARNED_EVENTS = {
     "classifier": ("label", "reward", "retire", "restore"),
     "knn": ("label", "reward", "retire", "restore"),
     "majority": ("label", "reward", "retire", "restore"),
+    "ensemble": ("label", "reward", "retire", "restore"),
     "regressor": ("label",),
     "ranker": ("label", "reward", "correction", "retire", "restore", "reply"),
     NEAREST_MEAN: ("label", "reward", "retire", "restore"),

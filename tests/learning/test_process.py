@@ -12,10 +12,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from online.learning.process import configure_device, run_learner
+from online.learning.placing import configure_device
+from online.learning.process import run_learner
 from online.models import KINDS, recipe
 from online.schemas.events import Event
-from online.settings import ModelSettings, Settings
+from online.settings import SHIPPED, ModelSettings, Settings
 from online.workspace import Workspace
 from tests.support import until
 
@@ -30,14 +31,16 @@ def whole_device() -> Iterator[int]:
 
 
 def test_a_learner_uses_at_most_its_share_of_the_device(whole_device: int, tmp_path: Path) -> None:
-    assert configure_device(Settings(state=tmp_path, device="cuda", device_memory_fraction=0.01)) == "cuda"
+    assert (
+        configure_device(Settings(state=tmp_path, device="cuda", device_memory_fraction=0.01), SHIPPED[1]) == "cuda:0"
+    )
     assert torch.empty(whole_device // 200, dtype=torch.uint8, device="cuda").nbytes == whole_device // 200
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(whole_device // 50, dtype=torch.uint8, device="cuda")
 
 
 def test_a_share_of_the_device_has_no_effect_on_the_cpu(tmp_path: Path) -> None:
-    assert configure_device(Settings(state=tmp_path, device="cpu", device_memory_fraction=0.01)) == "cpu"
+    assert configure_device(Settings(state=tmp_path, device="cpu", device_memory_fraction=0.01), SHIPPED[1]) == "cpu"
 
 
 @pytest.mark.parametrize("share", [0, -0.5, 1.01, float("nan"), "half"])

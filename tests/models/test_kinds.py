@@ -36,7 +36,7 @@ def test_an_unknown_kind_is_refused_with_the_names_of_all_kinds() -> None:
 
 def test_the_state_of_a_kind_that_unpickles_is_signed() -> None:
     assert [kind for kind in KINDS if state_is_signed(kind)] == [
-        *("best_of", "river", "river_regressor", "sklearn", "sklearn_regressor")
+        *("best_of", "ensemble", "river", "river_regressor", "sklearn", "sklearn_regressor")
     ]
     assert not state_is_signed("oracle")
 

@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from online.errors import Conflict, SetupError
-from online.learning.process import configure_device, create_learner
+from online.learning.placing import configure_device
+from online.learning.process import create_learner
 from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
@@ -88,7 +89,7 @@ def learn_everything(workspace: Workspace) -> None:
             )
         options = workspace.options(model)
         with closing(workspace.sql_stream(model.name, options.get("encoder", ""))) as stream:
-            learner = create_learner(workspace, model, options, stream, configure_device(workspace.settings))
+            learner = create_learner(workspace, model, options, stream, configure_device(workspace.settings, model))
             learner.start()
             while learner.training.learned_until < stream.head() or learner.relearning is not None:
                 learner.step()

@@ -66,5 +66,5 @@ def existing_cluster_options(address: str) -> dict[str, Any]:
 
 def check_devices(ray: Any, jobs: Sequence[ReplayJob]) -> None:
     """Raise SetupError if a job needs a GPU that the cluster does not have."""
-    if any(job.candidate.device == "cuda" for job in jobs) and not ray.cluster_resources().get("GPU"):
+    if any(job.candidate.device != "cpu" for job in jobs) and not ray.cluster_resources().get("GPU"):
         raise SetupError("this Ray cluster has no GPU: replay with --device cpu")

@@ -90,7 +90,7 @@ class RayRun:
             )  # Ray would retry forever a task that does not fit into memory
 
             def submitted(job: ReplayJob) -> Any:
-                return task.options(num_gpus=int(job.candidate.device == "cuda")).remote(job, job.key)
+                return task.options(num_gpus=int(job.candidate.device != "cpu")).remote(job, job.key)
 
             waiting = {submitted(job): job for job in jobs}
             started = time.monotonic()

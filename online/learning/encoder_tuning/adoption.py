@@ -30,7 +30,8 @@ from online.learning.encoder_tuning.reencoding import Reencoding
 from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events, read_text_events
 from online.learning.encoder_tuning.tuning import EncoderTuning, Progress, Verdict
 from online.learning.gate import Gate
-from online.learning.process import configure_device, create_learner
+from online.learning.placing import configure_device
+from online.learning.process import create_learner
 from online.learning.training_state import TrainingState
 from online.models import can_tune_encoder, encoder_options, recipe
 from online.models.encoders import minilm
@@ -230,7 +231,7 @@ def learn_in_process(workspace: Workspace, model: ModelSettings) -> int:
     """Learn the whole log; return the published version."""
     options = workspace.options(model)
     with closing(workspace.sql_stream(model.name, options.get("encoder", ""))) as stream:
-        learner = create_learner(workspace, model, options, stream, configure_device(workspace.settings))
+        learner = create_learner(workspace, model, options, stream, configure_device(workspace.settings, model))
         learner.resume()
         until = stream.head()
         while learner.training.learned_until < until:

@@ -29,6 +29,7 @@ from online.models.contract import Answer, Example, Model, Options, Part, State,
 from online.models.encoders.text import TextEncoder
 from online.models.ensembles.bets import PATIENCE, SCORE_EVERY, Bets
 from online.models.ensembles.members import extract_parts, prefix_parts, split_at_scored, teach_all
+from online.models.ensembles.membership import check_untrusted_member, create_member
 from online.models.ensembles.rest import GRACE, REST_SHARE, Roster, begins_stretch
 from online.models.ensembles.votes import (
     MEMORIES,
@@ -40,10 +41,8 @@ from online.models.ensembles.votes import (
     extend_losses,
 )
 from online.models.example_checks import check
-from online.models.kinds import find_kind, spec_of
+from online.models.kinds import spec_of
 from online.models.options import INPUT, KEY, SIZE, Option, resolve
-from online.models.registry import check_untrusted_options, create
-from online.models.retirement import WithRetiredClasses
 
 VOTE, CHALLENGER = "vote", "challenger"
 FADING = MEMORIES[0].fading  # of the loss and the accuracy that are reported
@@ -146,7 +145,7 @@ def check_untrusted(options: Options) -> None:
     if not isinstance(contenders, dict) or not all(isinstance(each, dict) for each in contenders.values()):
         raise ValueError("option 'contenders' must be a table of tables")
     for each in contenders.values():
-        check_untrusted_options(each.get("kind"), each)
+        check_untrusted_member(each)
 
 
 class BestOf:
@@ -188,27 +187,14 @@ class BestOf:
     def _create_member(self, name: str) -> Model:
         """The contender of this name, with nothing learned. Raises ValueError if it cannot take part."""
         own = self.contenders[name]
-        kind = own.get("kind") if isinstance(own, dict) else None
         if not re.fullmatch("[a-z0-9_-]+", name) or name in (VOTE, CHALLENGER):
             raise ValueError(f"a contender cannot be called {name!r}; use lower-case letters, digits, - and _")
-        spec = find_kind(kind) if isinstance(kind, str) else None
-        if not isinstance(kind, str) or (spec is not None and not spec.can_be_member):
-            raise ValueError(f"contender {name!r} needs the 'kind' of a model that learns classes, not {kind!r}")
-        if kind == "river" and self.input != "table":
-            raise ValueError(f"contender {name!r} is a river model and reads tables, not input = {self.input!r}")
-        if kind == "classifier" and own.get("head", "slda") != "slda":
+        if isinstance(own, dict) and own.get("kind") == "classifier" and own.get("head", "slda") != "slda":
             # a ridge's last digits depend on when it was factorised, so a close race could change on resumption
             raise ValueError(
                 f"contender {name!r} has head {own['head']!r}; a classifier can take part only with head 'slda'"
             )
-        shared = {"key": self.options["key"]} if spec is not None and spec.state_is_signed else {}
-        if spec is None or spec.has_input_option:
-            shared["input"] = self.input
-        if self.input == "vector":
-            shared["size"] = self.options["size"]
-        own_options = {option: value for option, value in own.items() if option != "kind"}
-        model = create(kind, shared | own_options, self.device)
-        return model.model if isinstance(model, WithRetiredClasses) else model  # what is retired, is so for all
+        return create_member(f"contender {name!r}", own, self.options, self.device)
 
     def feature_epoch(self) -> str:
         return TextEncoder.epoch if self.input == "text" else self.input

@@ -15,15 +15,17 @@ Shapes: B examples, C classes, D features.
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from online.models.devices.fallback import LeastDoesNotFit, PieceSize, note_fallback, run_in_pieces
+from online.models.devices.prefetch import prefetch
 
 if TYPE_CHECKING:
     import torch
@@ -31,11 +33,10 @@ if TYPE_CHECKING:
 else:
     from online.models.lazy_torch import torch
 
-log = logging.getLogger("online.models")
-
 INT32_ROWS = 2**17  # 127^2 * rows < 2^31: up to here, int8 products summed in int32 are exact
 FLOAT32_ROWS = 1_040  # 127^2 * rows < 2^24: up to here, they are exact in float32
 DEVICE_ROWS = 4_096  # rows from which an accelerator sums them by class sooner than the CPU, the transfer included
+SENT_ROWS = 16_384  # rows that travel to a device together, while it multiplies those before them
 FOLD_AT = 1_024  # examples that wait before they are multiplied into the Gram matrix, which is the expensive part
 FLOAT_WIDTH = 512  # features up to which products in float32 are fast enough that torch need not be imported
 NEGATIVE_PULL = 0.25  # share by which a mean moves away from its negative examples (Rocchio 1971)
@@ -56,6 +57,7 @@ class ExactStatistics:
         self._gram: NDArray[np.int64] | Tensor | None = None  # created at the first access
         self._waiting: list[tuple[NDArray[np.int8], int]] = []  # rows and their sign, not yet in the Gram matrix
         self._waiting_count = 0  # rows of all of them
+        self._piece = PieceSize(INT32_ROWS)  # rows that the device multiplies at once
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -157,10 +159,7 @@ class ExactStatistics:
         self.sums[side] += times * total
 
     def _fold_waiting(self) -> None:
-        """Multiply the waiting rows into the Gram matrix.
-
-        Without enough device memory, it moves to the CPU with a warning.
-        """
+        """Multiply the waiting rows into the Gram matrix. Without enough device memory, it moves to the CPU."""
         waiting, self._waiting, self._waiting_count = self._waiting, [], 0
         for times in (1, -1):
             chunks = [x_BD for x_BD, sign in waiting if sign == times]
@@ -168,24 +167,40 @@ class ExactStatistics:
                 self._add_products(np.concatenate(chunks) if len(chunks) > 1 else chunks[0], times)
 
     def _add_products(self, x_BD: NDArray[np.int8], times: int) -> None:
-        rows = INT32_ROWS
+        """Multiply rows into the Gram matrix: on the device as far as its memory goes, then on the CPU."""
         done = 0
-        while done < len(x_BD):
-            try:
-                self._add_product(x_BD[done : done + rows], times)
-                done += rows
-            except torch.OutOfMemoryError:
-                if rows > FLOAT32_ROWS:
-                    rows //= 2
-                else:
-                    log.warning("the accelerator is out of memory: moving the statistics to the CPU")
-                    self._gram, self.place = self.gram, "cpu"
+        if self.place != "cpu":
+            done = self._add_on_device(x_BD, times)
+        for start in range(done, len(x_BD), INT32_ROWS):
+            self._add_on_cpu(x_BD[start : start + INT32_ROWS], times)
 
-    def _add_product(self, x_BD: NDArray[np.int8], times: int) -> None:
+    def _add_on_device(self, x_BD: NDArray[np.int8], times: int) -> int:
+        """The rows that are done. If that is not all, the statistics have moved to the CPU."""
+
+        def add(start: int, stop: int) -> None:
+            gram = self._present_gram()
+            assert not isinstance(gram, np.ndarray), "it lies on a device"
+            blocks = (x_BD[at : min(at + SENT_ROWS, stop)] for at in range(start, stop, SENT_ROWS))
+            products = (gram_product(rows) for rows in prefetch(blocks, self.place))
+            gram.add_(reduce(torch.Tensor.add_, products), alpha=times)  # once: nothing is added if any does not fit
+
+        try:
+            return run_in_pieces(add, len(x_BD), self._piece, "statistics", self.place)
+        except LeastDoesNotFit as error:
+            note_fallback("statistics", self.place, "on the CPU", error)
+            self._move_to_cpu()
+            return error.done
+
+    def _move_to_cpu(self) -> None:
+        if isinstance(self._gram, np.ndarray) or self._gram is None:
+            self.place = "cpu"
+        else:
+            self._gram, self.place = self._gram.cpu().numpy(), "cpu"
+
+    def _add_on_cpu(self, x_BD: NDArray[np.int8], times: int) -> None:
         gram = self._present_gram()
-        if not isinstance(gram, np.ndarray):
-            gram.add_(gram_product(to_device(x_BD, self.place)), alpha=times)
-        elif self.width <= FLOAT_WIDTH:
+        assert isinstance(gram, np.ndarray), "it lies on the CPU"
+        if self.width <= FLOAT_WIDTH:
             (np.add if times > 0 else np.subtract)(gram, narrow_gram_product(x_BD), out=gram)
         else:
             torch.from_numpy(gram).add_(gram_product(torch.from_numpy(x_BD)), alpha=times)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from online.models.devices.fallback import Fallback, listening
 from online.models.statistics.exact import (
     DEVICE_ROWS,
     FLOAT32_ROWS,
@@ -22,6 +23,7 @@ from online.models.statistics.exact import (
     narrow_gram_product,
 )
 from online.models.statistics.slda import solve_slda
+from tests.models.devices.fakes import LimitedMemory
 
 WIDTH = 24
 
@@ -231,6 +233,44 @@ def test_a_gpu_gives_the_same_digest() -> None:
     assert on_gpu.digest() == summed(batch).digest()
     on_gpu.merge(summed(batch))
     assert on_gpu.digest() == add(summed(batch), batch).digest()
+
+
+def test_a_device_gives_the_same_digest_as_the_cpu() -> None:
+    batch = make_batch(5_000)
+    on_device = summed(batch, "cpu:1")
+    assert on_device.place == "cpu:1" and isinstance(on_device.device_gram(), torch.Tensor)
+    assert on_device.digest() == summed(batch).digest()
+
+
+def test_sums_that_do_not_fit_at_once_are_added_in_pieces_with_the_same_digest(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    batch, on_device = make_batch(3_000), ExactStatistics(WIDTH, "cpu:1")
+    noted = list[Fallback]()
+    with LimitedMemory(12_000) as memory, listening(noted.append):  # bytes: of 125 rows in float32, and of the sums
+        assert add(on_device, batch).digest() == summed(batch).digest()
+    assert memory.refused and on_device.place == "cpu:1"
+    assert {each.what for each in noted} == {"statistics"}
+    assert all(each.device == "cpu:1" and each.to.endswith("rows at once") for each in noted)
+    assert "cpu:1 is out of memory: statistics continues with" in caplog.text
+
+
+def test_a_device_without_room_for_any_piece_leaves_the_sums_to_the_cpu() -> None:
+    batch, on_device = make_batch(3_000), ExactStatistics(WIDTH, "cpu:1")
+    add(on_device, batch[:1_500])
+    on_device.device_gram()
+    noted = list[Fallback]()
+    with LimitedMemory(100), listening(noted.append):
+        assert add(on_device, batch[1_500:]).digest() == summed(batch).digest()
+    assert on_device.place == "cpu" and isinstance(on_device.device_gram(), np.ndarray)
+    assert noted[-1].to == "on the CPU"
+
+
+def test_sums_that_never_fitted_on_the_device_begin_on_the_cpu() -> None:
+    batch, on_device = make_batch(300), ExactStatistics(WIDTH, "cpu:1")
+    with LimitedMemory(100):
+        assert add(on_device, batch).digest() == summed(batch).digest()
+    assert on_device.place == "cpu"
 
 
 # solving
