@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import IO
 
@@ -57,13 +58,20 @@ class DeviceReporter:
         self._fallbacks = dict[tuple[str, str, str, str], MemoryFallback]()
         self._changes = threading.Lock()
         self._written = b""
-        self._lock = self._hold_lock()
+        self.path, self._lock = self._take_name()
 
-    def _hold_lock(self) -> IO[str]:
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        lock = (self.folder / f"{self.process}.lock").open("w")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return lock
+    def _take_name(self) -> tuple[Path, IO[str]]:
+        """A file for the report, and its lock. A second service on the same folder takes the next name."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for number in count(1):
+            path = self.folder / f"{self.process}{'' if number == 1 else f'-{number}'}.json"
+            lock = path.with_suffix(".lock").open("w")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return path, lock
+            except BlockingIOError:
+                lock.close()
+        raise AssertionError("the numbers do not end")
 
     def place(self, model: str, wanted: str, device: str) -> None:
         """Note the devices on which a model computes from now on."""
@@ -96,7 +104,7 @@ class DeviceReporter:
         """Write the report if it says anything else than before."""
         data = self._build().model_dump_json().encode()
         if data != self._written:
-            replace_file(self.folder / f"{self.process}.json", data, durable=False, mode=0o600)
+            replace_file(self.path, data, durable=False, mode=0o600)
             self._written = data
 
     def _build(self) -> DeviceReport:
@@ -113,7 +121,7 @@ class DeviceReporter:
 
     def close(self) -> None:
         """Withdraw the report."""
-        (self.folder / f"{self.process}.json").unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
         self._lock.close()
 
 

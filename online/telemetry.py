@@ -221,6 +221,13 @@ class Metrics:
             "Attempts to send an alert to a webhook: delivered, failed (it is sent again), or given up",
             "outcome",
         )
+        self.memory_fallbacks = self._gauge(
+            "online_memory_fallbacks",
+            "How often a device had too little memory for a model, since its process started",
+            "livemax",
+            "role",
+            "model",
+        )
         self.learner_up = self._gauge("online_learner_up", "1 while the learner process runs, else 0", "livemax")
         self.learner_restarts = self._counter("online_learner_restarts_total", "Restarts of the learner process")
 

@@ -68,6 +68,7 @@ def test_imports_only_go_to_lower_layers(path: Path) -> None:
 
 
 SERVING_LAYERS = [
+    {"devices"},
     {"versions", "disk_space"},
     {"version_loader"},
     {"live"},

@@ -59,7 +59,7 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.operating import alerts, usage
+from online.api.rest.operating import alerts, devices, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
@@ -94,6 +94,7 @@ MODULES = (
     health,
     review,
     usage,
+    devices,
     inbox,
     alerts,
     session,
@@ -126,15 +127,19 @@ class Application(FastAPI):
 
 
 def create_app(
-    settings: Settings, with_learner: bool = True, is_primary: bool = True, with_store_process: bool | None = None
+    settings: Settings,
+    with_learner: bool = True,
+    is_primary: bool = True,
+    with_store_process: bool | None = None,
+    worker: int = 0,
 ) -> FastAPI:
     """Build the application. Raises SetupError where it cannot be opened as configured.
 
     is_primary: whether this process is the only worker, or the first. with_store_process: whether a process of its own commits
-    feedback, and copies predictions into the store; None: if there is a learner.
+    feedback, and copies predictions into the store; None: if there is a learner. worker: number of this process; the first is 0.
     """
     runtime = build(
-        settings, with_learner, is_primary, with_learner if with_store_process is None else with_store_process
+        settings, with_learner, is_primary, with_learner if with_store_process is None else with_store_process, worker
     )
     branding = load_branding(settings)
     app = Application(

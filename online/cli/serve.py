@@ -191,7 +191,9 @@ def bind(host: str, port: int, option: str = "--port") -> socket.socket:
 
 
 def run_worker(
-    number: Annotated[int, typer.Option("--number", help="Number of the worker, shown in process lists.")],
+    number: Annotated[
+        int, typer.Option("--number", help="Number of the worker, which decides on which device it answers.")
+    ],
     listener: Annotated[int, typer.Option("--listener", help="File descriptor of the socket all workers accept from.")],
     first: Annotated[int, typer.Option("--first", help="Port on which the first worker takes forwarded requests.")],
 ) -> None:
@@ -204,4 +206,4 @@ def run_worker(
     configure_logging(settings.log_level, settings.log_format)
     from online.api.http.server import run_beside
 
-    run_beside(settings, socket.socket(fileno=listener), first)
+    run_beside(settings, socket.socket(fileno=listener), first, number)

@@ -291,7 +291,7 @@ class Batcher:
         if any(request.encoder is not served.encoder for request in batch):
             raise EncoderMoved("another version is live, with another encoder; try again")
         started = self._clock()
-        answers = served.model.predict(
+        answers = served.predict(
             [features for request in batch for features in request.inputs],
             [key for request in batch for key in request.keys],
         )

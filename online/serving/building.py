@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from online.device_reports import DeviceReporter
 from online.errors import SetupError
 from online.journal import JournalWriter
 from online.models import spec_of
+from online.models.devices.probe import Devices, SystemDevices
 from online.rollback_guard import Guard
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
@@ -20,6 +22,8 @@ from online.serving.alerts.alerts import Alerts
 from online.serving.alerts.watching import Sources
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
+from online.serving.devices.placing import ServingPlaces, place_models
+from online.serving.devices.replica import ServingPlace
 from online.serving.disk_space import DiskSpace, measure_space
 from online.serving.encoder_sources import EncoderCache, ModelSource
 from online.serving.erasure.erasures import Erasures
@@ -67,18 +71,29 @@ from online.workspace import Workspace
 RANDOM_BYTES, IDS_AT_ONCE = 9, 256  # of an id; ids whose random part is drawn in one call
 
 
-def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_store_process: bool = True) -> Runtime:
+def build(
+    settings: Settings,
+    with_learner: bool,
+    is_primary: bool = True,
+    with_store_process: bool = True,
+    worker: int = 0,
+    devices: Devices | None = None,
+) -> Runtime:
     """Open everything. Raises SetupError that says what cannot be opened.
 
     with_learner, with_store_process: keep a learner, and the store process, running beside this process. Without a store
     process, the first worker commits feedback itself, and a thread copies the journal. is_primary: as in `Runtime`.
+    worker: number of this process among those that answer. devices: of this machine; None: as torch finds them.
     """
+    devices = devices or SystemDevices()
+    places = place_models(settings, worker, devices)
     workspace, metrics = Workspace(settings), Metrics()
     if is_primary:
         workspace.check_kinds()
         workspace.store.make_room()
     has_store_process = with_store_process and is_primary
-    builder = ModelBuilder(settings, workspace, metrics, is_primary, has_store_process)
+    reporter = DeviceReporter(workspace.state, f"worker-{worker}", "server", devices, places.caps)
+    builder = ModelBuilder(settings, workspace, metrics, is_primary, has_store_process, places, reporter)
     models = {spec.name: builder.build(spec) for spec in settings.models}
     reports, replays = ReportJobs(settings, workspace), ReplayJobs(settings, workspace)
     jobs = BatchQueue(settings, workspace, {name: model.predictor for name, model in models.items()}, metrics)
@@ -110,6 +125,7 @@ def build(settings: Settings, with_learner: bool, is_primary: bool = True, with_
         erasures=build_erasures(workspace, models, reports, replays, jobs),
         alerts=Alerts(settings, workspace.store, Sources(models, learner, builder.disk), metrics, builder.new_id),
         workers=Workers(settings, metrics.remove_worker),
+        reporter=reporter,
         is_primary=is_primary,
     )
 
@@ -184,8 +200,16 @@ class ModelBuilder:
     """Builds the runtime of each model from what all of them share."""
 
     def __init__(
-        self, settings: Settings, workspace: Workspace, metrics: Metrics, is_primary: bool, has_store_process: bool
+        self,
+        settings: Settings,
+        workspace: Workspace,
+        metrics: Metrics,
+        is_primary: bool,
+        has_store_process: bool,
+        places: ServingPlaces,
+        reporter: DeviceReporter,
     ) -> None:
+        self.places, self.reporter = places, reporter
         self.settings, self.workspace, self.metrics = settings, workspace, metrics
         self.is_primary, self.clock, self.new_id = is_primary, time.monotonic, IdGenerator()
         self.encoders = EncoderCache(workspace)
@@ -270,9 +294,15 @@ class ModelBuilder:
                 spec.versions,
                 self.settings.max_waiting,
                 on_set_aside,
+                self._build_place(spec.name),
             )
         except (ValueError, FileNotFoundError) as error:
             raise SetupError(f"model {spec.name!r}: {error}") from None
+
+    def _build_place(self, model: str) -> ServingPlace:
+        wanted = self.places.of_model[model]
+        self.reporter.place(model, wanted, wanted)
+        return ServingPlace(wanted, partial(self.reporter.note, model), partial(self.reporter.move, model))
 
     def _build_predictor(self, transactions: Transactions) -> Predictor:
         live, name = transactions.live, transactions.name

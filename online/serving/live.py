@@ -35,6 +35,7 @@ from online.errors import (
 )
 from online.models import create, recipe
 from online.schemas.fields import Cause
+from online.serving.devices.replica import ServingPlace
 from online.serving.version_loader import VersionLoader
 from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion, VersionSelector
 from online.snapshots import Snapshots
@@ -70,18 +71,20 @@ class LiveModel:
         keep: Keep = 2,
         max_waiting: int = 2_048,
         on_set_aside: Callable[[], None] = lambda: None,
+        place: ServingPlace | None = None,
     ) -> None:
         """Raises what `source` raises, and ValueError for options the kind does not have.
 
         on_swap: called with (before, after). notify: called with (event, **data) for changes by an
         operator. keep: versions that can be requested in addition to labelled ones: a number of the
         newest, all, or these. max_waiting: requests that may wait for an offset to be learned.
-        on_set_aside: called when versions were set aside because the log is another one.
+        on_set_aside: called when versions were set aside because the log is another one. place: the devices on which
+        versions answer; None: the CPU.
         """
         self.kind, self.source, self.snapshots = kind, source, snapshots
         self.on_swap, self.notify, self.keep, self.max_waiting = on_swap, notify, keep, max_waiting
         self.on_set_aside = on_set_aside
-        self.loader = VersionLoader(kind, source, snapshots)
+        self.loader = VersionLoader(kind, source, snapshots, place)
         self.current = self._create_unlearned()
         self.available: Mapping[int, ServedVersion] = {}
         self.labels: Mapping[str, LabelTarget] = {}

@@ -9,9 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from online.device_reports import DeviceReporter
 from online.errors import NotFound, Unavailable
 from online.schemas.models import LearnerState
 from online.serving.alerts.alerts import Alerts
+from online.serving.devices.placing import keep_reporting
 from online.serving.disk_space import DiskSpace
 from online.serving.erasure.erasures import Erasures
 from online.serving.feedback.feedback_slots import FeedbackSlots
@@ -41,7 +43,7 @@ class Runtime:
     supervisor: of the learner; None if the learner runs elsewhere. store_process: commits feedback, and copies predictions
     from the journal. journal_thread: does the latter where there is no such process. is_primary: whether this is the
     first worker, which does what only one process may do. background: further work that the
-    application has registered; the first worker runs it from start to stop.
+    application has registered; the first worker runs it from start to stop. reporter: says where this process answers.
     """
 
     settings: Settings
@@ -62,6 +64,7 @@ class Runtime:
     alerts: Alerts
     workers: Workers
     is_primary: bool
+    reporter: DeviceReporter
     background: list[Background] = field(default_factory=list)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stopping: bool = False
@@ -103,6 +106,7 @@ class Runtime:
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
         self.run_until_stop(self.disk.watch())
+        self.run_until_stop(keep_reporting(self.reporter))
         if self.is_primary:
             await self._start_primary()
         else:
@@ -155,6 +159,7 @@ class Runtime:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        self.reporter.close()
         for model in self.models.values():
             await model.close()
         if self.store_process is not None:

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from online.errors import Conflict, CorruptSnapshot, NotFound, Unavailable
-from online.models import Options, create, recipe
+from online.models import Model, Options, create, recipe
+from online.serving.devices.replica import ServingPlace
 from online.serving.versions import EncoderConfig, OptionsSource, ServedVersion
 from online.snapshots import Snapshots
 from online.snapshots.load import LoadedSnapshot
@@ -28,8 +29,11 @@ class VersionLoader:
     number. foreign: versions of another kind or other options.
     """
 
-    def __init__(self, kind: str, source: OptionsSource, snapshots: Snapshots) -> None:
-        """Raises what `source` raises."""
+    def __init__(
+        self, kind: str, source: OptionsSource, snapshots: Snapshots, place: ServingPlace | None = None
+    ) -> None:
+        """place: the devices on which versions answer; None: the CPU. Raises what `source` raises."""
+        self.place = place or ServingPlace()
         self.kind, self.source, self.snapshots = kind, source, snapshots
         self.config = self.build_config(source.options())
         self.upcoming: EncoderConfig | None = None
@@ -72,14 +76,20 @@ class VersionLoader:
         config = self._find_config(loaded.manifest.recipe, any_encoder)
         if config is None:
             return None
-        model = create(self.kind, {**config.options, **self.source.key_option()})
-        try:
+        options = {**config.options, **self.source.key_option()}
+
+        def create_restored(device: str) -> Model:
+            model = create(self.kind, options, device)
             model.restore(loaded.parts)
-            model.predict(list(warm_up))
+            return model
+
+        try:
+            model, replica = self.place.load(create_restored, warm_up)
         except Exception as error:  # of any sort: in service it would be a caller's error
             raise CorruptSnapshot(f"version {version} cannot predict: {error}") from error
         manifest = loaded.manifest
-        return ServedVersion(model, config.encoder, version, manifest.learned_until, manifest.weights_sha256, loaded)
+        until, weights = manifest.learned_until, manifest.weights_sha256
+        return ServedVersion(model, config.encoder, version, until, weights, loaded, replica)
 
     def load_others(
         self, versions: Iterable[int], known: LoadedSnapshot | None, warm_up: Sequence[bytes]

@@ -1,10 +1,11 @@
 """Versions as serving sees them: a loaded version, how a caller selects one, and where its options come from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from online.models import Encoder, Model, Options
+from online.models import Answer, Encoder, Model, Options
+from online.serving.devices.replica import Replica
 from online.snapshots.load import LoadedSnapshot
 
 
@@ -12,7 +13,8 @@ from online.snapshots.load import LoadedSnapshot
 class ServedVersion:
     """A version that answers. It is immutable, and only ever replaced as a whole.
 
-    loaded: the snapshot it was loaded from; None for version 0, a model that has learned nothing.
+    loaded: the snapshot it was loaded from; None for version 0, a model that has learned nothing. replica: answers in place
+    of the model, which lies on an accelerator; None on the CPU.
     """
 
     model: Model
@@ -21,6 +23,11 @@ class ServedVersion:
     learned_until: int
     weights_sha256: str
     loaded: LoadedSnapshot | None = None
+    replica: Replica | None = None
+
+    def predict(self, inputs: Sequence[bytes], keys: Sequence[int | None] = ()) -> list[Answer]:
+        """The answers of the model, on whatever device has memory for them."""
+        return self.model.predict(inputs, keys) if self.replica is None else self.replica.predict(inputs, keys)
 
 
 @dataclass(frozen=True, slots=True)

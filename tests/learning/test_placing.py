@@ -1,6 +1,7 @@
 """Which model is learned on which device, and how much of its memory the learner takes."""
 
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from online.learning.process import join_all, start_thread
 from online.models import recipe
 from online.schemas.events import Event
 from online.settings import ModelSettings, Placement, Settings
+from online.snapshots import Snapshots
 from online.workspace import Workspace
 from tests.models.devices.fakes import GIB, FakeDevices
 from tests.support import until
@@ -66,6 +68,10 @@ def test_the_learner_limits_itself_on_every_device_that_a_model_or_a_member_uses
     assert devices.limits == {"cuda:0": 0.25, "cuda:2": 0.25}
 
 
+def has_learned(snapshots: Snapshots, of: str) -> bool:
+    return snapshots.live_until(of) == 3
+
+
 def test_several_models_learn_on_several_devices_and_the_report_says_where(tmp_path: Path) -> None:
     exact = {"input": "vector", "size": 2, "scale": 4.0}
     models = (
@@ -88,7 +94,7 @@ def test_several_models_learn_on_several_devices_and_the_report_says_where(tmp_p
     try:
         for spec in models:
             snapshots, of = workspace.snapshots(spec.name), recipe(spec.kind, spec.options)
-            until(lambda snapshots=snapshots, of=of: snapshots.live_until(of) == 3, what="a version of each model")
+            until(partial(has_learned, snapshots, of), what="a version of each model")
         reporter.write()
         (report,) = collect_reports(workspace.state)
     finally:

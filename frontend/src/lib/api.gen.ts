@@ -1358,6 +1358,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/devices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Devices
+         * @description Every device that a process of the service uses, what lies there, and where memory ran out.
+         *
+         *     An accelerator that no process uses is not listed: to look at it would take some of its memory.
+         */
+        get: operations["get_devices_v1_devices_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/inbox": {
         parameters: {
             query?: never;
@@ -2114,6 +2136,66 @@ export interface components {
         DeletedReplay: {
             /** Id */
             id: string;
+        };
+        /**
+         * DeviceState
+         * @description A device, as one of the processes that use it has last measured it.
+         */
+        DeviceState: {
+            /**
+             * Name
+             * @description cpu, or an accelerator such as cuda:0.
+             */
+            name: string;
+            /**
+             * Description
+             * @description The name of its maker, or the number of cores.
+             */
+            description: string;
+            /**
+             * Total Bytes
+             * @description Its memory. Null where the system does not say, as below.
+             */
+            total_bytes?: number | null;
+            /**
+             * Used Bytes
+             * @description What all processes take of it.
+             */
+            used_bytes?: number | null;
+            /** Free Bytes */
+            free_bytes?: number | null;
+            /**
+             * Cap Bytes
+             * @description What each process of this service may take of it. Null: all.
+             */
+            cap_bytes?: number | null;
+            /**
+             * Utilization Percent
+             * @description How busy it is: of the processor the load of the last minute. Null without NVML.
+             */
+            utilization_percent?: number | null;
+            /**
+             * Cores
+             * @description Of the processor: how many the service may use.
+             */
+            cores?: number | null;
+        };
+        /** DevicesAnswer */
+        DevicesAnswer: {
+            /**
+             * Has Accelerator
+             * @description Whether any process of the service uses a device beside the processor.
+             */
+            has_accelerator: boolean;
+            /** Devices */
+            devices: components["schemas"]["DeviceState"][];
+            /** Places */
+            places: components["schemas"]["ModelPlace"][];
+            /**
+             * Fallbacks
+             * @description Of the processes that run, the newest first.
+             */
+            fallbacks: components["schemas"]["MemoryFallback"][];
         };
         /**
          * DriftAlarm
@@ -3070,6 +3152,45 @@ export interface components {
              */
             about: string | null;
         };
+        /**
+         * MemoryFallback
+         * @description A device had too little memory, and what happened instead.
+         */
+        MemoryFallback: {
+            /** Model */
+            model: string;
+            /**
+             * Role
+             * @enum {string}
+             */
+            role: "learner" | "server";
+            /** Process */
+            process: string;
+            /**
+             * What
+             * @description What was computed.
+             */
+            what: string;
+            /** Device */
+            device: string;
+            /**
+             * To
+             * @description What happens instead: fewer rows at once, or the CPU.
+             */
+            to: string;
+            /** Reason */
+            reason: string;
+            /**
+             * Count
+             * @description How often this happened since the process started.
+             */
+            count: number;
+            /**
+             * At
+             * @description When it happened last.
+             */
+            at: string;
+        };
         /** ModelCard */
         ModelCard: {
             /** Id */
@@ -3105,6 +3226,35 @@ export interface components {
              * @description The length of a vector; 0: any length, or no vector.
              */
             size: number;
+        };
+        /**
+         * ModelPlace
+         * @description A model in a process, and where it computes there.
+         */
+        ModelPlace: {
+            /** Model */
+            model: string;
+            /**
+             * Role
+             * @description Whether the process learns the model or answers with it.
+             * @enum {string}
+             */
+            role: "learner" | "server";
+            /**
+             * Process
+             * @description learner, or worker-0 and so on.
+             */
+            process: string;
+            /**
+             * Wanted
+             * @description The devices that the settings name, separated by commas.
+             */
+            wanted: string;
+            /**
+             * Device
+             * @description The devices it computes on: the CPU where those had too little memory.
+             */
+            device: string;
         };
         /** ModelsAnswer */
         ModelsAnswer: {
@@ -11122,6 +11272,71 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_devices_v1_devices_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DevicesAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */

@@ -129,6 +129,7 @@ ROUTES: dict[Route, Access] = {
     **table(
         "operate",
         "GET /metrics",
+        "GET /v1/devices",
         *(f"POST {MODEL}{name}" for name in (":rollback", ":freeze", ":thaw", "/quarantine:end")),
         *(f"GET {MODEL}/{name}" for name in ("quarantine", "shadow", "refused", "report", "report/state", "jobs")),
         f"GET {MODEL}/alerts",

@@ -1,6 +1,7 @@
 """Liveness, readiness and metrics."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -9,6 +10,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from online.api.dependencies import RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
+from online.device_reports import collect_reports
 from online.errors import Unavailable
 from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
@@ -74,8 +76,19 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
 async def get_metrics(runtime: RuntimeDep) -> Response:
     """Metrics in Prometheus' text format."""
     lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
+    await asyncio.to_thread(count_fallbacks, runtime)
     runtime.metrics.journal_bytes.set(measure_journal(runtime.workspace.journal))
     return Response(runtime.metrics.text(lags), media_type=CONTENT_TYPE_LATEST)
+
+
+def count_fallbacks(runtime: Runtime) -> None:
+    """Of each model, how often a device had too little memory to learn it, and to answer with it."""
+    counts = Counter[tuple[str, str]]({(role, name): 0 for role in ("learner", "server") for name in runtime.models})
+    for report in collect_reports(runtime.workspace.state):
+        for each in report.fallbacks:
+            counts[each.role, each.model] += each.count
+    for labels, count in counts.items():
+        runtime.metrics.memory_fallbacks.labels(*labels).set(count)
 
 
 def measure_lags(runtime: Runtime) -> Iterator[tuple[int, str, int]]:

@@ -43,7 +43,7 @@ def answer_all(job: BatchJob, live: LiveModel, max_candidates: int, on_progress:
     served, counts = live.load_version(job.version), job.counts
     started_at, done_before = time.monotonic(), counts.done
     for batch in job.batches(served.encoder):
-        answers = served.model.predict(batch.inputs) if batch.inputs else []
+        answers = served.predict(batch.inputs) if batch.inputs else []
         job.write(batch, [render_answer(live.kind, answer, max_candidates) for answer in answers])
         rate = (counts.done - done_before) / max(time.monotonic() - started_at, 1e-3)
         on_progress(f"version {job.version}, {rate:,.0f} rows/s", counts.done, counts.rows)

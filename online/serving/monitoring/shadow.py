@@ -79,7 +79,7 @@ class Shadow:
         ids = [id for request in batch for id in request.ids]
         model = self.live.snapshots.model
         try:
-            answers = await asyncio.to_thread(served.model.predict, inputs, keys)
+            answers = await asyncio.to_thread(served.predict, inputs, keys)
             rows = [
                 ShadowAnswerRow(prediction_id=id, model=model, version=served.version, choice=answer.choice)
                 for id, answer in zip(ids, answers, strict=True)

@@ -166,7 +166,7 @@ class VersionComparison:
     def _answer(self, version: int, questions: Sequence[Question]) -> list[GivenAnswer]:
         """Slow: it may load the version, which is let go again."""
         served = self.live.load_version(version)
-        answers = served.model.predict(self._encode(served, questions)) if questions else []
+        answers = served.predict(self._encode(served, questions)) if questions else []
         return [describe_answer(answer) for answer in answers]
 
     def _encode(self, served: ServedVersion, questions: Sequence[Question]) -> list[bytes]:

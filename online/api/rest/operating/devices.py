@@ -1,0 +1,28 @@
+"""The devices of the service: their memory, and which model learns and answers on which of them."""
+
+import asyncio
+
+from fastapi import APIRouter, Response
+
+from online.api.dependencies import RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response
+from online.device_reports import collect_reports, describe_device, summarize
+from online.models.devices.probe import measure_cpu
+from online.schemas.operating.devices import DevicesAnswer
+from online.serving.runtime import Runtime
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+
+@router.get("/v1/devices", response_model=DevicesAnswer)
+async def get_devices(runtime: RuntimeDep) -> Response:
+    """Every device that a process of the service uses, what lies there, and where memory ran out.
+
+    An accelerator that no process uses is not listed: to look at it would take some of its memory.
+    """
+    answer = await asyncio.to_thread(read_devices, runtime)
+    return json_response(answer.model_dump())
+
+
+def read_devices(runtime: Runtime) -> DevicesAnswer:
+    return summarize(collect_reports(runtime.workspace.state), [describe_device(measure_cpu())])

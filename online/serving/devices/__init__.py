@@ -1,0 +1,1 @@
+"""Answering on accelerators: which process answers on which, and what happens when one is full."""
