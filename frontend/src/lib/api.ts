@@ -60,6 +60,7 @@ import type {
   VersionPage,
   ExplanationAnswer,
   AlertsAnswer,
+  DevicesAnswer,
   TestedEndpoint,
   TopQuestions,
   UsageAnswer,
@@ -203,6 +204,11 @@ export interface UsageApi {
 export interface AlertsApi {
   list(): Promise<AlertsAnswer>;
   test(): Promise<TestedEndpoint[]>;
+}
+
+/** The requests of the section about devices. */
+export interface DevicesApi {
+  get(): Promise<DevicesAnswer>;
 }
 
 /** The requests of the learning page. */
@@ -670,6 +676,8 @@ export function createAlertsApi(name: string): AlertsApi {
       (await call<{ endpoints: TestedEndpoint[] }>('POST', `${alerts}:test`)).endpoints,
   };
 }
+
+export const createDevicesApi = (): DevicesApi => ({ get: () => call('GET', '/v1/devices') });
 
 /** A query for reports in the language of the pages. */
 const inLanguage = (query: Record<string, string> = {}) =>

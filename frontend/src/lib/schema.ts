@@ -136,3 +136,6 @@ export interface ModelStatus {
   encoder?: string;
   adaptation?: Adaptation | null;
 }
+export type DevicesAnswer = Schemas['DevicesAnswer'];
+export type DeviceState = Schemas['DeviceState'];
+export type ModelPlace = Schemas['ModelPlace'];

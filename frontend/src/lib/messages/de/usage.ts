@@ -82,4 +82,18 @@ export const usage: Messages['usage'] = {
     newest: 'Neueste Benachrichtigungen',
     learnerRuns: 'Der Lernprozess läuft wieder.',
   },
+  devices: {
+    title: 'Geräte',
+    noGpu: 'Kein Prozess dieses Dienstes nutzt eine GPU: Der Prozessor lernt und antwortet.',
+    cores: (count) => `${count} ${many(count, 'Kern', 'Kerne')}`,
+    busy: (percent) => `zu ${percent} % ausgelastet`,
+    memory: (device) => `Belegter Speicher von ${device}`,
+    used: (used, total) => `${used} von ${total} belegt`,
+    cap: (cap) => `höchstens ${cap} je Prozess`,
+    learns: (models) => `lernt ${models}`,
+    answers: (models) => `antwortet mit ${models}`,
+    full: 'Der Speicher reichte nicht',
+    fellBack: (model, device) => `${model}: ${device} war voll.`,
+    times: (count) => `${count}-mal`,
+  },
 };

@@ -81,4 +81,18 @@ export const usage = {
     newest: 'Newest alerts',
     learnerRuns: 'The learner runs again.',
   },
+  devices: {
+    title: 'Devices',
+    noGpu: 'No process of this service uses a GPU: the processor learns and answers.',
+    cores: (count: number) => `${count} ${many(count, 'core', 'cores')}`,
+    busy: (percent: number) => `${percent} % busy`,
+    memory: (device: string) => `Memory of ${device} in use`,
+    used: (used: string, total: string) => `${used} of ${total} in use`,
+    cap: (cap: string) => `at most ${cap} for each process`,
+    learns: (models: string) => `learns ${models}`,
+    answers: (models: string) => `answers with ${models}`,
+    full: 'Memory ran out',
+    fellBack: (model: string, device: string) => `${model}: ${device} was full.`,
+    times: (count: number) => `${count} times`,
+  },
 };
