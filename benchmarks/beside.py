@@ -9,6 +9,10 @@ fixed, so a late answer does not delay the next request.
 
 --nice: the priority of the learner, from 0 (as the server) to 19 (the lowest); `own`: the service's
 own setting. If the system groups processes by session (autogroup), the value applies to the group.
+
+--quantum: the setting learn_quantum_ms, each in a service of its own; `none`: without one. --device: where both models compute,
+such as cuda:0. The requests go to a network then, because an exact model answers on the processor. Both processes use that
+one device, and the learner's turns bound how long an answer waits for it.
 """
 
 import asyncio
@@ -41,8 +45,19 @@ options = { input = "vector", size = 30, hidden = [256, 256] }
 """
 
 
+NETWORK = """
+[[models]]
+name = "vec"
+kind = "tower"
+options = { input = "vector", size = 30, hidden = [256, 256] }
+placement = { serve_on = "%(device)s", learn_on = "cpu" }
+"""
+NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
+    quantum: str
     nice: str
     busy: bool
     requests: int
@@ -53,7 +68,15 @@ class Window:
     server: float
 
 
-async def run_window(service: Service, pool: Pool, flags: Namespace, nice: str, busy: bool) -> Window:
+def configure(device: str, quantum: str) -> str:
+    """The settings of a service whose two models compute on a device."""
+    turns = "" if quantum == NONE else f"learn_quantum_ms = {float(quantum)}\n"
+    if device == "cpu":
+        return turns + VEC + SLOW_MODEL
+    return turns + NETWORK % {"device": device} + SLOW_MODEL + f'placement = {{ learn_on = "{device}" }}\n'
+
+
+async def run_window(service: Service, pool: Pool, flags: Namespace, quantum: str, nice: str, busy: bool) -> Window:
     await set_learning(service, busy)
     probe = predict("vec", inputs.vectors(1, 0)[0][0], record=not flags.dry)
     await open_loop(pool.send, [probe] * int(flags.rate * SETTLE_S), flags.rate)
@@ -67,7 +90,7 @@ async def run_window(service: Service, pool: Pool, flags: Namespace, nice: str, 
         )
     took = [response.elapsed_ms for response in responses if response.ok]
     failed = sum(not response.ok for response in responses)
-    return Window(nice, busy, len(responses), failed, percentile(took, 50), percentile(took, 99), **used)
+    return Window(quantum, nice, busy, len(responses), failed, percentile(took, 50), percentile(took, 99), **used)
 
 
 async def set_learning(service: Service, busy: bool) -> None:
@@ -77,7 +100,7 @@ async def set_learning(service: Service, busy: bool) -> None:
         (await client.post(f"/v1/models/slow:{act}", json=content)).raise_for_status()
 
 
-async def measure(service: Service, flags: Namespace) -> list[Window]:
+async def measure(service: Service, flags: Namespace, quantum: str) -> list[Window]:
     connection = Connection(service.host, service.port)
     await teach(connection, "vec", inputs.vectors(200, 0))
     await teach(connection, "slow", inputs.vectors(200, 0))
@@ -93,8 +116,10 @@ async def measure(service: Service, flags: Namespace) -> list[Window]:
             set_priority(service, nice)
             for number in range(2 * flags.windows + 1):
                 busy = bool(number % 2)
-                say(f"nice {nice}, window {number + 1} of {2 * flags.windows + 1}: {'busy' if busy else 'idle'} ...")
-                windows.append(await run_window(service, pool, flags, nice, busy))
+                say(
+                    f"quantum {quantum}, nice {nice}, window {number + 1} of {2 * flags.windows + 1}: {'busy' if busy else 'idle'} ..."
+                )
+                windows.append(await run_window(service, pool, flags, quantum, nice, busy))
         status = await fetch_json(connection, get("/v1/models/slow"))
     connection.close()
     if status["learned_until"] >= status["head"]:
@@ -112,8 +137,9 @@ def set_priority(service: Service, nice: str) -> None:
             Path(f"/proc/{pid}/autogroup").write_text(nice)
 
 
-def summarize(windows: list[Window], nice: str) -> list[object]:
-    idle, busy = ([w for w in windows if w.nice == nice and w.busy == kind] for kind in (False, True))
+def summarize(windows: list[Window], quantum: str, nice: str) -> list[object]:
+    of_these = [w for w in windows if (w.quantum, w.nice) == (quantum, nice)]
+    idle, busy = ([w for w in of_these if w.busy == kind] for kind in (False, True))
     at = {
         (kind, name): percentile([getattr(w, name) for w in group], 50)
         for kind, group in (("idle", idle), ("busy", busy))
@@ -122,7 +148,7 @@ def summarize(windows: list[Window], nice: str) -> list[object]:
     ratio, delay = at["busy", "p99_ms"] / at["idle", "p99_ms"], at["busy", "p99_ms"] - at["idle", "p99_ms"]
     verdicts = f"{verdict(ratio, RATIO_TARGET)}; {verdict(delay, DELAY_TARGET_MS, ' ms')}"
     medians = [at["idle", "p50_ms"], at["busy", "p50_ms"], at["idle", "p99_ms"], at["busy", "p99_ms"], ratio, delay]
-    return [nice, f"{at['busy', 'learner']:.0%}", sum(w.failed for w in (*idle, *busy)), *medians, verdicts]
+    return [quantum, nice, f"{at['busy', 'learner']:.0%}", sum(w.failed for w in (*idle, *busy)), *medians, verdicts]
 
 
 def main() -> int:
@@ -133,16 +159,31 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="predict without recording, to leave out the disk")
     parser.add_argument("--lessons", type=int, default=60_000, help="feedback events to learn (default 60,000)")
     parser.add_argument("--nice", nargs="+", default=[OWN], help="priorities of the learner (default own)")
+    parser.add_argument("--quantum", nargs="+", default=[NONE], help="learn_quantum_ms, or none (default none)")
+    parser.add_argument("--device", default="cpu", help="of both models (default cpu)")
     flags = parser.parse_args()
-    with running_service(VEC + SLOW_MODEL) as service:
-        windows = asyncio.run(measure(service, flags))
-        problems = service.log_problems()
+    windows, problems = list[Window](), list[str]()
+    for quantum in flags.quantum:
+        with running_service(configure(flags.device, quantum)) as service:
+            windows += asyncio.run(measure(service, flags, quantum))
+            problems += service.log_problems()
     if flags.json:
         shown = [asdict(each) for each in windows]
         print_json({"benchmark": "beside", "windows": shown, "log_problems": problems})
     else:
-        columns = ("nice", "learner", "failed", "idle p50", "busy p50", "idle p99", "busy p99", "ratio", "delay, ms")
-        rows = [summarize(windows, nice) for nice in flags.nice]
+        columns = (
+            "quantum",
+            "nice",
+            "learner",
+            "failed",
+            "idle p50",
+            "busy p50",
+            "idle p99",
+            "busy p99",
+            "ratio",
+            "delay, ms",
+        )
+        rows = [summarize(windows, quantum, nice) for quantum in flags.quantum for nice in flags.nice]
         table("medians over the windows, ms", (*columns, "targets: ratio <= 1.25; delay <= 5 ms"), rows)
         print(*problems, sep="\n")
     return int(any(each.failed for each in windows))

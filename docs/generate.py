@@ -34,7 +34,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 
 
 def settings_page() -> str:
-    from online.settings import ModelSettings, PageTexts, Settings
+    from online.settings import ModelSettings, PageTexts, Placement, Settings
 
     return (
         "# Settings\n\n"
@@ -45,6 +45,8 @@ def settings_page() -> str:
         + field_table(Settings)
         + "\n## A model's table\n\nThe keys of one `[[models]]` table:\n\n"
         + field_table(ModelSettings)
+        + "\n## A placement's table\n\nThe keys of a `[models.placement]` table:\n\n"
+        + field_table(Placement)
         + "\n## A translation's table\n\nThe keys of a `[page_translations.de]` table. What it lacks is as the setting that it stands for says.\n\n"
         + field_table(PageTexts)
     )
@@ -58,10 +60,12 @@ def field_table(model: Any) -> str:
 
 
 def default_text(field: Any) -> str:
+    from online.settings import Placement
+
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if value is None or value == () or value == {}:
+    if value is None or value == () or value == {} or isinstance(value, Placement):
         return "none"
     if isinstance(value, bool):
         return str(value).lower()
