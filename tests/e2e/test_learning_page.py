@@ -487,3 +487,14 @@ def test_a_slow_decline_is_said_with_one_begin_and_one_figure(
     assert version["learned_until"] <= fall["since"]
     check_accessible(page)
     shoot(page, f"learning-slow-decline-{language}")
+
+
+def test_operators_see_the_devices_and_what_lies_there(visits: Visits, start: Start) -> None:
+    service = start(RIVER)
+    page = visits.open(f"{service.url}/learning")
+    devices = page.get_by_role("region", name="Devices")
+    expect(devices).to_contain_text("No process of this service uses a GPU")
+    expect(devices).to_contain_text(
+        re.compile(r"cpu.*\d+ cores?.*in use.*learns rv.*answers with rv", re.DOTALL), timeout=20_000
+    )
+    check_accessible(page)
