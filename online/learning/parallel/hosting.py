@@ -24,7 +24,7 @@ from online.learning.parallel.board import Address, ShareBoard
 from online.learning.parallel.local_workers import LocalWorkers
 from online.learning.parallel.worker import work
 from online.models import Options
-from online.models.devices import choose_device
+from online.models.devices.placement import choose_device
 from online.models.lazy_torch import use_one_thread
 from online.settings import Settings
 from online.settings.fields import reveal
