@@ -29,7 +29,7 @@ JoinOption = Annotated[
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=0, max=256, help="Processes that sum parts of a long log for the learner. Default: 0."
+        "--workers", min=0, max=256, help="Processes that learn parts of a log or of a tower's steps for the learner. Default: 0."
     ),
 ]
 
@@ -49,9 +49,10 @@ def learn(
 
     It learns for services that were started with --no-learner on the same state folder.
 
-    With --workers, other processes sum parts of a log that is long: after an import, say. With --join, this process is
-    such a worker, on this machine or another one that reaches the same store. Workers come and go at any time; what is
-    learned is the same, to the last bit of every sum.
+    With --workers, other processes sum parts of a log that is long: after an import, say. They also learn parts of
+    the steps of towers whose option accumulate is more than 1. With --join, this process is such a worker, on this
+    machine or another one that reaches the same store. Workers come and go at any time; what is learned is the same,
+    to the last bit.
 
     \b
     Examples:

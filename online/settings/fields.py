@@ -382,7 +382,8 @@ class Settings(BaseSettings):
         ge=0,
         le=256,
         description="Processes that sum parts of a log for the learner, when it is more than 8,192 events behind: after a "
-        "restart, a change of options or an import. For kinds whose sums can be added.",
+        "restart, a change of options or an import. For kinds whose sums can be added. They also learn parts of the steps of "
+        "towers whose option accumulate is more than 1.",
     )
     learn_address: str | None = Field(
         None,

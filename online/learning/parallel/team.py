@@ -25,6 +25,7 @@ from online.learning.parallel.board import Call, ShareBoard
 from online.learning.parallel.shares import pack_state
 from online.models import Answer, Example, Model, Options, State
 from online.models.contract import choose
+from online.models.devices.placement import first_device
 from online.models.tower.parallel.pair_sums import most_ranks
 from online.models.tower.parallel.peers import Peers, form_group
 from online.models.tower.shared import as_shared, learns_in_parts
@@ -39,7 +40,8 @@ class Team:
     """The workers that learn one model's tower with its learner; none as long as no worker of the board is idle."""
 
     def __init__(self, board: ShareBoard, name: str, kind: str, options: Options, device: str = "cpu") -> None:
-        self.board, self.name, self.kind, self.options, self.device = board, name, kind, options, device
+        self.board, self.name, self.kind, self.options = board, name, kind, options
+        self.device = first_device(device)
         self.calls: list[Call] = []  # members of the group, then workers that prepare themselves
         self.member_count = 0
         self._model: weakref.ref[Model] | None = None  # what the members hold too; None: there is no group

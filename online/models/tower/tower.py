@@ -33,6 +33,7 @@ from online.models.contract import (
     pack_json,
     unpack_json,
 )
+from online.models.devices.fallback import note_fallback
 from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
@@ -240,12 +241,12 @@ class Tower:
         self.learn_alone()
         if self.parts < rows:
             self.parts *= 2
-            log.warning("the %s is out of memory (%s): a step has %d parts now", self.device, error, self.parts)
+            note_fallback("a tower", str(self.device), f"with steps in {self.parts} parts", error)
             return True
         self.parts = self.options["accumulate"]
         if self.device.type == "cpu":
             return False
-        log.warning("the %s is out of memory (%s): learning continues on the CPU", self.device, error)
+        note_fallback("a tower", str(self.device), "on the CPU", error)
         self._move(torch.device("cpu"))
         return True
 

@@ -29,7 +29,7 @@ TOWERS: dict[str, Options] = {
 
 def examples_of(options: Options) -> list[Example]:
     """A stream whose classes, and whose columns in a table, appear one after the other."""
-    return tables(90) if options["input"] == "table" else vectors(90)
+    return tables(48) if options["input"] == "table" else vectors(48)
 
 
 def learn(options: Options, peers: Peers | None = None, examples: Sequence[Example] = ()) -> Tower:
@@ -52,7 +52,7 @@ def lose_a_peer(options: Options, peers: Peers) -> tuple[str, float]:
     model, longest_s = Tower(options), 0.0
     model.learn_with(peers)
     for place, example in enumerate(examples_of(options)):
-        if peers.rank == 1 and place == 40:
+        if peers.rank == 1 and place == 20:
             model.learn_alone()
             return "", 0.0
         began = time.perf_counter()
