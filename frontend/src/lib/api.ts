@@ -677,7 +677,7 @@ export function createAlertsApi(name: string): AlertsApi {
   };
 }
 
-export const createDevicesApi = (): DevicesApi => ({ get: () => call('GET', '/v1/devices') });
+export const createDevicesApi = (): DevicesApi => ({ get: () => call('GET', `${V1}/devices`) });
 
 /** A query for reports in the language of the pages. */
 const inLanguage = (query: Record<string, string> = {}) =>

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from typing import cast
 
 from online.errors import Unavailable
-from online.models import Answer, create
+from online.models import Answer, Model, create
 from online.models.encoders.rows import VectorEncoder
 from online.serving.live import LiveModel
 from online.serving.monitoring.shadow import MAX_QUEUED, AnsweredRequest, Shadow
+from online.serving.versions import ServedVersion
 from online.snapshots.labels import SHADOW
 from online.store.shadow_answers import ShadowAnswerRow
 
@@ -42,7 +43,7 @@ def make_request(number: int) -> AnsweredRequest:
 
 
 def create_live_model(model: object) -> LiveModel:
-    served = SimpleNamespace(model=model, encoder=ENCODER, version=3)
+    served = ServedVersion(cast(Model, model), ENCODER, 3, learned_until=0, weights_sha256="")
     labels = {SHADOW: SimpleNamespace(version=3)}
     return cast(LiveModel, SimpleNamespace(labels=labels, available={3: served}, snapshots=SimpleNamespace(model="m")))
 
