@@ -37,8 +37,9 @@ from online.stream.contract import Stream
 KEY = b"a key for this benchmark"
 HELD_OUT = 500
 BASE: Options = {"input": "vector", "size": 64, "batch": 64, "replay": 64, "buffer": 1_000, "accumulate": 4}
-SIZES = ([128, 128], [512, 512], [1024, 1024])
+SIZES = (([128, 128], 64), ([512, 512], 64), ([1024, 1024], 64), ([512, 512], 512))  # hidden layers, rows
 FAULTS = 6
+TRIES = 3  # of which the median is quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +201,15 @@ def moments_of(model: Model) -> Any:
 
 def show_speed(count: int) -> None:
     print(f"\nSpeed, {torch.get_num_threads()} thread in each process, {os.cpu_count()} cores")
-    for hidden in track(SIZES, "networks", transient=True):
+    for hidden, rows in track(SIZES, "networks", transient=True):
         for strategy in ("er", "er_ace"):
-            options = {**BASE, "hidden": hidden, "strategy": strategy}
             rates = {}
             for processes in (1, 2, 4):
-                found = [run({**options, "accumulate": 4}, processes, count) for _ in range(3)]
+                options = {**BASE, "hidden": hidden, "strategy": strategy, "batch": rows, "replay": rows}
+                found = [run({**options, "accumulate": max(2, processes)}, processes, count) for _ in range(TRIES)]
                 rates[processes] = median(count / each.seconds for each in found)
             ratios = ", ".join(f"{n} processes {rates[n] / rates[1]:.2f}" for n in (2, 4))
-            print(f"  hidden {hidden}, {strategy}: alone {rates[1]:,.0f} events/s; {ratios}")
+            print(f"  hidden {hidden}, {rows} + {rows} rows, {strategy}: alone {rates[1]:,.0f} events/s; {ratios}")
 
 
 def show_precision(count: int) -> None:
