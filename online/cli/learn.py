@@ -29,7 +29,10 @@ JoinOption = Annotated[
 WorkersOption = Annotated[
     int | None,
     typer.Option(
-        "--workers", min=0, max=256, help="Processes that learn parts of a log or of a tower's steps for the learner. Default: 0."
+        "--workers",
+        min=0,
+        max=256,
+        help="Processes that learn parts of a log or of a tower's steps for the learner. Default: 0.",
     ),
 ]
 
