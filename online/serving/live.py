@@ -144,7 +144,8 @@ class LiveModel:
                 except OSError as error:  # such as too many open files: the present version goes on answering
                     self._outage.record_failure(error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(wakeup.wait(), POLL_S)
+                    async with asyncio.timeout(POLL_S):
+                        await wakeup.wait()
         finally:
             loop.remove_reader(self._listener.fileno())
             self.close()
@@ -321,7 +322,8 @@ class LiveModel:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((offset, future))
         try:
-            await asyncio.wait_for(future, timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await future
         except TimeoutError:
             waited = f"{1000 * (time.monotonic() - started):.0f} ms"
             raise NotLearnedYet(

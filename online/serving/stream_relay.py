@@ -55,7 +55,8 @@ class StreamRelay:
             except Unavailable as error:
                 self._outage.record_failure(error)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), RETRY_S)
+                async with asyncio.timeout(RETRY_S):
+                    await self._wakeup.wait()
 
     async def _relay(self, copy: Copy) -> Copy | None:
         """The copy to continue with: after a change of encoder, a new one in place of the old."""

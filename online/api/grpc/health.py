@@ -59,4 +59,5 @@ class Health(health_pb2_grpc.HealthServicer):
             if is_stopping:
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.stopping.wait(), WATCH_INTERVAL_S)
+                async with asyncio.timeout(WATCH_INTERVAL_S):
+                    await self.stopping.wait()

@@ -117,7 +117,8 @@ class OpenWebui:
                         log_event(log, "Open WebUI unavailable", logging.WARNING, reason=str(error))
                     is_failing = True
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.sync_now.wait(), every_s)
+                    async with asyncio.timeout(every_s):
+                        await self.sync_now.wait()
 
     async def sync_all(self) -> None:
         """Copy the present state of all ratings. Raises Unavailable."""

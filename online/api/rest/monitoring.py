@@ -192,7 +192,8 @@ async def follow_events(model: ModelRuntime, runtime: Runtime, caller: Caller) -
         yield encode_event("status", model.describe(runtime.learner()))
         while not runtime.stopping:
             try:
-                event = await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
+                async with asyncio.timeout(KEEP_ALIVE_S):
+                    event = await queue.get()
             except TimeoutError:
                 yield b": still here\n\n"
                 continue

@@ -56,7 +56,8 @@ class Deliverer:
                 self._store_outage.record_failure(error)
                 pause_s = LOOK_EVERY_S
             try:
-                await asyncio.wait_for(self.wake.wait(), pause_s)
+                async with asyncio.timeout(pause_s):
+                    await self.wake.wait()
             except TimeoutError:
                 continue
 

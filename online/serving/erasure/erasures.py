@@ -66,7 +66,8 @@ class Erasures:
                 self.wake_learners()
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), POLL_S if unfinished else None)
+                async with asyncio.timeout(POLL_S if unfinished else None):
+                    await self._due.wait()
 
     async def _advance_all(self) -> tuple[bool, bool]:
         """Return whether an erasure is unfinished, and whether one has moved on."""

@@ -98,7 +98,8 @@ class OutcomeMarker:
             await self._is_due.wait()
             self._is_due.clear()
             with suppress(TimeoutError):  # a client that asks for an outcome has it written at once
-                await asyncio.wait_for(self.stopping.wait(), GATHER_S)
+                async with asyncio.timeout(GATHER_S):
+                    await self.stopping.wait()
             await self.flush()
 
     async def flush(self) -> None:

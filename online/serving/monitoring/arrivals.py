@@ -42,7 +42,8 @@ class ArrivalNotifier:
                 await self.check()
                 await asyncio.sleep(REST_S)  # commits meanwhile share the next event
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), POLL_S)
+                    async with asyncio.timeout(POLL_S):
+                        await woken.wait()
         finally:
             loop.remove_reader(listener.fileno())
             listener.close()

@@ -63,7 +63,8 @@ class EncoderTuner:
                 except (Unavailable, OSError) as error:
                     self._outage.record_failure(error)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self.settings.encoder_adapt_every_s)
+                async with asyncio.timeout(self.settings.encoder_adapt_every_s):
+                    await self._stopping.wait()
 
     def _is_due(self, model: str) -> bool:
         def read_offsets(connection: Connection) -> tuple[int, int]:

@@ -58,3 +58,27 @@ def test_a_commit_of_any_process_wakes_it(tmp_path: Path, monkeypatch: pytest.Mo
 
     assert asyncio.run(follow()) == [5, 6, 7]
     assert not [*tmp_path.glob("*.bell")]
+
+
+def test_it_ends_when_a_commit_comes_at_the_moment_of_its_cancellation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "REST_S", 0.0)
+    woken: list[asyncio.Event] = []
+
+    class Woken(asyncio.Event):
+        def __init__(self) -> None:
+            super().__init__()
+            woken.append(self)
+
+    async def end() -> bool:
+        monkeypatch.setattr(asyncio, "Event", Woken)
+        running = asyncio.create_task(ArrivalNotifier("m", Wakeup(tmp_path), Log().read_head, EventFeed()).run())
+        while not woken or not woken[0]._waiters:  # type: ignore[attr-defined]
+            await asyncio.sleep(0.01)
+        woken[0].set()
+        running.cancel()
+        done, _ = await asyncio.wait([running], timeout=2)
+        return bool(done)
+
+    assert asyncio.run(end())
