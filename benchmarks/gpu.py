@@ -33,7 +33,7 @@ from online.models.statistics.exact import ExactStatistics
 from online.models.statistics.ridge import RidgeSolver
 from online.models.tower.layout import Layout
 from online.models.tower.networks import create_network
-from online.models.tower.stack import Stack
+from online.models.tower.stack import Learning, Stack
 
 SECTIONS = ("ingest", "hash", "refresh", "tower", "beside")
 WIDTH, CLASSES = 384, 150
@@ -151,7 +151,7 @@ class TowerStep:
 
     def __init__(self, device: str) -> None:
         layout = Layout(create_network("mlp", INPUTS, list(HIDDEN), []), CLASSES)
-        self.stack = Stack(layout, RATES, 1e-4, 0.99, 0, torch.device(device))
+        self.stack = Stack(layout, Learning(RATES, 1e-4, 0.99), torch.device(device))
         draw = torch.Generator().manual_seed(0)
         self.x_BD = torch.randn(ROWS, INPUTS, generator=draw).to(device)
         self.y_B = torch.randint(CLASSES, (ROWS,), generator=draw).to(device)

@@ -33,10 +33,10 @@ from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
 from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
 from online.models.tower.parallel.pipeline import PipelineStack
-from online.models.tower.parallel.split_stack import Learning, SplitStack, write_part
+from online.models.tower.parallel.split_stack import SplitStack, write_part
 from online.models.tower.parallel.stashing import StashingStage, learn_alone
 from online.models.tower.parallel.tensor import TensorStack
-from online.models.tower.stack import FLAT, Stack
+from online.models.tower.stack import FLAT, Learning, Stack
 from online.models.tower.strategies import compute_losses
 
 SECTIONS = ("fsdp", "pipeline", "tensor")
@@ -136,7 +136,7 @@ def differentiate_alone(stack: Stack, batch: Batch) -> Tensor:
 
 
 def create_whole(layout: Layout) -> Stack:
-    return Stack(layout, LEARNING.rates, LEARNING.decay, LEARNING.average, LEARNING.seed, CPU)
+    return Stack(layout, LEARNING, CPU)
 
 
 def largest_difference(one: Any, other: Any) -> float:

@@ -168,6 +168,10 @@ class LogReplaced(Unavailable):
     """The log is not the one that was learned: it went back in time, or it is another log."""
 
 
+class LearningLost(Unavailable):
+    """A process that held a part of a model is gone: it is learned again from the last durable version."""
+
+
 class CorruptSnapshot(OnlineError):
     """The files of a snapshot do not match its manifest. It never becomes live."""
 

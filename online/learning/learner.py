@@ -22,7 +22,7 @@ from dataclasses import asdict
 import torch
 
 from online.base_snapshot import MISSING_UNTIL, missing_until
-from online.errors import EncoderMoved, LogReplaced, Unavailable
+from online.errors import EncoderMoved, LearningLost, LogReplaced, Unavailable
 from online.learning.base_building import Bases, RetentionPeriod
 from online.learning.drift import Alarm
 from online.learning.feedback_counts import FeedbackCounts
@@ -135,8 +135,12 @@ class Learner:
 
     def _run(self, stop: threading.Event) -> None:
         self.start()
+        is_lost = False
         while not stop.is_set() and not self.is_outdated():
             try:
+                if is_lost:
+                    self.resume()
+                    is_lost = False
                 if self.snapshots.frozen() is None:
                     self.step()
                 else:
@@ -148,10 +152,21 @@ class Learner:
             except LogReplaced:
                 self.log_identity.set_aside_foreign()  # at once: until then they answer
                 raise
+            except LearningLost as error:
+                self._note_lost(error)
+                is_lost = True
             except Unavailable as error:
                 log_event(log, "learning paused", logging.WARNING, model=self.snapshots.model, reason=str(error))
                 stop.wait(RETRY_S)
-        self.save()
+        try:
+            if not is_lost:
+                self.save()
+        except LearningLost as error:
+            self._note_lost(error)
+
+    def _note_lost(self, error: LearningLost) -> None:
+        """What was learned since the last durable version is gone: it is in the log, and is learned again."""
+        log_event(log, "learning again", logging.WARNING, model=self.snapshots.model, reason=str(error))
 
     def start(self) -> None:
         """Resume and, if no usable version is live, publish the state.
@@ -271,6 +286,8 @@ class Learner:
         """Learn entries, and refuse those that break the model."""
         try:
             self.training.apply(entries)
+        except LearningLost:
+            raise  # `run` resumes
         except TRANSIENT_ERRORS:
             self.resume()  # some of the entries may be learned: return to a state in which none is
             raise

@@ -9,7 +9,7 @@ device (`device_memory_fraction`, `device_memory_bytes`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from online.models import find_kind
+from online.models import spans_devices
 from online.models.devices.memory import MemoryShare, apply_share
 from online.models.devices.placement import find_devices, join_devices, name_member_devices, split_devices
 from online.models.devices.probe import Devices, SystemDevices
@@ -42,8 +42,7 @@ def place_model(settings: Settings, model: ModelSettings, devices: Devices) -> s
     own = model.placement.learn_on
     where = f"model {model.name!r}, placement.learn_on" if own else "device"
     found = find_devices(own or (settings.device,), devices, where)
-    spec = find_kind(model.kind)
-    return join_devices(found if spec is not None and spec.spans_devices else found[:1])
+    return join_devices(found if spans_devices(model.kind, model.options) else found[:1])
 
 
 def find_member_devices(model: ModelSettings, devices: Devices) -> tuple[str, ...]:

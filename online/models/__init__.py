@@ -31,6 +31,7 @@ from online.models.kinds import (
     find_kind,
     follows_changes,
     input_options,
+    spans_devices,
     spec_of,
     state_is_signed,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "pack_json",
     "parse_number",
     "recipe",
+    "spans_devices",
     "spec_of",
     "state_is_signed",
     "unpack_json",

@@ -233,6 +233,14 @@ def can_adapt(kind: str, options: Options) -> bool:
     return keeps_recent and any(spec.adapts for spec in kinds_of(kind, options))
 
 
+def spans_devices(kind: str, options: Options) -> bool:
+    """Whether a model computes on all devices of its placement: its members, or the layers of a tower that is split."""
+    spec = find_kind(kind)
+    if spec is None:
+        return False
+    return spec.spans_devices or (spec.has_parts and options.get("parallel", "ddp") != "ddp")
+
+
 def follows_changes(kind: str, options: Options) -> bool:
     """Whether a model, or its challenger, comes to answer what is right after a change of the world.
 

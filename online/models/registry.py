@@ -20,6 +20,7 @@ from online.models.kinds import (
     challenger_of,
     find_kind,
     input_options,
+    spans_devices,
     spec_of,
 )
 from online.models.options import Option, resolve
@@ -46,7 +47,7 @@ def create(kind: str, options: Options, device: str = "cpu") -> Model:
     `ensembles.challenger`.
     """
     spec = spec_of(kind)
-    if not spec.spans_devices:
+    if not spans_devices(kind, options):
         device = first_device(device)
     if "challenger" in options:
         return _with_challenger(spec, options, device)
@@ -69,11 +70,12 @@ def load_module(spec: KindSpec) -> Any:
 def recipe(kind: str, options: Options) -> str:
     """Identify a kind with its options: a snapshot of another recipe is not loaded.
 
-    The secret `key` is left out, and so are the devices of members, which do not change what is learned.
+    The secret `key` is left out, and so is what does not change a state: the devices of members, and how processes
+    hold a tower.
     """
-    public = {name: value for name, value in options.items() if name != "key"}
+    public = {name: value for name, value in options.items() if name not in ("key", "parallel")}
     spec = find_kind(kind)
-    if spec is not None and spec.spans_devices:
+    if "members" in public and spec is not None and spec.spans_devices:
         public["members"] = [without_device(member) for member in options.get("members", ())]
     return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]
 

@@ -25,6 +25,7 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
 from statistics import median
 
+from online.learning.parallel.equipment import Equipment
 from online.learning.parallel.shares import EMPTY, Share
 from online.models import Options
 from online.telemetry import log_event
@@ -68,13 +69,21 @@ class Task:
 
 
 class Call:
-    """A worker that was called to learn a tower with the learner. is_over: whether it is free again, or gone."""
+    """A worker that was called to learn a tower with the learner.
+
+    equipment: what it said about itself; None until it is ready. is_over: whether it is free again, or gone.
+    """
 
     def __init__(self) -> None:
         self._connection: Connection | None = None
         self._begun = threading.Event()
         self._sending = threading.Lock()
-        self.is_ready = self.is_over = False
+        self.equipment: Equipment | None = None
+        self.is_over = False
+
+    @property
+    def is_ready(self) -> bool:
+        return self.equipment is not None
 
     @property
     def connection(self) -> Connection:
@@ -99,10 +108,10 @@ class Call:
         self._connection = connection
         self._begun.set()
         try:
-            while (said := connection.recv_bytes()) == READY:
-                self.is_ready = True
+            while (said := connection.recv_bytes()).startswith(READY):
+                self.equipment = Equipment.unpack(said.removeprefix(READY))
             if said != OVER:
-                raise ValueError("a worker that learns a tower says ready and over, and nothing else")
+                raise ValueError("a worker that learns a tower says that it is ready or free, and nothing else")
         finally:
             with self._sending:
                 self.is_over = True

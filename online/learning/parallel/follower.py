@@ -3,6 +3,7 @@
 learner --kind, options--> create the tower --ready--> learner
         --rank, state----> join the group
         --examples-------> learn them, of each step the parts of this rank
+        --gather---------> send what this rank holds of a tower that is split
 """
 
 import json
@@ -11,14 +12,19 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+import torch
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
+from online.errors import LearningLost
 from online.learning.parallel.board import OVER, READY
+from online.learning.parallel.equipment import describe_device
 from online.learning.parallel.shares import unpack_state
-from online.learning.parallel.team import find_own_host, unpack_example
-from online.models import create
+from online.learning.parallel.team import find_own_host, split_ranks, unpack_example
+from online.models import State, create
+from online.models.tower.parallel.engine import DDP
 from online.models.tower.parallel.peers import Peers, form_group
-from online.models.tower.shared import as_shared
+from online.models.tower.parallel.split_group import SplitGroup
+from online.models.tower.shared import as_tower
 from online.telemetry import log_event
 
 log = logging.getLogger("online.worker")
@@ -28,43 +34,64 @@ class Follower:
     """One tower. leader_host: the address at which this process reached the learner."""
 
     def __init__(self, connection: Connection, header: Mapping[str, Any], leader_host: str, device: str) -> None:
-        self.connection, self.leader_host, self.device = connection, leader_host, device
+        self.connection, self.leader_host, self.device = connection, leader_host, torch.device(device)
         self.name = header["mirror"]
         self.model = create(header["kind"], header["options"], device)
+        self.trainer = as_tower(self.model).trainer
         self.is_member = False
 
     def follow(self) -> None:
         """Do what the learner does, until it ends that."""
-        self.connection.send_bytes(READY)
+        self.connection.send_bytes(READY + describe_device(self.device).pack())
         while "end" not in (message := json.loads(self.connection.recv_bytes())):
             if "rank" in message:
                 self._join(message, self.connection.recv_bytes())
             elif self.is_member:
                 self._repeat(message)
-        as_shared(self.model).learn_alone()
+        self.trainer.learn_alone()
         self.connection.send_bytes(OVER)
 
-    def _join(self, message: Mapping[str, Any], state: bytes) -> None:
+    def _join(self, message: Mapping[str, Any], packed: bytes) -> None:
         """Enter a group with the state that the learner has now."""
-        shared, self.is_member = as_shared(self.model), False
-        shared.learn_alone()
-        self.model.restore(unpack_state(state))
+        self.trainer.learn_alone()
+        self.trainer.forget()
         try:
-            store, host = open_store(message, self.leader_host), find_own_host(self.connection)
-            shared.learn_with(Peers(form_group(store, message["rank"], message["size"], host, self.device)))
-        except RuntimeError as error:  # of torch.distributed: another process is gone
-            log_event(log, "others lost", logging.WARNING, model=self.name, reason=str(error))
+            self._meet(message, unpack_state(packed))
+        except (RuntimeError, LearningLost) as error:  # another process is gone
+            self._note_lost(error)
             return
         self.is_member = True
-        log_event(log, "learning with others", model=self.name, rank=message["rank"], processes=message["size"])
+        rank, size, engine = (message[name] for name in ("rank", "size", "engine"))
+        log_event(log, "learning with others", model=self.name, rank=rank, processes=size, engine=engine)
+
+    def _meet(self, message: Mapping[str, Any], state: State) -> None:
+        store, host = open_store(message, self.leader_host), find_own_host(self.connection)
+        place = store, message["rank"], message["size"], host
+        if message["engine"] == DDP:
+            self.model.restore(state)
+            self.trainer.learn_with(Peers(form_group(*place, str(self.device))))
+            return
+        group = SplitGroup(*place, self.device)
+        ranks = split_ranks(group, message["engine"], self.trainer.parts, message["offload"])
+        self.trainer.split_over(ranks)
+        self.model.restore(state)
 
     def _repeat(self, message: Mapping[str, Any]) -> None:
-        """Learn what the learner learns. Once another process is lost, wait for the next group."""
-        if "learn" in message:
-            self.model.learn([unpack_example(fields) for fields in message["learn"]])
-        else:
-            self.model.drifted(message["drifted"], message["since"])
-        self.is_member = not as_shared(self.model).is_alone
+        """Do what the learner does. Once another process is lost, wait for the next group."""
+        try:
+            if "gather" in message:
+                self.trainer.help_gather(message["gather"])
+            elif "learn" in message:
+                self.model.learn([unpack_example(fields) for fields in message["learn"]])
+            else:
+                self.model.drifted(message["drifted"], message["since"])
+        except LearningLost as error:
+            self._note_lost(error)
+        self.is_member = not self.trainer.is_alone
+
+    def _note_lost(self, error: Exception) -> None:
+        self.is_member = False
+        log_event(log, "others lost", logging.WARNING, model=self.name, reason=str(error))
 
 
 def open_store(message: Mapping[str, Any], leader_host: str) -> Store:

@@ -24,7 +24,8 @@ from online.learning.parallel.board import Address, ShareBoard
 from online.learning.parallel.local_workers import LocalWorkers
 from online.learning.parallel.worker import work
 from online.models import Options
-from online.models.devices.placement import choose_device
+from online.models.devices.placement import spread_device
+from online.models.devices.probe import SystemDevices
 from online.models.lazy_torch import use_one_thread
 from online.settings import Settings
 from online.settings.fields import reveal
@@ -89,7 +90,9 @@ def join_board(workspace: Workspace, address: str, patience_s: float = PATIENCE_
         )
     place = address if "/" in address else parse_address(address)
     try:
-        join = partial(work, place, key.encode(), partial(open_stream, workspace), partial(find_device, workspace))
+        join = partial(
+            work, place, key.encode(), partial(open_stream, workspace), partial(find_worker_device, workspace)
+        )
         return work_until_alone(join, patience_s)
     except AuthenticationError:
         raise SetupError(f"the learner at {address} has another workers_key") from None
@@ -104,9 +107,9 @@ def open_stream(workspace: Workspace, model: str, options: Options) -> Stream:
     return workspace.sql_stream(model, str(options.get("encoder", "")))
 
 
-def find_device(workspace: Workspace) -> str:
-    """Where this process learns towers."""
-    return choose_device(workspace.settings.device)
+def find_worker_device(workspace: Workspace, place: int) -> str:
+    """Where the n-th worker of a team learns towers: each on another card, unless the setting `device` names one."""
+    return spread_device(workspace.settings.device, place, SystemDevices())
 
 
 def work_until_alone(join: Callable[[], int], patience_s: float) -> int:

@@ -7,44 +7,74 @@
 A worker is called, prepares itself, and says that it is ready; then it gets the tower's state, and a group is formed that
 includes it. When a worker is lost, the learner continues at once alone, and calls workers again. So workers join and
 leave at any time, and what is learned stays the same.
+
+A tower that is split (option `parallel`) has a part of itself on each. When one is lost, the learner resumes from its last
+durable version; what it needs whole, to publish or to check it, it gathers from all.
 """
 
 import json
 import logging
+import math
 import socket
+import time
 import uuid
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
+import torch
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
+from online.errors import LearningLost
 from online.learning.parallel.board import Call, ShareBoard
+from online.learning.parallel.equipment import can_join, describe_device, share_memory
 from online.learning.parallel.shares import pack_state
 from online.models import Answer, Example, Model, Options, State
 from online.models.contract import choose
 from online.models.devices.placement import first_device
+from online.models.tower.parallel.blocks import block_sizes
+from online.models.tower.parallel.engine import DDP, PIPELINE, choose_engine, measure_demand
 from online.models.tower.parallel.pair_sums import most_ranks
 from online.models.tower.parallel.peers import Peers, form_group
-from online.models.tower.shared import as_shared, learns_in_parts
+from online.models.tower.parallel.split_group import SplitGroup
+from online.models.tower.shared import as_tower, learns_in_parts
+from online.models.tower.stack import Stack
+from online.models.tower.tower import Tower
+from online.models.tower.trainer import Trainer
 from online.telemetry import log_event
+
+if TYPE_CHECKING:
+    from online.models.tower.parallel.split_ranks import SplitRanks
 
 log = logging.getLogger("online.learner")
 
 LOCAL_HOST = "127.0.0.1"
+PAUSE_S = 10.0  # before workers are called again with whom no group could be formed
 
 
 class Team:
     """The workers that learn one model's tower with its learner; none as long as no worker of the board is idle."""
 
-    def __init__(self, board: ShareBoard, name: str, kind: str, options: Options, device: str = "cpu") -> None:
-        self.board, self.name, self.kind, self.options = board, name, kind, options
-        self.device = first_device(device)
+    def __init__(
+        self,
+        board: ShareBoard,
+        name: str,
+        kind: str,
+        options: Options,
+        device: str = "cpu",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.board, self.name, self.kind, self.options, self.clock = board, name, kind, options, clock
+        self.device = torch.device(first_device(device))
         self.calls: list[Call] = []  # members of the group, then workers that prepare themselves
+        self.unfit: list[Call] = []  # workers whose device cannot learn with the learner's
         self.member_count = 0
+        self.engine = DDP  # how the members hold the tower
         self._model: weakref.ref[Model] | None = None  # what the members hold too; None: there is no group
+        self._calls_again_at = -math.inf
 
     def wrap(self, model: Model) -> Model:
         """The model, learned with the team if its kind can be learned in parts."""
@@ -54,9 +84,12 @@ class Team:
         """Have the members do what the model does next, after letting in those that are ready."""
         if not self._is_for(model):
             return
-        self._call_idle(as_shared(model).parts)
+        self._call_idle(as_tower(model))
         if len(self.calls) > self.member_count and all(call.is_ready for call in self.calls):
             self._form_group(model)
+        self._tell_members(message)
+
+    def _tell_members(self, message: Mapping[str, object]) -> None:
         data = json.dumps(message).encode()
         for call in self.calls[: self.member_count]:
             with suppress(OSError):  # it is lost: the next step notices
@@ -67,47 +100,98 @@ class Team:
         if self._model is None:
             return True
         own = self._model()
-        if own is not None and own is not model:
-            return False
-        if own is None or as_shared(own).is_alone:
+        if own is None or as_tower(own).trainer.is_alone:
             self.stop()
-        return True
+            return True
+        return own is model
 
-    def _call_idle(self, parts: int) -> None:
+    def _call_idle(self, tower: Tower) -> None:
         """Call as many idle workers as the parts of a step leave room for."""
         free = self.board.idle_count
-        if not free:
+        if not free or self.clock() < self._calls_again_at:
             return
-        room = most_ranks(parts, 1 + len(self.calls) + free) - 1 - len(self.calls)
+        room = self._find_most(tower, 1 + len(self.calls) + free) - 1 - len(self.calls)
         for call in self.board.call(room):
+            place = len(self.calls) + len(self.unfit) + 1
+            header = {"mirror": self.name, "kind": self.kind, "options": dict(self.options), "place": place}
             with suppress(OSError):
-                call.send(json.dumps({"mirror": self.name, "kind": self.kind, "options": dict(self.options)}).encode())
+                call.send(json.dumps(header).encode())
             self.calls.append(call)
 
+    def _find_most(self, tower: Tower, available: int) -> int:
+        """How many of the processes that there are can learn the tower."""
+        if tower.options["parallel"] == PIPELINE:
+            available = min(available, len(block_sizes(tower.layout)))
+        return most_ranks(tower.trainer.parts, available)
+
     def _form_group(self, model: Model) -> None:
-        """Meet all workers that were called, as far as the parts allow, with the present state."""
-        shared = as_shared(model)
-        shared.learn_alone()
-        size = most_ranks(shared.parts, len(self.calls) + 1)
-        for call in self.calls[size - 1 :]:
-            call.end()
-        self.calls, self.member_count, self._model = self.calls[: size - 1], 0, None
-        if size == 1:
-            return
+        """Meet all workers that were called and can learn with the learner, as far as the parts allow."""
+        tower, state = as_tower(model), model.state()  # before members leave that may hold some of it
+        tower.trainer.learn_alone()
+        self.member_count, self._model = 0, None
+        self._choose_members(tower)
         try:
-            host = find_own_host(self.calls[0].connection)
-            store, place = self._open_store(host, size)
-            state = pack_state(model.state())
-            for rank, call in enumerate(self.calls, 1):
-                call.send(json.dumps({"rank": rank, "size": size, **place}).encode())
-                call.send(state)
-            shared.learn_with(Peers(form_group(store, 0, size, host, self.device)))
-        except (OSError, RuntimeError) as error:
+            if self.calls:
+                self._meet(model, tower.trainer, state)
+        except (OSError, RuntimeError, LearningLost) as error:
             log_event(log, "workers lost", logging.WARNING, model=self.name, reason=str(error))
+            tower.trainer.learn_alone()
             self.stop()
-            return
+            self._calls_again_at = self.clock() + PAUSE_S
+        if tower.trainer.is_alone and not tower.trainer.ranks.holds_all:
+            model.restore(state)
+
+    def _choose_members(self, tower: Tower) -> None:
+        """Keep the workers that can learn with the learner; hold those that cannot, which would be called again."""
+        own, fitting = describe_device(self.device), list[Call]()
+        for call in self.calls:
+            others = [each.equipment for each in fitting if each.equipment is not None]
+            fits = call.equipment is not None and can_join(own, others, call.equipment)
+            (fitting if fits else self.unfit).append(call)
+        count = self._find_most(tower, len(fitting) + 1) - 1
+        for call in fitting[count:]:
+            call.end()
+        self.calls = fitting[:count]
+
+    def _meet(self, model: Model, trainer: Trainer, state: State) -> None:
+        size, host = len(self.calls) + 1, find_own_host(self.calls[0].connection)
+        self.engine, offload = self._choose_engine(as_tower(model))
+        store, place = self._open_store(host, size)
+        packed = pack_state(state)
+        for rank, call in enumerate(self.calls, 1):
+            header = {"rank": rank, "size": size, "engine": self.engine, "offload": offload, **place}
+            call.send(json.dumps(header).encode())
+            call.send(packed)
+        if self.engine == DDP:
+            if not trainer.ranks.holds_all:
+                model.restore(state)
+            trainer.learn_with(Peers(form_group(store, 0, size, host, str(self.device))))
+        else:
+            group = SplitGroup(store, 0, size, host, self.device)
+            trainer.split_over(split_ranks(group, self.engine, trainer.parts, offload, self._ask_members))
+            model.restore(state)
         self._model, self.member_count = weakref.ref(model), size - 1
-        log_event(log, "learning with workers", model=self.name, processes=size)
+        log_event(log, "learning with workers", model=self.name, processes=size, engine=self.engine)
+
+    def _choose_engine(self, tower: Tower) -> tuple[str, bool]:
+        """How the members hold the tower, and whether in the hosts' memory."""
+        wanted = str(tower.options["parallel"])
+        if wanted != "auto":
+            return wanted, False
+        stack = tower.trainer.stack
+        demand = measure_demand(tower.layout, len(tower.trainer.learning.rates))
+        own = describe_device(self.device)
+        held = demand.whole_bytes if isinstance(stack, Stack) and stack.device == self.device else 0
+        own = replace(own, free_bytes=own.free_bytes + held)  # it is free where the tower is split
+        members = [own, *(call.equipment for call in self.calls if call.equipment is not None)]
+        try:
+            return choose_engine(demand, share_memory(members)), False
+        except ValueError as error:
+            log_event(log, "a tower fits no device", logging.WARNING, model=self.name, reason=str(error))
+            return "fsdp", self.device.type != "cpu"
+
+    def _ask_members(self, choice: int | None) -> None:
+        self._tell_members({"gather": choice})
 
     def _open_store(self, host: str, size: int) -> tuple[Store, dict[str, object]]:
         """Where the ranks find each other: a file beside the board's socket, or a port of this machine."""
@@ -121,10 +205,10 @@ class Team:
         """Let the workers go."""
         model = self._model() if self._model is not None else None
         if model is not None:
-            as_shared(model).learn_alone()
-        for call in self.calls:
+            as_tower(model).trainer.learn_alone()
+        for call in (*self.calls, *self.unfit):
             call.end()
-        self.calls, self.member_count, self._model = [], 0, None
+        self.calls, self.unfit, self.member_count, self._model = [], [], 0, None
 
 
 class TeamModel:
@@ -181,6 +265,19 @@ class TeamModel:
 
     def feature_epoch(self) -> str:
         return self.model.feature_epoch()
+
+
+def split_ranks(
+    group: SplitGroup,
+    engine: str,
+    parts: int,
+    offload: bool,
+    ask_others: Callable[[int | None], None] = lambda choice: None,
+) -> "SplitRanks":
+    """The ranks that hold a tower. See `SplitRanks`, whose engines of torch are slow to import."""
+    from online.models.tower.parallel.split_ranks import SplitRanks
+
+    return SplitRanks(group, engine == PIPELINE, parts, offload, ask_others)
 
 
 def pack_example(example: Example) -> dict[str, object]:

@@ -19,10 +19,11 @@ from online.telemetry import log_event
 
 log = logging.getLogger("online.worker")
 
+FindDevice = Callable[[int], str]  # where the n-th worker of a team learns towers
 OpenStream = Callable[[str, Options], Stream]  # of a model with these options
 
 
-def work(address: Address, key: bytes, open_stream: OpenStream, find_device: Callable[[], str] = lambda: "cpu") -> int:
+def work(address: Address, key: bytes, open_stream: OpenStream, find_device: FindDevice = lambda place: "cpu") -> int:
     """Work until the learner closes the connection; return how many.
 
     Raises OSError if nothing listens there, and multiprocessing.AuthenticationError for another key.
@@ -41,12 +42,9 @@ def work(address: Address, key: bytes, open_stream: OpenStream, find_device: Cal
 
 
 class Worker:
-    """The readers of all models that were asked for. count: ranges that were answered.
+    """The readers of all models that were asked for. count: ranges that were answered."""
 
-    find_device: where towers are learned.
-    """
-
-    def __init__(self, open_stream: OpenStream, leader_host: str, find_device: Callable[[], str]) -> None:
+    def __init__(self, open_stream: OpenStream, leader_host: str, find_device: FindDevice) -> None:
         self._open_stream, self._leader_host, self._find_device = open_stream, leader_host, find_device
         self._readers: dict[str, ShareReader] = {}
         self.count = 0
@@ -55,7 +53,7 @@ class Worker:
         """Take one message, and do what it asks for."""
         message = json.loads(connection.recv_bytes())
         if "mirror" in message:
-            Follower(connection, message, self._leader_host, self._find_device()).follow()
+            Follower(connection, message, self._leader_host, self._find_device(message["place"])).follow()
         elif "kind" in message:
             self._read_as(message, connection.recv_bytes())
         else:

@@ -39,6 +39,15 @@ def find_device(wanted: str, devices: Devices, where: str = "device") -> str:
     return of_type[0]
 
 
+def spread_device(wanted: str, place: int, devices: Devices) -> str:
+    """The device of the n-th of several processes: if `wanted` names a type, another one of these for each in turns."""
+    first = find_device(wanted, devices)
+    if wanted == first or first == CPU:
+        return first
+    of_type = [name for name in devices.list_names() if name.partition(":")[0] == first.partition(":")[0]]
+    return of_type[place % len(of_type)]
+
+
 def find_devices(wanted: Sequence[str], devices: Devices, where: str) -> tuple[str, ...]:
     """The same for several, each named once. Raises SetupError."""
     return tuple(dict.fromkeys(find_device(each, devices, where) for each in wanted))

@@ -53,6 +53,13 @@ OPTIONS = (
         "together send half as much with 16 bits.",
         choices=("float32", "bfloat16", "float16"),
     ),
+    Option(
+        "parallel",
+        "ddp",
+        "How processes that learn together hold the tower: ddp, each all of it; fsdp, each a share of every layer; "
+        "pipeline, each some layers; auto, the first of these that fits into their memory.",
+        choices=("ddp", "fsdp", "pipeline", "auto"),
+    ),
     Option("steps", 1, "Steps per micro-batch, each with other replayed rows. Raise it when examples are few.", low=1),
     Option("replay", 15, "Rows replayed in a step.", unit="rows", low=1),
     Option(
@@ -69,6 +76,21 @@ OPTIONS = (
         high=1e6,
     ),
 )
+
+
+WHOLE_STRATEGIES = ("ewc", "lwf", "agem")  # need all parameters of a copy at once
+
+
+def check_parallel(options: Options) -> None:
+    """Raise ValueError for options with which a tower cannot be split."""
+    if options["parallel"] == "ddp":
+        return
+    if options["accumulate"] == 1:
+        raise ValueError("option 'parallel' needs 'accumulate' of at least 2: so many processes can hold the tower")
+    if options["strategy"] in WHOLE_STRATEGIES:
+        raise ValueError(f"option 'parallel' must be ddp with the strategy {options['strategy']}, which is not split")
+    if options["gradients"] != "float32":
+        raise ValueError("option 'parallel' must be ddp with 'gradients' of 16 bits")
 
 
 def check_hidden(options: Options) -> None:

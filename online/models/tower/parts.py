@@ -1,20 +1,24 @@
 """A step whose parts are differentiated one after the other, or by several processes at the same time.
 
-    rows --cut--> part 0, 1, ... --learn_part--> PartResult --add in pairs--> the result of the step
+    rows --cut--> part 0, 1, ... --learn--> PartResult --add in pairs--> the result of the step
 
 Part by part, a step needs less memory. What is added, and in which order, is the same wherever a part was computed.
-Shapes: L copies, P parameters of a copy, K = 2 L served choices, F fresh rows of a part, C classes.
+Shapes: L copies, B rows, D inputs, P parameters of a copy, K = 2 L served choices, F fresh rows of a part, C classes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
+from online.models.contract import Tensors
+from online.models.tower.layout import Layout
 from online.models.tower.parallel.pair_sums import add_in_pairs
-from online.models.tower.stack import Stack
+from online.models.tower.published import FlatCopy
+from online.models.tower.stack import Learning, Stack
+from online.models.tower.strategies import Strategy
 
 
 class Engine(Protocol):
@@ -23,15 +27,18 @@ class Engine(Protocol):
     def logits(self, x_BD: Tensor) -> Tensor:
         """Logits [L, B, C] that can be differentiated."""
 
+    def average_logits(self, x_BD: Tensor) -> Tensor:
+        """Logits [L, B, C] of the averages, without a graph."""
+
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
-        """d loss / d parameters [L, P] for each loss of the last logits."""
+        """d loss / d parameters [L, P] for each loss of the last logits; of a stack that is split, this rank's pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """gradients: [L, P] for each loss of the strategy. loss_K: of the fresh rows, before they are learned.
+    """gradients: [L, P] for each loss of the strategy; of a stack that is split, this rank's pieces of the only one.
 
-    logits_LFC: of the fresh rows, where the strategy keeps them.
+    loss_K: of the fresh rows, before they are learned. logits_LFC: of the fresh rows, where the strategy keeps them.
     """
 
     gradients: list[Tensor]
@@ -46,24 +53,88 @@ class PartResult:
         return PartResult(gradients, self.loss_K, self.logits_LFC)
 
 
-LearnPart = Callable[[int, Engine], PartResult]
+@dataclass(frozen=True, slots=True)
+class CutStep:
+    """A step in `count` parts of one shape. inputs: the rows [B, D] of a part. learn: differentiates a part by an engine.
+
+    fresh: the leading rows of a part that are judged before they are learned; 0 in later steps on a micro-batch.
+    keeps_logits: whether a result has those of its fresh rows. can_overlap: `learn` differentiates one loss, by its
+    engine.
+    """
+
+    count: int
+    inputs: Callable[[int], Tensor]
+    learn: Callable[[int, Engine], PartResult]
+    fresh: int
+    keeps_logits: bool
+    can_overlap: bool
 
 
-class PartSum(Protocol):
-    """Who differentiates the parts of a step."""
+AnyStack = TypeVar("AnyStack")
 
-    def sum_parts(self, stack: Stack, count: int, learn: LearnPart, can_overlap: bool) -> PartResult:
-        """The sum over `count` parts. can_overlap: `learn` differentiates one loss, by its engine."""
+
+class Ranks(Protocol[AnyStack]):
+    """This process, alone or with others: who holds the stack of a tower, and who differentiates the parts of a step.
+
+    All ranks call the same methods in the same order. is_shared: whether there are others. holds_all: whether each rank
+    holds the whole stack, so that nothing is lost with another one.
+    """
+
+    is_shared: bool
+    holds_all: bool
+
+    def create(self, layout: Layout, learning: Learning, device: torch.device) -> AnyStack:
+        """The stack before its first lesson."""
+
+    def sum_parts(self, stack: AnyStack, step: CutStep) -> PartResult:
+        """The sum over all parts."""
+
+    def descend(self, stack: AnyStack, gradients: list[Tensor], strategy: Strategy) -> None:
+        """Take the step that the strategy makes of the gradients of its losses."""
+
+    def grow(self, stack: AnyStack, layout: Layout, strategy: Strategy) -> AnyStack:
+        """The same copies in a larger layout."""
+
+    def pick_copy(self, stack: AnyStack, choice: int) -> FlatCopy:
+        """One of the averages or, after all of them, of the copies."""
+
+    def tensors(self, stack: AnyStack) -> Tensors:
+        """The tensors of the whole stack."""
+
+    def leave(self) -> None:
+        """Leave the others, who notice at once."""
 
 
 class Alone:
     """This process differentiates all parts. precision: to which each part's gradient is rounded; None: float32."""
 
+    is_shared = False
+    holds_all = True
+
     def __init__(self, precision: torch.dtype | None = None) -> None:
         self.precision = precision
 
-    def sum_parts(self, stack: Stack, count: int, learn: LearnPart, can_overlap: bool) -> PartResult:
-        return add_results(learn(part, stack).rounded(self.precision) for part in range(count))
+    def create(self, layout: Layout, learning: Learning, device: torch.device) -> Stack:
+        return Stack(layout, learning, device)
+
+    def sum_parts(self, stack: Stack, step: CutStep) -> PartResult:
+        return add_results(step.learn(part, stack).rounded(self.precision) for part in range(step.count))
+
+    def descend(self, stack: Stack, gradients: list[Tensor], strategy: Strategy) -> None:
+        stack.descend(strategy.join_gradients(gradients, stack))
+
+    def grow(self, stack: Stack, layout: Layout, strategy: Strategy) -> Stack:
+        more = stack.grown(layout)
+        strategy.grown(stack, more)
+        return more
+
+    def pick_copy(self, stack: Stack, choice: int) -> FlatCopy:
+        return stack.rows[choice]  # in the same memory: it changes with the next step
+
+    def tensors(self, stack: Stack) -> Tensors:
+        return stack.tensors()
+
+    def leave(self) -> None: ...
 
 
 def add_results(results: Iterable[PartResult]) -> PartResult:

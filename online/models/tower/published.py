@@ -5,6 +5,7 @@ Shapes: B rows, D columns, C classes, K known classes, P parameters.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -15,6 +16,15 @@ from online.models.contract import Answer, build_candidates
 from online.models.tower.closed_form import ForwardPass
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
+
+
+class NetworkCopy(Protocol):
+    """One copy of the network. row_1P: its parameters, on the device that inputs must lie on."""
+
+    row_1P: Tensor
+
+    def logits(self, x_BD: Tensor) -> Tensor:
+        """Logits [B, C]."""
 
 
 class FlatCopy:
@@ -37,7 +47,7 @@ class FlatCopy:
 class PublishedCopy:
     """What prediction needs: a copy of the network, and known_C, the classes that may be answered."""
 
-    copy: FlatCopy
+    copy: NetworkCopy
     known_C: NDArray[np.bool_]
 
     @torch.no_grad()

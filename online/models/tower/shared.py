@@ -1,26 +1,11 @@
 """Towers that several processes learn together, whatever wraps them."""
 
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from online.models.contract import Model, Options
 from online.models.kinds import spec_of
 from online.models.retirement import WithRetiredClasses
-from online.models.tower.parallel.peers import Peers
-
-
-class SharedModel(Protocol):
-    """A model whose steps are cut into `parts`. is_alone: whether this process differentiates all of them."""
-
-    parts: int
-
-    @property
-    def is_alone(self) -> bool: ...
-
-    def learn_with(self, peers: Peers) -> None:
-        """Share the parts of each step with other processes. Raises ValueError for a number that does not fit."""
-
-    def learn_alone(self) -> None:
-        """Leave the other processes."""
+from online.models.tower.tower import Tower
 
 
 def learns_in_parts(kind: str, options: Options) -> bool:
@@ -28,7 +13,7 @@ def learns_in_parts(kind: str, options: Options) -> bool:
     return spec_of(kind).has_parts and "challenger" not in options and options.get("accumulate", 1) > 1
 
 
-def as_shared(model: Model) -> SharedModel:
-    """The part of a model that several processes learn. Its kind must have parts."""
+def as_tower(model: Model) -> Tower:
+    """The tower that a model is or wraps. Its kind must have parts."""
     own: Any = model.model if isinstance(model, WithRetiredClasses) else model
-    return cast(SharedModel, own)
+    return cast(Tower, own)

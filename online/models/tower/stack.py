@@ -9,6 +9,7 @@ operation on [L, P], for any network.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -29,21 +30,29 @@ FLAT = ("parameters_LP", "average_LP", "mean_LP", "square_LP")  # tensors of the
 WARM_UP = 20  # steps over which the learning rate rises
 
 
-class Stack:
-    """L copies that learn. average: the share of the published average that a step keeps."""
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """How a stack learns. rates: of its copies. average: the share of the published average that a step keeps."""
 
-    def __init__(
-        self, layout: Layout, rates: Sequence[float], decay: float, average: float, seed: int, device: torch.device
-    ) -> None:
-        self.layout, self.rates, self.decay, self.memory = layout, rates, decay, average
-        self.seed, self.device = seed, device
-        self.parameters_LP = layout.first(seed).to(device).repeat(len(rates), 1)
+    rates: tuple[float, ...]
+    decay: float
+    average: float
+    seed: int = 0
+
+
+class Stack:
+    """L copies that learn."""
+
+    def __init__(self, layout: Layout, learning: Learning, device: torch.device) -> None:
+        self.layout, self.learning, self.device = layout, learning, device
+        rates = learning.rates
+        self.parameters_LP = layout.first(learning.seed).to(device).repeat(len(rates), 1)
         self.average_LP = self.parameters_LP.clone()
         self.mean_LP, self.square_LP = torch.zeros_like(self.parameters_LP), torch.zeros_like(self.parameters_LP)
         self.steps = torch.zeros((), device=device)
         self._move_LP = torch.zeros_like(self.parameters_LP)
         self._rate_L1 = torch.tensor(rates, device=device).unsqueeze(1)
-        self._kept_LP = 1 - self._rate_L1 * decay * layout.matrices().to(device)
+        self._kept_LP = 1 - self._rate_L1 * learning.decay * layout.matrices().to(device)
         self._leaf_LP = self.parameters_LP.detach().requires_grad_()  # the same memory
 
     @property
@@ -64,6 +73,11 @@ class Stack:
     def logits(self, x_BD: Tensor) -> Tensor:
         """Logits [L, B, C] that can be differentiated."""
         return self.layout.logits(self.layout.views(self._leaf_LP), x_BD)
+
+    @torch.no_grad()
+    def average_logits(self, x_BD: Tensor) -> Tensor:
+        """The logits [L, B, C] of the averages, without a graph."""
+        return self.layout.logits(self.layout.views(self.average_LP), x_BD)
 
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
         """d loss / d parameters [L, P] for each loss of the same logits."""
@@ -95,7 +109,7 @@ class Stack:
         step = int(self.steps)
         self.parameters_LP.mul_(self._kept_LP)
         self.parameters_LP.addcmul_(self._move_LP, self._rate_L1, value=min(1.0, step / WARM_UP))
-        self.average_LP.lerp_(self.parameters_LP, 1 - min(self.memory, step / (step + 10)))
+        self.average_LP.lerp_(self.parameters_LP, 1 - min(self.learning.average, step / (step + 10)))
 
     @cached_property
     def rows(self) -> list[FlatCopy]:
@@ -104,7 +118,7 @@ class Stack:
 
     def grown(self, layout: Layout) -> "Stack":
         """The same copies, with their moments, in a larger layout."""
-        more = Stack(layout, self.rates, self.decay, self.memory, self.seed, self.device)
+        more = Stack(layout, self.learning, self.device)
         more.steps = self.steps
         for name in FLAT:
             self.layout.into_corner(getattr(self, name), layout, getattr(more, name))

@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from online.models.contract import Tensors
+from online.models.tower.layout import Layout
 from online.models.tower.stack import Stack, to_array
 
 CONSOLIDATE_EVERY = 100  # examples
@@ -38,7 +39,7 @@ class Step:
     the logits that replayed rows had when they were fresh, NaN for classes unknown then.
     """
 
-    stack: Stack
+    layout: Layout
     logits_LBC: Tensor
     fresh: int
     label_B: Tensor
@@ -242,7 +243,7 @@ class Distillation(Consolidating):
     def _distillation_loss(self, step: Step) -> Tensor:
         if self.teacher_LP is None or self.taught_C is None:
             return torch.zeros((), device=step.x_BD.device)
-        layout, taught_C = step.stack.layout, self.taught_C
+        layout, taught_C = step.layout, self.taught_C
         with torch.no_grad():
             teacher_LBC = layout.logits(layout.views(self.teacher_LP), step.x_BD)[..., taught_C] / TEMPERATURE
         ours_LBC = (step.logits_LBC[..., taught_C] / TEMPERATURE).log_softmax(2)

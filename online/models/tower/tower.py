@@ -12,7 +12,6 @@ Shapes: B rows, F fresh rows, R replayed rows, D columns, C classes, L copies, K
 """
 
 import hashlib
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,33 +32,24 @@ from online.models.contract import (
     pack_json,
     unpack_json,
 )
-from online.models.devices.fallback import note_fallback
+from online.models.devices.placement import split_devices
 from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
-from online.models.tower.closed_form import LOWEST, log_probabilities, loss_gradient, select_labels
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Network, create_network
-from online.models.tower.options import OPTIONS, check_hidden
-from online.models.tower.parallel.pair_sums import fits
-from online.models.tower.parallel.peers import PeerLost, Peers
-from online.models.tower.parallel.together import Together
-from online.models.tower.parts import Alone, Engine, PartResult, PartSum
+from online.models.tower.options import OPTIONS, check_hidden, check_parallel
+from online.models.tower.parallel.split_copy import SplitCopy
 from online.models.tower.published import FlatCopy, PublishedCopy, make_answer
-from online.models.tower.stack import Stack, to_array
+from online.models.tower.stack import to_array
 from online.models.tower.standard import Standard
 from online.models.tower.step_rows import FreshRows, StepRows
-from online.models.tower.strategies import Step, compute_losses, create_strategy
+from online.models.tower.trainer import CHOICES, SPREAD, Classes, Trainer
 from online.schemas.events import is_positive
 
-log = logging.getLogger("online.models")
-
 PROBES = 8
-SPREAD = (1 / 3, 1.0, 3.0)  # multiples of the option `rate`
 LATELY = 32  # examples within which a class counts as recent
 FIRST_ROOM, FIRST_COLUMNS = 4, 16  # initial capacity for classes, and for a table's columns
-LARGEST_LOSS = 5.0  # of one example in the choice of the copy
-PRECISIONS = {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}  # option gradients
 FADING = 0.99  # of the loss that decides which copy is served
 
 
@@ -75,24 +65,23 @@ class Tower:
     subtracts = False
 
     def __init__(self, options: Options, device: str = "cpu") -> None:
+        """device: that it learns and answers on; several, joined by commas, answer with some of its layers each."""
         self.options = resolve(options, OPTIONS)
         require_size(self.options)
         check_hidden(self.options)
-        self.device = torch.device(device)
+        check_parallel(self.options)
+        self.devices = [torch.device(name) for name in split_devices(device)]
         self.standard = Standard(self.options["input"], self.options["size"], self.options["max_features"])
-        self.strategy = create_strategy(self.options["strategy"], self.options["strength"])
         self.buffer = Buffer(self.options["buffer"], self.options["seed"], self.standard.width, self.standard.dtype)
+        self.trainer = Trainer(self.options, self.buffer, self.devices[0])
         self.labels: list[str] = []
         self.known_C = np.zeros(FIRST_ROOM, np.bool_)  # right at least once; over the labels there is room for
         self.met_C = np.full(FIRST_ROOM, -LATELY, np.int64)  # the count of examples when a label was met last
         self.count = 0
-        self.loss_K = np.zeros(2 * len(SPREAD))  # fading, of the averages and then of the copies themselves
+        self.loss_K = np.zeros(CHOICES)  # fading, of the averages and then of the copies themselves
         self.pending: list[Example] = []
         self.recent: list[bytes] = []
         self.layout = Layout(self._network(), FIRST_ROOM)
-        self.stack: Stack | None = None  # None until the first lesson
-        self.parts = self.options["accumulate"]  # into which a step is cut
-        self.summing: PartSum = Alone(PRECISIONS[self.options["gradients"]])
         self._served: PublishedCopy | None = None
 
     def _network(self) -> Network:
@@ -119,8 +108,8 @@ class Tower:
         return [make_answer(names, *each) for each in zip(order_BK.tolist(), ranked_BK.tolist(), strict=True)]
 
     def _published(self) -> PublishedCopy | None:
-        if self._served is None and self.stack is not None and self.known_C.any():
-            self._served = PublishedCopy(self.stack.rows[self._best()], self.known_C)  # until the next step
+        if self._served is None and self.trainer.stack is not None and self.known_C.any():
+            self._served = PublishedCopy(self.trainer.pick_copy(self._best()), self.known_C)  # until the next step
         return self._served
 
     def _best(self) -> int:
@@ -151,111 +140,19 @@ class Tower:
             np.array([self._class(example) for example in examples], np.int64),
             np.array([is_positive(example.reward) for example in examples], np.bool_),
         )
-        self.stack = self._grow_stack()
-        step = self._take_step(fresh, 0)
+        self._grow()
+        classes = self._classes()
+        step = self.trainer.take_step(self._draw_rows(fresh, 0), classes)
+        self._fade_losses(step.loss_K)
         for round in range(1, self.options["steps"]):
-            self._take_step(fresh, round)
-        self.strategy.learned(self.stack, len(examples))
+            self.trainer.take_step(self._draw_rows(fresh, round), classes)
+        self.trainer.learned(len(examples))
         for place, example in enumerate(examples):
             row = fresh.values_FD[place], int(fresh.label_F[place]), bool(fresh.liked_F[place])
             slot = self.buffer.put(example.offset, *row)
             if slot is not None and step.logits_LFC is not None:
                 self.buffer.extra_N[slot] = to_array(step.logits_LFC[:, place])
         self.recent = [*self.recent, *(example.features for example in examples)][-PROBES:]
-
-    def _take_step(self, fresh: FreshRows, round: int) -> PartResult:
-        """Take the round-th step on a micro-batch; without enough memory, in smaller parts, then on the CPU."""
-        assert self.stack is not None
-        rows = self._draw_rows(fresh, round)
-        try:
-            step = self._sum_parts(self.stack, rows)
-        except torch.OutOfMemoryError as error:
-            if not self._save_memory(len(rows.label_B), error):
-                raise
-            return self._take_step(fresh, round)
-        if round == 0:
-            self._fade_losses(step.loss_K)
-        self.stack.descend(self.strategy.join_gradients(step.gradients, self.stack))
-        return step
-
-    def _sum_parts(self, stack: Stack, rows: StepRows) -> PartResult:
-        """Differentiate the parts of a step. Nothing has changed when a peer is lost: the tower then learns alone."""
-        is_simple = self.strategy.is_plain and stack.has_closed_form and bool(rows.liked_B.all())
-
-        def learn(part: int, engine: Engine) -> PartResult:
-            own = rows.cut(part, self.parts)
-            return self._learn_simple(stack, own) if is_simple else self._learn_part(stack, engine, own)
-
-        can_overlap = self.strategy.loss_count == 1 and not is_simple
-        try:
-            return self.summing.sum_parts(stack, self.parts, learn, can_overlap)
-        except PeerLost as error:
-            log.warning("a process that learns a tower with this one is lost (%s): it continues alone", error)
-        self.learn_alone()  # not above: the error keeps the connections of the group open
-        return self.summing.sum_parts(stack, self.parts, learn, can_overlap)
-
-    def learn_with(self, peers: Peers) -> None:
-        """Share the parts of each step with other processes, which hold the same tower and learn the same examples.
-
-        The bits of what is learned stay the same. Raises ValueError for a number of processes with which they would not.
-        """
-        if not fits(self.parts, peers.size):
-            raise ValueError(f"{peers.size} processes cannot share {self.parts} parts (option accumulate)")
-        self.summing = Together(peers, PRECISIONS[self.options["gradients"]])
-
-    @property
-    def is_alone(self) -> bool:
-        return not isinstance(self.summing, Together)
-
-    def learn_alone(self) -> None:
-        if isinstance(self.summing, Together):
-            self.summing.leave()
-        self.summing = Alone(PRECISIONS[self.options["gradients"]])
-
-    def _learn_simple(self, stack: Stack, rows: StepRows) -> PartResult:
-        """A part of a plain step on right classes, in closed form: the same bits as autograd's."""
-        x, fresh, unknown = torch.from_numpy(rows.x_BD), rows.fresh, torch.from_numpy(~self.known_C)
-        logp_LBC = log_probabilities(stack.copies.logits(x), unknown)
-        loss_K = torch.zeros(2 * len(SPREAD))
-        if rows.is_first:
-            averages = log_probabilities(stack.averages.logits(x[:fresh]), unknown)
-            logp_KB = np.concatenate([select_labels(each, rows.label_B[:fresh]) for each in (averages, logp_LBC)])
-            losses_KB = np.minimum(-np.maximum(logp_KB, np.float32(LOWEST)), np.float32(LARGEST_LOSS))
-            loss_K = torch.from_numpy(losses_KB * rows.share_B[:fresh]).sum(1)
-        slope_LBC = loss_gradient(logp_LBC, unknown, rows.label_B, rows.share_B)
-        gradient_LP = stack.copies.differentiate(slope_LBC)  # overwritten by the next part
-        return PartResult([gradient_LP if self.parts == 1 else gradient_LP.clone()], loss_K)
-
-    def _learn_part(self, stack: Stack, engine: Engine, rows: StepRows) -> PartResult:
-        step = self._prepare_step(stack, engine, rows)
-        gradients = engine.differentiate(self.strategy.loss_terms(step))
-        if not rows.is_first:
-            return PartResult(gradients, torch.zeros(2 * len(SPREAD), device=self.device))
-        kept = None
-        if self.strategy.keeps_logits:
-            kept = step.logits_LBC[:, : step.fresh].detach().masked_fill(~step.known_C, torch.nan)
-        return PartResult(gradients, self._find_losses(step), kept)
-
-    def _save_memory(self, rows: int, error: torch.OutOfMemoryError) -> bool:
-        """Cut steps into twice as many parts or, once a part is a row, move to the CPU. Whether that was possible."""
-        self.learn_alone()
-        if self.parts < rows:
-            self.parts *= 2
-            note_fallback("a tower", str(self.device), f"with steps in {self.parts} parts", error)
-            return True
-        self.parts = self.options["accumulate"]
-        if self.device.type == "cpu":
-            return False
-        note_fallback("a tower", str(self.device), "on the CPU", error)
-        self._move(torch.device("cpu"))
-        return True
-
-    def _move(self, device: torch.device) -> None:
-        assert self.stack is not None
-        tensors, self.device = self.stack.tensors(), device
-        self.stack = self._new_stack()
-        self.stack.restore(tensors)
-        self.strategy.restore(self.strategy.tensors(), device)
 
     def _class(self, example: Example) -> int:
         """The index of an example's class, which now counts as recent."""
@@ -270,23 +167,16 @@ class Tower:
         self.known_C[label] |= is_positive(example.reward)
         return label
 
-    def _grow_stack(self) -> Stack:
-        """The stack, grown if needed to an input per column and an output per class, in powers of two."""
+    def _classes(self) -> Classes:
+        return Classes(self.known_C, self.met_C > self.count - LATELY)
+
+    def _grow(self) -> None:
+        """Have an input for each column and an output for each class, in powers of two."""
         if self.layout.labels < len(self.known_C) or self.layout.network.inputs < self.standard.width:
             self.layout = Layout(self._network(), len(self.known_C))
-        if self.stack is None:
-            self.stack = self._new_stack()
-        elif self.stack.layout is not self.layout:
-            before, self.stack = self.stack, self.stack.grown(self.layout)
-            self.strategy.grown(before, self.stack)
-        if self.strategy.keeps_logits and self.buffer.extra_N.shape[2:] != self.known_C.shape:
+        self.trainer.grow(self.layout)
+        if self.trainer.strategy.keeps_logits and self.buffer.extra_N.shape[2:] != self.known_C.shape:
             self.buffer.extra_N = self._grow_logits(self.buffer.extra_N)
-        return self.stack
-
-    def _new_stack(self) -> Stack:
-        rates = [self.options["rate"] * factor for factor in SPREAD]
-        how = self.options["decay"], self.options["average"], self.options["seed"]
-        return Stack(self.layout, rates, *how, self.device)
 
     def _grow_logits(self, kept: NDArray[Any]) -> NDArray[Any]:
         """Stored logits [N, L, C] with capacity for the present classes; NaN for those unknown then."""
@@ -297,7 +187,7 @@ class Tower:
 
     def _draw_rows(self, fresh: FreshRows, round: int) -> StepRows:
         """The rows of the next step, in a fixed shape: fresh rows up to a batch, then `draws` sets to replay."""
-        batch, replay = self.options["batch"], self.options["replay"] * self.strategy.draws
+        batch, replay = self.options["batch"], self.options["replay"] * self.trainer.strategy.draws
         fill = np.arange(batch) % len(fresh.label_F)
         slots = self.buffer.draw(fresh.offset, round, replay)
         old_RD = pad_columns(self.buffer.values_ND[slots], self.standard.width)
@@ -310,39 +200,9 @@ class Tower:
             np.concatenate([fresh.liked_F[fill], self.buffer.liked_N[slots]]),
             share_B,
             slots,
-            [batch, *[self.options["replay"]] * self.strategy.draws],
+            [batch, *[self.options["replay"]] * self.trainer.strategy.draws],
             is_first=round == 0,
         )
-
-    def _prepare_step(self, stack: Stack, engine: Engine, rows: StepRows) -> Step:
-        x = self._tensor(rows.x_BD)
-        return Step(
-            stack,
-            engine.logits(x),
-            rows.fresh,
-            self._tensor(rows.label_B),
-            self._tensor(rows.liked_B),
-            self._tensor(rows.share_B),
-            self._tensor(self.known_C),
-            self._tensor(self.met_C > self.count - LATELY),
-            x,
-            self._tensor(self.buffer.extra_N[rows.slots]) if self.strategy.keeps_logits else None,
-        )
-
-    def _tensor(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
-
-    @torch.no_grad()
-    def _find_losses(self, step: Step) -> Tensor:
-        """The losses [K] of all averages and copies for the fresh rows, before they are learned."""
-        fresh = slice(step.fresh)
-        layout, average_LP = step.stack.layout, step.stack.average_LP
-        averages_LBC = layout.logits(layout.views(average_LP), step.x_BD[fresh])
-        logits = torch.cat([averages_LBC, step.logits_LBC[:, fresh]])
-        losses_KB = compute_losses(logits, step.label_B[fresh], step.liked_B[fresh], step.known_C).clamp_max(
-            LARGEST_LOSS
-        )
-        return (losses_KB * step.share_B[fresh]).sum(1)
 
     def _fade_losses(self, loss_K: Tensor) -> None:
         self.loss_K = FADING * self.loss_K + (1 - FADING) * loss_K.cpu().numpy().astype(np.float64)
@@ -370,10 +230,9 @@ class Tower:
     def fingerprint(self) -> str:
         """Covers every number but the buffer's rows, which their offsets identify."""
         seen = hashlib.sha256(pack_json([self.labels, self._memory()]).tobytes())
-        learned = {} if self.stack is None else self.stack.tensors()
         kept = self.buffer.offset_N[: self.buffer.filled]
         counted = {"known": self.known_C, "met": self.met_C, "loss": self.loss_K, "kept": kept}
-        for tensors in (counted, self.standard.tensors(), self.strategy.tensors(), learned):
+        for tensors in (counted, self.standard.tensors(), self.trainer.strategy.tensors(), self.trainer.tensors()):
             for name in sorted(tensors):
                 seen.update(name.encode() + np.ascontiguousarray(tensors[name]).tobytes())
         return seen.hexdigest()
@@ -390,9 +249,10 @@ class Tower:
         if not serving_only:
             memory: Tensors = {"memory": pack_json(self._memory()), "met": self.met_C.copy(), "loss": self.loss_K}
             parts["memory"] = Part(memory, serving=False)
-            parts["strategy"] = Part(self.strategy.tensors(), serving=False)
+            parts["strategy"] = Part(self.trainer.strategy.tensors(), serving=False)
             parts["buffer"] = Part(self.buffer.tensors(), serving=False)
-            parts |= {} if self.stack is None else {"stack": Part(self.stack.tensors(), serving=False)}
+            learned = self.trainer.tensors()
+            parts |= {"stack": Part(learned, serving=False)} if learned else {}
         return parts
 
     def _memory(self) -> dict[str, Any]:
@@ -405,11 +265,18 @@ class Tower:
         self.standard.restore(solved)
         self.labels, self.known_C = meta["labels"], solved["known"].copy()
         self.layout = Layout(self._network(), meta["room"])
-        row_1P = torch.tensor(solved["row"], device=self.device).unsqueeze(0)
-        self.stack = None
-        self._served = PublishedCopy(FlatCopy(self.layout, row_1P), self.known_C) if self.known_C.any() else None
+        self.trainer.forget()
+        self._served = (
+            PublishedCopy(self._place(torch.tensor(solved["row"])[None]), self.known_C) if self.known_C.any() else None
+        )
         if "memory" in state:
             self._recall(state)
+
+    def _place(self, row_1P: Tensor) -> FlatCopy | SplitCopy:
+        """A copy of the network that answers, on the devices of this tower."""
+        if len(self.devices) > 1:
+            return SplitCopy(self.layout, row_1P, self.devices)
+        return FlatCopy(self.layout, row_1P.to(self.trainer.device))
 
     def _recall(self, state: State) -> None:
         own = state["memory"].tensors
@@ -418,10 +285,9 @@ class Tower:
         self.recent = [bytes.fromhex(features) for features in memory["recent"]]
         self.pending = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["pending"]]
         self.buffer.restore(state["buffer"].tensors)
-        self.strategy.restore(state["strategy"].tensors, self.device)
+        self.trainer.strategy.restore(state["strategy"].tensors, self.trainer.device)
         if "stack" in state:
-            self.stack = self._new_stack()
-            self.stack.restore(state["stack"].tensors)
+            self.trainer.restore(self.layout, state["stack"].tensors)
 
 
 def power_of_two(needed: int, least: int) -> int:

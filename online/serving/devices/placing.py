@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from online.device_reports import REPORT_EVERY_S, DeviceReporter
-from online.models import find_kind
+from online.models import spans_devices
 from online.models.devices.memory import MemoryShare, apply_share
 from online.models.devices.placement import find_devices, join_devices, split_devices
 from online.models.devices.probe import CPU, Devices
@@ -37,8 +37,7 @@ def place_model(model: ModelSettings, worker: int, devices: Devices) -> str:
     """The devices on which a worker answers with a model, joined. Raises SetupError for one that does not exist."""
     where = f"model {model.name!r}, placement.serve_on"
     found = find_devices(model.placement.serve_on or (CPU,), devices, where)
-    spec = find_kind(model.kind)
-    if spec is not None and spec.spans_devices:
+    if spans_devices(model.kind, model.options):
         return join_devices(found)
     return found[worker % len(found)]
 

@@ -44,7 +44,9 @@ def events(count: int, start: int = 0) -> list[Event]:
     return [vector_event(f"e{n}", "abc"[n % 3], n) for n in range(start, start + count)]
 
 
-def learner_of(folder: Path, board: ShareBoard | None, options: Options) -> tuple[Scene, Learner]:
+def learner_of(
+    folder: Path, board: ShareBoard | None, options: Options, publish_every_ms: float = 1e9
+) -> tuple[Scene, Learner]:
     scene = Scene(folder, "tower", options)
     created = Learner(
         "tower",
@@ -52,7 +54,7 @@ def learner_of(folder: Path, board: ShareBoard | None, options: Options) -> tupl
         scene.snapshots,
         scene.stream,
         scene.workspace.store,
-        publish_every_ms=1e9,
+        publish_every_ms=publish_every_ms,
         durable_every_s=1e9,
         board=board,
         drift="act",

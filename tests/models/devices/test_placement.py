@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from online.errors import SetupError
-from online.models.devices.placement import find_device, find_devices, first_device, join_devices, split_devices
+from online.models.devices.placement import (
+    find_device,
+    find_devices,
+    first_device,
+    join_devices,
+    split_devices,
+    spread_device,
+)
 from online.models.devices.probe import SystemDevices, measure_cpu, read_memory
 from tests.models.devices.fakes import FakeDevices
 
@@ -29,6 +36,13 @@ def test_a_device_that_does_not_exist_is_refused_with_those_that_do(wanted: str)
         SetupError, match=f"learn_on: there is no device '{wanted}'; this machine has cpu, cuda:0, cuda:1"
     ):
         find_device(wanted, TWO_GPUS, "learn_on")
+
+
+def test_processes_on_one_machine_spread_over_its_accelerators() -> None:
+    assert [spread_device("auto", place, TWO_GPUS) for place in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert spread_device("cuda", 1, TWO_GPUS) == "cuda:1"
+    assert spread_device("cuda:0", 1, TWO_GPUS) == "cuda:0"  # it was named
+    assert spread_device("cpu", 1, TWO_GPUS) == spread_device("auto", 1, FakeDevices()) == "cpu"
 
 
 def test_several_devices_are_named_once_each_and_in_order() -> None:

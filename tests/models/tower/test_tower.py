@@ -9,13 +9,15 @@ import torch
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from online.models import Example, Options, create
+from online.models import Example, Options, create, recipe
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
-from online.models.tower.stack import FLAT, Stack, determinism_domain
+from online.models.tower.shared import as_tower
+from online.models.tower.stack import FLAT, Learning, Stack, determinism_domain
 from online.models.tower.step_rows import FreshRows
 from online.models.tower.strategies import STRATEGIES, DarkReplay, Replay, Step
-from online.models.tower.tower import SPREAD, Tower
+from online.models.tower.tower import Tower
+from online.models.tower.trainer import SPREAD
 from tests.models.synthetic import row, vectors
 
 SMALL: Options = {"input": "vector", "size": 6, "hidden": [16], "replay": 7, "buffer": 50}
@@ -30,6 +32,12 @@ def one_thread() -> Any:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+def stack_of(model: Tower) -> Stack:
+    """The stack of a tower that is not split, and has learned."""
+    assert isinstance(model.trainer.stack, Stack)
+    return model.trainer.stack
 
 
 def tower(**options: Any) -> Tower:
@@ -62,7 +70,7 @@ def probability(model: Tower, features: bytes, name: str) -> float:
 
 
 def a_stack(labels: int = 4, inputs: int = 5) -> Stack:
-    return Stack(Layout(Mlp(inputs, [8]), labels), [0.01, 0.1], 0.01, 0.9, 0, CPU)
+    return Stack(Layout(Mlp(inputs, [8]), labels), Learning((0.01, 0.1), 0.01, 0.9), CPU)
 
 
 def descended(stack: Stack, steps: int) -> Stack:
@@ -159,7 +167,7 @@ def test_spare_rows_for_classes_change_no_answer(strategy: str) -> None:
     model = train(examples, strategy=strategy)
     before = model.predict(INPUTS)
     model._class(Example(500, "label", b"", "a fifth", reward=0.0))
-    model._grow_stack()
+    model._grow()
     model._served = None
     assert model.layout.labels == 8
     assert model.predict(INPUTS) == before
@@ -211,14 +219,13 @@ def test_the_penalty_of_a_strategy_changes_what_is_learned(strategy: str) -> Non
 
 def test_agem_takes_no_step_against_the_gradient_of_the_replayed_rows() -> None:
     model = train(strategy="agem")
-    assert model.stack is not None
     opposed = 0
     for offset in range(70, 90):
         fresh = fresh_rows(model, offset)
-        step = model._prepare_step(model.stack, model.stack, model._draw_rows(fresh, 0))
-        replayed_LP, plain_LP = model.stack.differentiate(model.strategy.loss_terms(step))
+        step = model.trainer.prepare_step(stack_of(model), model._draw_rows(fresh, 0), model._classes())
+        replayed_LP, plain_LP = stack_of(model).differentiate(model.trainer.strategy.loss_terms(step))
         opposed += int(((plain_LP * replayed_LP).sum(1) < 0).any())
-        taken_LP = model.strategy.join_gradients([replayed_LP, plain_LP], model.stack)
+        taken_LP = model.trainer.strategy.join_gradients([replayed_LP, plain_LP], stack_of(model))
         assert ((taken_LP * replayed_LP).sum(1) >= -1e-5).all()
     assert opposed
 
@@ -262,15 +269,15 @@ def test_a_class_that_was_only_ever_wrong_is_no_candidate() -> None:
 def test_a_micro_batch_is_learned_with_its_last_offset() -> None:
     model, examples = tower(batch=4), vectors(12)  # offsets 1, 2, ...
     model.learn(examples[:2])
-    assert model.stack is None and len(model.pending) == 2
+    assert model.trainer.stack is None and len(model.pending) == 2
     model.learn(examples[2:3])  # offset 3 ends the micro-batch 0..3
-    assert model.stack is not None and int(model.stack.steps) == 1 and not model.pending
+    assert int(stack_of(model).steps) == 1 and not model.pending
 
 
 def test_an_incomplete_micro_batch_is_learned_when_the_next_begins() -> None:
     model, examples = tower(batch=4), vectors(12)
     model.learn([*examples[3:5], examples[8]])  # offsets 4, 5 and then 9
-    assert model.stack is not None and int(model.stack.steps) == 1
+    assert int(stack_of(model).steps) == 1
     assert [example.offset for example in model.pending] == [9]
 
 
@@ -278,13 +285,11 @@ def test_padding_rows_of_a_micro_batch_have_no_weight() -> None:
     wide, narrow = tower(batch=8, strategy="naive"), tower(batch=2, strategy="naive")
     wide.learn([*vectors(12)[7:9], vectors(20)[17]])  # offsets 8 and 9, alone in 8..15; 18 ends it
     narrow.learn([*vectors(12)[7:9]])
-    assert wide.stack is not None and narrow.stack is not None
-    assert torch.allclose(wide.stack.parameters_LP, narrow.stack.parameters_LP, atol=1e-6)
+    assert torch.allclose(stack_of(wide).parameters_LP, stack_of(narrow).parameters_LP, atol=1e-6)
 
 
 def test_more_steps_on_a_micro_batch_replay_other_rows() -> None:
     model = train()
-    assert model.stack is not None
     first, second = (model._draw_rows(fresh_rows(model, 70), round) for round in (0, 1))
     assert np.array_equal(first.x_BD[:1], second.x_BD[:1])
     assert not np.array_equal(first.x_BD[1:], second.x_BD[1:])
@@ -303,9 +308,8 @@ def test_a_step_without_autograd_leaves_the_same_bits(options: Options, monkeypa
 
 def test_the_three_learning_rates_learn_different_weights_from_the_same_examples() -> None:
     model = train()
-    assert model.stack is not None
     for one, other in ((0, 1), (1, 2)):
-        assert not torch.equal(model.stack.parameters_LP[one], model.stack.parameters_LP[other])
+        assert not torch.equal(stack_of(model).parameters_LP[one], stack_of(model).parameters_LP[other])
 
 
 def test_the_learning_rate_that_was_best_recently_is_served_and_reported() -> None:
@@ -324,8 +328,7 @@ def test_a_learning_rate_that_is_far_too_high_is_not_served() -> None:
 def test_numbers_of_any_size_leave_finite_weights() -> None:
     values = [1e300, -1e300, 1e-300, 0.0, 1e12, 5.0]
     model = train([label(n + 1, np.roll(values, n), f"class-{n % 3}") for n in range(60)])
-    assert model.stack is not None
-    assert all(torch.isfinite(getattr(model.stack, name)).all() for name in FLAT)
+    assert all(torch.isfinite(getattr(stack_of(model), name)).all() for name in FLAT)
 
 
 # drift
@@ -370,21 +373,21 @@ def test_a_gpu_learns_what_a_cpu_learns(strategy: str) -> None:
 
 def limit_memory(model: Tower, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Let a step whose parts have more rows than these run out of memory."""
-    compute = model.strategy.loss_terms
+    compute = model.trainer.strategy.loss_terms
 
     def compute_within(step: Step) -> tuple[torch.Tensor, ...]:
         if len(step.label_B) > rows:
             raise torch.OutOfMemoryError("too many rows")
         return compute(step)
 
-    monkeypatch.setattr(model.strategy, "loss_terms", compute_within)
+    monkeypatch.setattr(model.trainer.strategy, "loss_terms", compute_within)
 
 
 def test_without_enough_memory_a_step_is_cut_into_smaller_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     model, examples = tower(strategy="er_ace"), vectors(80)
     limit_memory(model, monkeypatch, rows=3)
     model.learn(examples)
-    assert model.parts == 4  # of 1 + 7 rows: one fresh row and two replayed ones each
+    assert model.trainer.parts == 4  # of 1 + 7 rows: one fresh row and two replayed ones each
     cut = train(examples, strategy="er_ace", accumulate=4)
     assert model.fingerprint() == cut.fingerprint()
 
@@ -394,9 +397,9 @@ def test_without_memory_for_a_single_row_learning_fails_and_can_be_repeated(monk
     model = train(first, strategy="er_ace")
     limit_memory(model, monkeypatch, rows=0)
     with pytest.raises(torch.OutOfMemoryError):
-        model._take_step(fresh_rows(model, 61), 0)
+        model.trainer.take_step(model._draw_rows(fresh_rows(model, 61), 0), model._classes())
     monkeypatch.undo()
-    assert model.parts == 1
+    assert model.trainer.parts == 1
     model.learn(second)
     assert model.fingerprint() == train(vectors(80), strategy="er_ace").fingerprint()
 
@@ -406,16 +409,16 @@ def test_learning_continues_on_the_cpu_when_the_gpu_has_no_memory(monkeypatch: p
     model = Tower({**SMALL, "strategy": "er_ace"}, "cuda")
     model.learn(vectors(60))
     limit_memory(model, monkeypatch, rows=0)
-    move = model._move
+    move = model.trainer.move
 
     def move_to(device: torch.device) -> None:
         monkeypatch.undo()
         move(device)
 
-    monkeypatch.setattr(model, "_move", move_to)
+    monkeypatch.setattr(model.trainer, "move", move_to)
     model.learn(vectors(80)[60:])
-    assert model.stack is not None and model.stack.parameters_LP.device.type == "cpu"
-    assert int(model.stack.steps) == 80
+    assert stack_of(model).parameters_LP.device.type == "cpu"
+    assert int(stack_of(model).steps) == 80
 
 
 # parts
@@ -426,9 +429,10 @@ def test_learning_continues_on_the_cpu_when_the_gpu_has_no_memory(monkeypatch: p
 def test_a_step_in_parts_is_the_step_as_a_whole(strategy: str, parts: int) -> None:
     options: Options = {"strategy": strategy, "batch": 5, "rate": 1e-3}
     whole, cut = train(**options), train(**options, accumulate=parts)
-    assert whole.stack is not None and cut.stack is not None
-    assert torch.allclose(whole.stack.mean_LP, cut.stack.mean_LP, atol=1e-6)
-    assert torch.allclose(whole.stack.parameters_LP, cut.stack.parameters_LP, atol=1e-4)  # Adam divides by the mean
+    assert torch.allclose(stack_of(whole).mean_LP, stack_of(cut).mean_LP, atol=1e-6)
+    assert torch.allclose(
+        stack_of(whole).parameters_LP, stack_of(cut).parameters_LP, atol=1e-4
+    )  # Adam divides by the mean
     assert np.allclose(whole.loss_K, cut.loss_K, atol=1e-4)
     assert np.allclose(whole.buffer.extra_N, cut.buffer.extra_N, atol=1e-3, equal_nan=True)
 
@@ -448,7 +452,7 @@ def test_rates_are_compared_even_if_the_first_example_is_negative() -> None:
 
 def dark_gradient(strength: float, fresh: int, replayed: int) -> torch.Tensor:
     """Of a step whose replayed rows still have the logits that were kept of them."""
-    stack = Stack(Layout(Mlp(6, [4]), 4), [0.01], 0.0, 0.9, 0, CPU)
+    stack = Stack(Layout(Mlp(6, [4]), 4), Learning((0.01,), 0.0, 0.9), CPU)
     rows = fresh + 2 * replayed
     x_BD = torch.from_numpy(np.random.default_rng(0).normal(size=(rows, 6)).astype(np.float32))
     logits_LBC = stack.logits(x_BD)
@@ -456,7 +460,7 @@ def dark_gradient(strength: float, fresh: int, replayed: int) -> torch.Tensor:
     known_C, liked_B = torch.ones(4, dtype=torch.bool), torch.ones(rows, dtype=torch.bool)
     kept_BLC = logits_LBC[:, fresh:].detach().transpose(0, 1)
     label_B, share_B = torch.arange(rows) % 4, torch.ones(rows)
-    step = Step(stack, logits_LBC, fresh, label_B, liked_B, share_B, known_C, known_C, x_BD, kept_BLC)
+    step = Step(stack.layout, logits_LBC, fresh, label_B, liked_B, share_B, known_C, known_C, x_BD, kept_BLC)
     return stack.differentiate(DarkReplay(strength).loss_terms(step))[0]
 
 
@@ -467,3 +471,37 @@ def test_dark_replay_holds_each_row_to_its_own_logits(fresh: int) -> None:
 
 def test_dark_replay_accepts_micro_batches_larger_than_its_replay() -> None:
     assert np.isfinite(train(strategy="derpp", batch=8, replay=3).loss_K).all()
+
+
+# towers that are split
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"accumulate": 1}, "at least 2"),
+        ({"strategy": "ewc"}, "strategy ewc"),
+        ({"gradients": "bfloat16"}, "16 bits"),
+        ({"parallel": "tensor"}, "parallel"),
+    ],
+)
+def test_options_with_which_a_tower_cannot_be_split_are_refused(options: Options, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Tower({**SMALL, "accumulate": 4, "parallel": "fsdp", **options})
+
+
+def test_how_processes_hold_a_tower_does_not_change_its_recipe() -> None:
+    assert recipe("tower", {**SMALL, "parallel": "fsdp"}) == recipe("tower", SMALL)
+
+
+def test_a_tower_that_is_split_answers_with_layers_on_several_devices() -> None:
+    options = {**SMALL, "hidden": [16, 16], "accumulate": 2, "parallel": "pipeline"}
+    model = Tower(options)
+    model.learn(EXAMPLES)
+    serving = create("tower", options, "cpu,cpu")
+    serving.restore({name: part for name, part in model.state(serving_only=True).items() if part.serving})
+    tower = as_tower(serving)
+    assert len(tower.devices) == 2
+    for one, other in zip(serving.predict(INPUTS), model.predict(INPUTS), strict=True):
+        assert one.choice == other.choice and one.score == pytest.approx(other.score, abs=1e-5)
+    assert as_tower(create("tower", {**options, "parallel": "ddp"}, "cpu,cpu")).devices == [CPU]

@@ -74,7 +74,7 @@ def test_it_ends_when_a_commit_comes_at_the_moment_of_its_cancellation(
     async def end() -> bool:
         monkeypatch.setattr(asyncio, "Event", Woken)
         running = asyncio.create_task(ArrivalNotifier("m", Wakeup(tmp_path), Log().read_head, EventFeed()).run())
-        while not woken or not woken[0]._waiters:  # type: ignore[attr-defined]
+        while not woken or not woken[0]._waiters:
             await asyncio.sleep(0.01)
         woken[0].set()
         running.cancel()

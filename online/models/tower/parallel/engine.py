@@ -18,7 +18,8 @@ import torch
 from online.models.tower.layout import Layout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes
 
-ENGINES = ("ddp", "fsdp", "pipeline")
+DDP, PIPELINE = "ddp", "pipeline"
+ENGINES = (DDP, "fsdp", PIPELINE)
 TENSORS = 5  # parameters, gradient, two moments, average
 GATHERED = 2  # a gathered layer and its whole gradient, before it is scattered
 NUMBER_BYTES = 4

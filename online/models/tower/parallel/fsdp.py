@@ -10,6 +10,7 @@ rank computes the gradient of its own rows; with `offload`, shards and moments l
 Zhao et al. 2023, "PyTorch FSDP". Shapes: L copies, B rows, D inputs, C capacity for classes.
 """
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -20,7 +21,8 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, 
 
 from online.models.tower.layout import Layout
 from online.models.tower.parallel.blocks import build_blocks
-from online.models.tower.parallel.split_stack import Learning, LossOfRows, SplitStack
+from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
+from online.models.tower.stack import Learning
 
 
 class ShardedStack(SplitStack):
@@ -45,18 +47,19 @@ class ShardedStack(SplitStack):
         """Logits [L, B, C] of this rank's rows, which can be differentiated."""
         return cast(Tensor, self.module(x_BD)).transpose(0, 1)
 
-    def differentiate(self, loss: Tensor) -> list[Tensor]:
-        """The gradient of the sum of all ranks' losses, in this rank's pieces.
+    def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
+        """The gradient of the sum of all ranks' losses, in this rank's pieces. losses: only one.
 
         Every rank differentiates a loss of its own logits at the same time; one without rows, a loss of zero.
         """
+        (loss,) = losses
         loss.backward()  # type: ignore[no-untyped-call]
         return self.collect()
 
     def gradient(self, x_BD: Tensor, loss: LossOfRows) -> list[Tensor]:
         """The gradient of all rows, of which each of the n ranks computes every n-th."""
         rows = torch.arange(self.mesh.get_local_rank(), len(x_BD), self.mesh.size(), device=x_BD.device)
-        return self.differentiate(loss(self.logits(x_BD[rows]), rows))
+        return self.differentiate([loss(self.logits(x_BD[rows]), rows)])
 
     @torch.no_grad()
     def average_logits(self, x_BD: Tensor) -> Tensor:

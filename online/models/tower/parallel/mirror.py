@@ -59,6 +59,10 @@ class Mirror:
         """Logits [L, B, C] of this rank's rows."""
         return cast(Tensor, self._ddp(x_BD))
 
+    def average_logits(self, x_BD: Tensor) -> Tensor:
+        """Logits [L, B, C] of the averages of this rank's rows."""
+        return self.stack.average_logits(x_BD)
+
     def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
         """The gradient [L, P] of the sum of all ranks' losses. Raises PeerLost."""
         (loss,) = losses

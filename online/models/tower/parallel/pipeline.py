@@ -21,7 +21,8 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 
 from online.models.tower.layout import Layout
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
-from online.models.tower.parallel.split_stack import Learning, LossOfRows, SplitStack
+from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
+from online.models.tower.stack import Learning
 
 SCHEDULES: dict[str, type[ScheduleGPipe | Schedule1F1B]] = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B}
 

@@ -10,7 +10,6 @@ Shapes: L copies, P parameters of a copy, B rows, D inputs, C capacity for class
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,19 +21,9 @@ from online.models.contract import Tensors
 from online.models.tower.layout import Layout
 from online.models.tower.parallel.blocks import Place, named_places
 from online.models.tower.parallel.descent import Descent, Piece
-from online.models.tower.stack import FLAT, to_array
+from online.models.tower.stack import FLAT, Learning, to_array
 
 LossOfRows = Callable[[Tensor, Tensor], Tensor]  # logits [L, B, C] of some rows, and which rows [B] -> their loss
-
-
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """How a stack learns: the rates of its copies, and the further arguments of `Stack`."""
-
-    rates: tuple[float, ...]
-    decay: float
-    average: float
-    seed: int = 0
 
 
 class SplitStack:
@@ -124,10 +113,12 @@ class SplitStack:
         return self.descent.held_bytes()
 
     @torch.no_grad()
-    def whole_tensors(self, flat: str) -> Iterator[tuple[Place, Tensor]]:
-        """The tensors of the layout of one of the flat tensors, one after the other."""
+    def whole_tensors(self, flat: str, copy: int | None = None) -> Iterator[tuple[Place, Tensor]]:
+        """The tensors of the layout of one of the flat tensors, one after the other. copy: of this one only."""
         locals_ = dict(zip(self.names, self.descent.tensors_of(flat), strict=True))
         for name, place in self.places.items():
+            if copy not in (None, place.copy):
+                continue
             shape = self.layout.shapes[place.name]
             own = shape[::-1] if place.transposed else shape
             yield place, place.turn(self.whole(name, locals_.get(name), own))
@@ -139,6 +130,25 @@ class SplitStack:
         for place, whole in self.whole_tensors(flat):
             views[place.name][place.copy].copy_(whole)
         return flat_LP
+
+    def whole_copy(self, choice: int) -> Tensor:
+        """One of the averages or, after all of them, of the copies, as [1, P] in the memory of the host."""
+        row_1P = torch.zeros(1, sum(self.layout.sizes))
+        views = self.layout.views(row_1P)
+        for place, whole in self.whole_tensors(*self._find_copy(choice)):
+            views[place.name][0].copy_(whole)
+        return row_1P
+
+    def _find_copy(self, choice: int) -> tuple[str, int]:
+        copies = len(self.learning.rates)
+        return "average_LP" if choice < copies else "parameters_LP", choice % copies
+
+    def help_gather(self, choice: int | None) -> None:
+        """Take part in another rank's `whole_copy` or, without a choice, in its `tensors`."""
+        wanted = [(flat, None) for flat in FLAT] if choice is None else [self._find_copy(choice)]
+        for flat, copy in wanted:
+            for _ in self.whole_tensors(flat, copy):
+                pass  # it is dropped at once: this rank may have no room for all
 
     def tensors(self) -> Tensors:
         """The tensors of `Stack.tensors`: a `Stack` on one process restores them."""

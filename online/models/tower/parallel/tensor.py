@@ -21,7 +21,8 @@ from torch.nn.functional import cross_entropy
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import build_blocks
-from online.models.tower.parallel.split_stack import Learning, LossOfRows, SplitStack
+from online.models.tower.parallel.split_stack import LossOfRows, SplitStack
+from online.models.tower.stack import Learning
 
 
 class TensorStack(SplitStack):

@@ -9,25 +9,28 @@ from torch import Tensor
 
 from online.models.tower.parallel.mirror import Mirror
 from online.models.tower.parallel.peers import Peers
-from online.models.tower.parts import LearnPart, PartResult, add_results
+from online.models.tower.parts import Alone, CutStep, PartResult, add_results
 from online.models.tower.stack import Stack
 
 
-class Together:
+class Together(Alone):
     """This process and its peers. precision: to which each part's gradient is rounded before it is sent; None: float32."""
 
+    is_shared = True
+
     def __init__(self, peers: Peers, precision: torch.dtype | None = None) -> None:
-        self.peers, self.precision = peers, precision
+        super().__init__(precision)
+        self.peers = peers
         self._mirror: Mirror | None = None
 
-    def sum_parts(self, stack: Stack, count: int, learn: LearnPart, can_overlap: bool) -> PartResult:
+    def sum_parts(self, stack: Stack, step: CutStep) -> PartResult:
         """The sum over the parts of all ranks, which is the same on each. Raises PeerLost."""
-        share = count // self.peers.size
-        if share == 1 and can_overlap:
-            result = learn(self.peers.rank, self._mirrored(stack))
+        share = step.count // self.peers.size
+        if share == 1 and step.can_overlap:
+            result = step.learn(self.peers.rank, self._mirrored(stack))
             return PartResult(result.gradients, self.peers.sum(result.loss_K), self._gather(result.logits_LFC))
         parts = range(self.peers.rank * share, (self.peers.rank + 1) * share)
-        result = add_results(learn(part, stack).rounded(self.precision) for part in parts)
+        result = add_results(step.learn(part, stack).rounded(self.precision) for part in parts)
         sent_as = self.precision if share == 1 else None
         gradients = [self.peers.sum(each, sent_as) for each in result.gradients]
         return PartResult(gradients, self.peers.sum(result.loss_K), self._gather(result.logits_LFC))

@@ -7,7 +7,7 @@ from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import block_bounds, block_sizes
 from online.models.tower.parallel.engine import USABLE, Demand, choose_engine, free_bytes, measure_demand
-from online.models.tower.stack import Stack
+from online.models.tower.stack import Learning, Stack
 
 EVEN = Demand(copies=3, block_bytes=(100, 100, 100, 100))
 
@@ -18,7 +18,7 @@ def choose(demand: Demand, ranks: int, usable_bytes: int) -> str:
 
 def test_the_demand_is_what_a_stack_holds_and_a_gradient() -> None:
     layout = Layout(Mlp(5, [8, 6]), 4)
-    stack = Stack(layout, [0.01, 0.1], 0.01, 0.9, 0, torch.device("cpu"))
+    stack = Stack(layout, Learning((0.01, 0.1), 0.01, 0.9), torch.device("cpu"))
     held = stack.parameters_LP, stack.average_LP, stack.mean_LP, stack.square_LP, torch.zeros_like(stack.mean_LP)
     assert measure_demand(layout, 2).whole_bytes == sum(tensor.numel() * tensor.element_size() for tensor in held)
 

@@ -36,29 +36,29 @@ def learn(options: Options, peers: Peers | None = None, examples: Sequence[Examp
     torch.set_num_threads(1)
     model = Tower(options)
     if peers is not None:
-        model.learn_with(peers)
+        model.trainer.learn_with(peers)
     model.learn(examples or examples_of(options))
     return model
 
 
 def fingerprint_of(options: Options, peers: Peers | None = None) -> str:
     model = learn(options, peers)
-    assert peers is None or isinstance(model.summing, Together)  # nobody was lost
+    assert peers is None or isinstance(model.trainer.ranks, Together)  # nobody was lost
     return model.fingerprint()
 
 
 def lose_a_peer(options: Options, peers: Peers) -> tuple[str, float]:
     """Rank 1 leaves in the midst of the stream. Returns the fingerprint, and the longest time of a call to learn."""
     model, longest_s = Tower(options), 0.0
-    model.learn_with(peers)
+    model.trainer.learn_with(peers)
     for place, example in enumerate(examples_of(options)):
         if peers.rank == 1 and place == 20:
-            model.learn_alone()
+            model.trainer.learn_alone()
             return "", 0.0
         began = time.perf_counter()
         model.learn([example])
         longest_s = max(longest_s, time.perf_counter() - began)
-    assert not isinstance(model.summing, Together)
+    assert not isinstance(model.trainer.ranks, Together)
     return model.fingerprint(), longest_s
 
 
@@ -70,7 +70,7 @@ def add_and_gather(peers: Peers) -> tuple[list[float], list[float], list[float]]
 
 def refuse_parts(options: Options, peers: Peers) -> str:
     with pytest.raises(ValueError, match="cannot share") as caught:
-        Tower(options).learn_with(peers)
+        Tower(options).trainer.learn_with(peers)
     return str(caught.value)
 
 

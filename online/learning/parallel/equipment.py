@@ -1,0 +1,54 @@
+"""What a process learns towers on, and which processes can learn one together.
+
+They must have devices of one type, and each card serves one of them: NCCL refuses a second process.
+"""
+
+import json
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from online.models.tower.parallel.engine import free_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """type: of the device, cpu or cuda. unit: the card, or the machine of a CPU. free_bytes: that it may still use."""
+
+    type: str
+    unit: str
+    free_bytes: int
+
+    def pack(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Equipment":
+        """Raises ValueError for anything else."""
+        match json.loads(data):
+            case {"type": str(kind), "unit": str(unit), "free_bytes": int(free)}:
+                return cls(kind, unit, free)
+        raise ValueError("a worker describes its device by type, unit and free_bytes")
+
+
+def describe_device(device: torch.device) -> Equipment:
+    """The equipment of this process, which learns towers on a device."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what the allocator keeps for later is free too
+        return Equipment("cuda", str(torch.cuda.get_device_properties(device).uuid), free_bytes(device))
+    return Equipment(device.type, socket.gethostname(), free_bytes(device))
+
+
+def can_join(own: Equipment, others: Sequence[Equipment], new: Equipment) -> bool:
+    """Whether a process can learn with those that have this equipment."""
+    is_taken = new.type != "cpu" and new.unit in {each.unit for each in (own, *others)}
+    return new.type == own.type and not is_taken
+
+
+def share_memory(members: Sequence[Equipment]) -> list[int]:
+    """The bytes that each may use, where those on one machine's CPU share its memory."""
+    sharing = Counter(each.unit for each in members)
+    return [each.free_bytes // sharing[each.unit] for each in members]

@@ -1,0 +1,174 @@
+"""The ranks over which the stack of a tower is split: each holds a part of it, and takes its part in every step.
+
+    fsdp       rank r differentiates its parts of a step; each layer is gathered while it is used
+    pipeline   the parts of a step follow each other through the ranks as micro-batches; the last one has the losses
+
+With a rank, its part of the stack is lost. Whatever needs the whole stack then raises LearningLost, and the learner
+resumes from its last durable version, with as many ranks as there are.
+
+Shapes: L copies, B rows, D inputs, C classes, F fresh rows of a part, K = 2 L served choices.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from online.errors import LearningLost
+from online.models.contract import Tensors
+from online.models.tower.layout import Layout
+from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
+from online.models.tower.parallel.pipeline import PipelineStack
+from online.models.tower.parallel.split_group import SplitGroup
+from online.models.tower.parallel.split_stack import SplitStack
+from online.models.tower.parts import CutStep, PartResult, add_results
+from online.models.tower.published import FlatCopy
+from online.models.tower.stack import Learning
+from online.models.tower.strategies import Strategy
+
+Ask = Callable[[int | None], None]
+
+
+class SplitRanks:
+    """This process and others. is_pipeline: split into consecutive layers rather than within each layer.
+
+    parts: of each step. offload: whether fsdp keeps its parts in the host's memory. ask_others: has the other ranks
+    call `help_gather`, where only this one wants the whole stack.
+    """
+
+    is_shared = True
+    holds_all = False
+
+    def __init__(
+        self,
+        group: SplitGroup,
+        is_pipeline: bool,
+        parts: int,
+        offload: bool = False,
+        ask_others: Ask = lambda choice: None,
+    ) -> None:
+        self.group, self.is_pipeline, self.parts, self.offload = group, is_pipeline, parts, offload
+        self._ask_others = ask_others
+        self.reason = ""  # why ranks are lost
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Raise LearningLost for the errors of torch, with which other ranks do not know what became of a step."""
+        if self.reason:
+            raise LearningLost(self.reason)
+        try:
+            yield
+        except RuntimeError as error:  # of gloo, NCCL or the allocator
+            self._lose(f"a process that held a part of a tower is lost ({error})")
+            raise LearningLost(self.reason) from None
+
+    def _lose(self, reason: str) -> None:
+        self.reason = reason
+        self.is_shared = False
+        self.group.leave()
+
+    def leave(self) -> None:
+        """Leave the others, who notice at once. The stack is then of no use."""
+        if not self.reason:
+            self._lose("the processes that held a tower have parted")
+
+    # the stack
+
+    def create(self, layout: Layout, learning: Learning, device: torch.device) -> SplitStack:
+        with self._whole():
+            if self.is_pipeline:
+                return PipelineStack(layout, learning, self.group.handle, device, self.parts)
+            return ShardedStack(layout, learning, create_mesh(device.type), self.offload)
+
+    def grow(self, stack: SplitStack, layout: Layout, strategy: Strategy) -> SplitStack:
+        with self._whole():
+            return cast(ShardedStack | PipelineStack, stack).grown(layout)
+
+    def descend(self, stack: SplitStack, gradients: list[Tensor], strategy: Strategy) -> None:
+        with self._whole():
+            stack.descend(gradients)
+
+    def pick_copy(self, stack: SplitStack, choice: int) -> FlatCopy:
+        with self._whole():
+            self._ask_others(choice)
+            return FlatCopy(stack.layout, stack.whole_copy(choice))
+
+    def tensors(self, stack: SplitStack) -> Tensors:
+        with self._whole():
+            self._ask_others(None)
+            return stack.tensors()
+
+    def help_gather(self, stack: SplitStack, choice: int | None) -> None:
+        """Take part in `pick_copy` or, without a choice, in `tensors` of the rank that asked for it."""
+        with self._whole():
+            stack.help_gather(choice)
+
+    # steps
+
+    def sum_parts(self, stack: SplitStack, step: CutStep) -> PartResult:
+        """The sum over all parts, whose gradients are the pieces of this rank."""
+        with self._whole():
+            if isinstance(stack, PipelineStack):
+                return self._pipe_parts(stack, step)
+            return self._share_parts(cast(ShardedStack, stack), step)
+
+    def _share_parts(self, stack: ShardedStack, step: CutStep) -> PartResult:
+        """Each rank differentiates its consecutive parts."""
+        share = step.count // self.group.size
+        own = add_results(step.learn(self.group.rank * share + part, stack) for part in range(share))
+        dist.all_reduce(own.loss_K, group=self.group.handle)
+        return PartResult(own.gradients, own.loss_K, self._gather(own.logits_LFC))
+
+    def _gather(self, logits_LFC: Tensor | None) -> Tensor | None:
+        """The logits of all ranks' fresh rows, in order."""
+        if logits_LFC is None:
+            return None
+        every = [torch.empty_like(logits_LFC) for _ in range(self.group.size)]
+        dist.all_gather(every, logits_LFC.contiguous(), group=self.group.handle)
+        return torch.cat(every, 1)
+
+    def _pipe_parts(self, stack: PipelineStack, step: CutStep) -> PartResult:
+        """Every part is a micro-batch, of which the last rank learns the logits."""
+        inputs = [step.inputs(part) for part in range(step.count)]
+        judged = [x_BD[: step.fresh] for x_BD in inputs]
+        averages_LFC = torch.split(stack.average_logits(torch.cat(judged)), step.fresh, 1) if step.fresh else ()
+        size, copies = len(inputs[0]), len(stack.learning.rates)
+        loss_NK = torch.zeros(step.count, 2 * copies, device=stack.device)
+        kept = torch.zeros(copies, step.count * step.fresh, stack.layout.labels, device=stack.device)
+
+        def learn(logits_LBC: Tensor, rows_B: Tensor) -> Tensor:
+            part = int(rows_B[0]) // size
+            engine = GivenLogits(logits_LBC, averages_LFC[part] if step.fresh else None)
+            result = step.learn(part, engine)
+            loss_NK[part] = result.loss_K  # not added: the first schedule calls this once more, to learn shapes
+            if result.logits_LFC is not None:
+                kept[:, part * step.fresh : (part + 1) * step.fresh] = result.logits_LFC
+            return engine.loss
+
+        gradients = stack.gradient(torch.cat(inputs), learn)
+        for tensor in (loss_NK, kept) if step.keeps_logits else (loss_NK,):
+            dist.broadcast(tensor, group=self.group.handle, group_src=self.group.size - 1)
+        return PartResult(gradients, loss_NK.sum(0), kept if step.keeps_logits else None)
+
+
+class GivenLogits:
+    """Logits that are known, and whose loss another one differentiates."""
+
+    loss: Tensor
+
+    def __init__(self, logits_LBC: Tensor, averages_LFC: Tensor | None) -> None:
+        self._logits_LBC, self._averages_LFC = logits_LBC, averages_LFC
+
+    def logits(self, x_BD: Tensor) -> Tensor:
+        return self._logits_LBC
+
+    def average_logits(self, x_BD: Tensor) -> Tensor:
+        assert self._averages_LFC is not None, "they are computed for fresh rows only"
+        return self._averages_LFC
+
+    def differentiate(self, losses: Sequence[Tensor]) -> list[Tensor]:
+        (self.loss,) = losses
+        return []

@@ -1,0 +1,150 @@
+"""Towers of which each process holds a part: they learn what one process learns, and outlive a lost part."""
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+
+from online.learning.learner import Learner
+from online.learning.parallel import team as teams
+from online.learning.parallel.board import ShareBoard
+from online.learning.parallel.worker import work
+from online.models import Options, create
+from online.models.tower.parallel.split_stack import SplitStack
+from online.models.tower.shared import as_tower
+from online.models.tower.stack import FLAT
+from online.models.tower.tower import Tower
+from tests.learning.parallel.test_team import KEY, OPTIONS, events, learn, learner_of, open_nothing
+from tests.learning.scene import Scene
+from tests.support import until
+
+SPLIT: Options = {**OPTIONS, "hidden": [8, 8]}
+ENGINES = {"fsdp": "er", "pipeline": "derpp"}  # each with a strategy; this one also keeps logits of fresh rows
+EVENTS = 48
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Workers:
+    """Processes that join a board."""
+
+    def __init__(self, board: ShareBoard) -> None:
+        self.board = board
+        self.processes: list[BaseProcess] = []
+
+    def join(self, count: int) -> None:
+        before, context = self.board.idle_count, multiprocessing.get_context("spawn")
+        for _ in range(count):
+            process = context.Process(target=work, args=(self.board.address, KEY, open_nothing))
+            process.start()
+            self.processes.append(process)
+        until(lambda: self.board.idle_count >= before + count, timeout_s=60)
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[Workers]:
+    board = ShareBoard(str(tmp_path / "board"), KEY)
+    joined = Workers(board)
+    yield joined
+    if dist.is_initialized():
+        dist.destroy_process_group()  # the learner of a test that was not ended
+    board.close()
+    for process in joined.processes:
+        process.kill()
+        process.join()
+
+
+def tower_of(learner: Learner) -> Tower:
+    return as_tower(learner.training.model.model)  # type: ignore[attr-defined]
+
+
+def learn_split(scene: Scene, learner: Learner, start: int, count: int) -> None:
+    """Learn a micro-batch, which calls idle workers; once they are ready, learn the others with them."""
+    assert learner.team is not None
+    team = learner.team
+    learn(scene, learner, *events(4, start))
+    until(lambda: all(call.is_ready for call in team.calls), timeout_s=30)
+    learn(scene, learner, *events(count - 4, start + 4))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_processes_that_hold_parts_learn_what_one_process_learns(engine: str, workers: Workers, tmp_path: Path) -> None:
+    options = {**SPLIT, "parallel": engine, "strategy": ENGINES[engine]}
+    scene, learner = learner_of(tmp_path, workers.board, options)
+    workers.join(1)
+    learn_split(scene, learner, 0, EVENTS)
+    assert learner.team is not None and learner.team.member_count == 1
+    split = tower_of(learner)
+    assert isinstance(split.trainer.stack, SplitStack)
+    state, answers = learner.training.model.state(), learner.training.model.predict([e.features for e in events(9)])
+
+    other, alone = learner_of(tmp_path / "alone", None, options)
+    learn(other, alone, *events(EVENTS))
+    expected = alone.training.model.state()
+    whole_bytes = sum(expected["stack"].tensors[flat].nbytes for flat in FLAT)
+    assert split.trainer.stack.held_bytes() <= 0.7 * whole_bytes * 5 / 4  # of which a gradient is the fifth
+    for flat in FLAT:
+        assert np.allclose(state["stack"].tensors[flat], expected["stack"].tensors[flat], atol=1e-4)
+    assert np.allclose(state["memory"].tensors["loss"], expected["memory"].tensors["loss"], atol=1e-4)
+
+    restored = create("tower", scene.options)
+    restored.restore({name: part for name, part in state.items() if part.serving})
+    assert restored.predict([e.features for e in events(9)]) == answers
+
+
+def test_when_a_part_is_lost_the_learner_learns_again_from_the_log(workers: Workers, tmp_path: Path) -> None:
+    scene, learner = learner_of(tmp_path, workers.board, {**SPLIT, "parallel": "fsdp"}, publish_every_ms=10)
+    team, stop = learner.team, threading.Event()
+    assert team is not None
+    workers.join(1)
+    running = threading.Thread(target=learner.run, args=(stop,))
+    running.start()
+    count = 0
+
+    def append(more: int) -> None:
+        nonlocal count
+        for event in events(more, count):
+            scene.stream.append(event)
+        count += more
+        until(lambda: learner.training.learned_until == scene.stream.head(), timeout_s=60)
+
+    try:
+        append(4)
+        until(lambda: bool(team.calls) and all(call.is_ready for call in team.calls), timeout_s=60)
+        append(20)
+        assert team.member_count == 1
+        workers.processes[0].kill()
+        workers.processes[0].join()
+        append(24)
+        assert team.member_count == 0
+    finally:
+        stop.set()
+        running.join(60)
+    assert not running.is_alive()
+    other, alone = learner_of(tmp_path / "alone", None, SPLIT)
+    learn(other, alone, *events(count))
+    assert learner.training.model.fingerprint() == alone.training.model.fingerprint()  # all of it was learned again
+
+
+@pytest.mark.parametrize(("free_bytes", "engine"), [(1 << 40, "ddp"), (7_500, "fsdp")])
+def test_auto_holds_a_tower_so_that_it_fits(
+    free_bytes: int, engine: str, workers: Workers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene, learner = learner_of(tmp_path, workers.board, {**SPLIT, "parallel": "auto"})
+    monkeypatch.setattr(teams, "share_memory", lambda members: [free_bytes] * len(members))
+    workers.join(1)
+    learn_split(scene, learner, 0, 16)
+    assert learner.team is not None and learner.team.member_count == 1
+    assert learner.team.engine == engine
