@@ -8,7 +8,8 @@
 
 Each rank is a process with one thread that communicates by gloo. A difference is the largest from the single process:
 of a number of the gradient, of the state (parameters, average, moments) after a step from the same state, and of the
-state after all steps. AdamW divides by the root of a moment, which magnifies the rounding of gradients near zero.
+state after all steps. AdamW divides by the root of a moment, which magnifies the rounding of gradients near zero: a number
+whose gradients are only rounding moves by whole steps. How many such numbers there are says "apart".
 Memory is what a rank holds of parameters, gradient, moments and average.
 """
 
@@ -41,6 +42,7 @@ from online.models.tower.strategies import compute_losses
 
 SECTIONS = ("fsdp", "pipeline", "tensor")
 EQUAL = 1e-6
+APART = 1e-5  # a hundredth of what the slowest copy moves in a step
 LEARNING = Learning((0.001, 0.003, 0.009), 0.01, 0.95)
 ROWS, MICRO_BATCHES = 64, 8
 DEEP = (256, (384, 384, 384, 384, 384), 256)  # inputs, hidden, classes
@@ -53,13 +55,17 @@ CPU = torch.device("cpu")
 class Run:
     """What one rank measured.
 
-    slope, once, overall: largest differences of a gradient, after a step, and after all steps. bubble: the share of a step in which it computed nothing; in_flight: micro-batches."""
+    slope, once, overall: largest differences of a gradient, after a step, and after all steps. apart_ppm: of a million
+    parameters, how many differ by more than APART after all steps. bubble: the share of a step in which it computed
+    nothing. in_flight: micro-batches.
+    """
 
     held_mb: float
     step_s: float
     slope: float = 0.0
     once: float = 0.0
     overall: float = 0.0
+    apart_ppm: float = 0.0
     bubble: float = float("nan")
     in_flight: int = 0
 
@@ -143,6 +149,11 @@ def largest_difference(one: Any, other: Any) -> float:
     return max(float(np.abs(one[flat] - other[flat]).max()) for flat in FLAT)
 
 
+def count_apart(one: Any, other: Any) -> float:
+    """Of a million parameters, how many differ by more than APART."""
+    return 1e6 * float((np.abs(one["parameters_LP"] - other["parameters_LP"]) > APART).mean())
+
+
 def measure_alone(shape: tuple[int, Sequence[int], int], steps: int) -> Run:
     layout = create_layout(*shape)
     stack, batches = create_whole(layout), [Batch(number, layout) for number in range(4)]
@@ -175,16 +186,16 @@ def measure_split(engine: str, shape: tuple[int, Sequence[int], int], steps: int
         split.descend(gradient)
 
     step_s = median_s(step, steps)
-    slope, once, overall = measure_differences(split, create_split(engine, layout), batches, steps)
+    differences = measure_differences(split, create_split(engine, layout), batches, steps)
     bubble = float(np.median(waits[2:])) if waits else float("nan")
     in_flight = split.timed.most_in_flight if isinstance(split, TimedPipeline) and split.timed else 0
-    return Run(split.held_bytes() / MB, step_s, slope, once, overall, bubble, in_flight)
+    return Run(split.held_bytes() / MB, step_s, *differences, bubble, in_flight)
 
 
 def measure_differences(
     split: SplitStack, other: SplitStack, batches: Sequence[Batch], steps: int
-) -> tuple[float, float, float]:
-    """Of the gradients, of a step from the same state, and of all steps from the first weights."""
+) -> tuple[float, float, float, float]:
+    """The first four figures of a `Run` but its speed: two from the same states, two from the first weights."""
     whole, once, slope = create_whole(split.layout), 0.0, 0.0
     for number in range(steps):
         batch = batches[number % 4]
@@ -196,7 +207,8 @@ def measure_differences(
         other.descend(find_gradient(other, batch))
         for flat in FLAT:
             once = max(once, parts_difference(split, split.descent.tensors_of(flat), getattr(whole, flat)))
-    return slope, once, largest_difference(whole.tensors(), other.tensors())
+    one, two = whole.tensors(), other.tensors()
+    return slope, once, largest_difference(one, two), count_apart(one, two)
 
 
 def parts_difference(split: SplitStack, parts: Sequence[Tensor], flat_LP: Tensor) -> float:
@@ -248,7 +260,7 @@ Rows = list[tuple[object, ...]]
 def measure_engines(engines: Sequence[str], shape: Any, flags: Any, folder: Path) -> tuple[Rows, Rows]:
     """The table of a section, and that of its idle time, which only a pipeline has."""
     alone = run_ranks(1, Path(tempfile.mkdtemp(dir=folder)), measure_alone, shape, flags.steps)[0]
-    rows: Rows = [("one process", 1, "", "", "", "", alone.held_mb, 1 / alone.step_s, 1.0)]
+    rows: Rows = [("one process", 1, "", "", "", "", "", alone.held_mb, 1 / alone.step_s, 1.0)]
     idle: Rows = []
     for engine in engines:
         for count in flags.ranks:
@@ -257,7 +269,8 @@ def measure_engines(engines: Sequence[str], shape: Any, flags: Any, folder: Path
             runs: list[Run] = run_ranks(count, meeting, measure_split, engine, shape, flags.steps)
             worst = [max(run.slope for run in runs), max(run.once for run in runs), max(run.overall for run in runs)]
             held_mb, step_s = max(run.held_mb for run in runs), max(run.step_s for run in runs)
-            figures = (*(f"{each:.1e}" for each in worst), verdict(worst[0], EQUAL), held_mb)
+            apart = f"{runs[0].apart_ppm:,.0f}"
+            figures = (*(f"{each:.1e}" for each in worst), apart, verdict(worst[0], EQUAL), held_mb)
             rows.append((engine, count, *figures, 1 / step_s, alone.step_s / step_s))
             if runs[0].in_flight:
                 shares = [round(100 * run.bubble) for run in runs]
@@ -283,6 +296,7 @@ COLUMNS = (
     "gradient",
     "one step",
     "all steps",
+    "1e-5 apart, ppm",
     "gradient 1e-6",
     "MB a rank",
     "steps/s",

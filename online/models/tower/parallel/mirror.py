@@ -51,7 +51,7 @@ class Mirror:
                 bucket_cap_mb=BUCKET_MB,
             )
         except RuntimeError as error:  # it compares the ranks' shapes over the network
-            raise PeerLost(str(error)) from None
+            raise PeerLost.by(error) from None
         # never self: the hook would be in a cycle that Python cannot see, and keep the group's connections open
         self._ddp.register_comm_hook((peers, sent_as), add_bucket)
 
@@ -73,7 +73,7 @@ class Mirror:
         except RuntimeError as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
-            raise PeerLost(str(error)) from None
+            raise PeerLost.by(error) from None
         grads = [cast(Tensor, parameter.grad) for parameter in self.module.own]
         return [torch.cat([grad.reshape(len(grad), -1) for grad in grads], 1)]
 

@@ -27,6 +27,11 @@ TIMEOUT_S = 20.0  # for a rank that is alive but does not answer; a dead one is 
 class PeerLost(RuntimeError):
     """Another rank of the group is gone, or did not answer in time."""
 
+    @classmethod
+    def by(cls, error: Exception) -> "PeerLost":
+        """For an error of torch. Its first sentence says what happened; the others are advice on its own logs."""
+        return cls(str(error).partition(". ")[0])
+
 
 class Peers:
     """A group with `size` ranks, of which this process is `rank`. All ranks must call the same methods in the same order."""
@@ -60,7 +65,7 @@ class Peers:
         try:
             begin().wait()
         except RuntimeError as error:  # what gloo and NCCL raise for a connection that broke or timed out
-            raise PeerLost(str(error)) from None
+            raise PeerLost.by(error) from None
 
     def leave(self) -> None:
         """Close the connections: the other ranks notice at once.
@@ -94,5 +99,5 @@ def form_group(
             group._set_default_backend(kinds.GLOO)
             group._register_backend(torch.device("cpu"), kinds.GLOO, dist.ProcessGroupGloo(store, rank, size, own))
     except RuntimeError as error:
-        raise PeerLost(str(error)) from None
+        raise PeerLost.by(error) from None
     return group

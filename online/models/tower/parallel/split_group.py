@@ -42,7 +42,7 @@ class SplitGroup:
                 backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s)
             )
         except RuntimeError as error:
-            raise PeerLost(str(error)) from None
+            raise PeerLost.by(error) from None
         self.rank, self.size = rank, size
 
     @property

@@ -21,6 +21,7 @@ from online.errors import LearningLost
 from online.models.contract import Tensors
 from online.models.tower.layout import Layout
 from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
+from online.models.tower.parallel.peers import PeerLost
 from online.models.tower.parallel.pipeline import PipelineStack
 from online.models.tower.parallel.split_group import SplitGroup
 from online.models.tower.parallel.split_stack import SplitStack
@@ -62,7 +63,7 @@ class SplitRanks:
         try:
             yield
         except RuntimeError as error:  # of gloo, NCCL or the allocator
-            self._lose(f"a process that held a part of a tower is lost ({error})")
+            self._lose(f"a process that held a part of a tower is lost ({PeerLost.by(error)})")
             raise LearningLost(self.reason) from None
 
     def _lose(self, reason: str) -> None:
