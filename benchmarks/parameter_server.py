@@ -45,7 +45,7 @@ LINKS_S = (0.0, 4.0, 15.0, 60.0)  # mean delay of a gradient
 FEWER = (1, 4, 8, 16)  # workers, without delay
 STRAGGLES_S = (0.0, 5.0, 15.0, 30.0, 60.0)
 STRAGGLE_SHARE = 1 / 16
-FACTORS = (1.0, 0.3, 0.1, 0.03, 0.01)  # of the learning rate that is best without staleness
+FACTORS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # of the learning rate that is best without staleness
 PLAIN = "asynchronous"
 REMEDIES = (
     PLAIN,

@@ -148,5 +148,5 @@ class Tuner:
         return chosen
 
     def choose_factor(self, what: str, jobs: Sequence[Job]) -> list[Job]:
-        """Each job with its rate, or a fraction of it."""
+        """Each job with its rate, or a multiple of it."""
         return self.choose(what, jobs, [[job.rate * factor for factor in self.factors] for job in jobs])

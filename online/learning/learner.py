@@ -139,6 +139,8 @@ class Learner:
         while not stop.is_set() and not self.is_outdated():
             try:
                 if is_lost:
+                    if self.team is not None:
+                        self.team.dissolve()
                     self.resume()
                     is_lost = False
                 if self.snapshots.frozen() is None:
@@ -166,7 +168,7 @@ class Learner:
 
     def _note_lost(self, error: LearningLost) -> None:
         """What was learned since the last durable version is gone: it is in the log, and is learned again."""
-        log_event(log, "learning again", logging.WARNING, model=self.snapshots.model, reason=str(error))
+        log_event(log, "resuming after a loss", logging.WARNING, model=self.snapshots.model, reason=str(error))
 
     def start(self) -> None:
         """Resume and, if no usable version is live, publish the state.
@@ -206,6 +208,8 @@ class Learner:
     def _restore(self, loaded: LoadedSnapshot) -> bool:
         try:
             self.training.restore(loaded.parts)
+        except (Unavailable, torch.OutOfMemoryError):
+            raise  # the snapshot is sound
         except Exception as error:  # any defect: an older snapshot, or the log itself, replaces it
             reason = f"{type(error).__name__}: {error}"
             version = loaded.manifest.version

@@ -73,8 +73,10 @@ def recipe(kind: str, options: Options) -> str:
     The secret `key` is left out, and so is what does not change a state: the devices of members, and how processes
     hold a tower.
     """
-    public = {name: value for name, value in options.items() if name not in ("key", "parallel")}
+    public = {name: value for name, value in options.items() if name != "key"}
     spec = find_kind(kind)
+    if spec is not None and spec.has_parts:
+        public.pop("parallel", None)
     if "members" in public and spec is not None and spec.spans_devices:
         public["members"] = [without_device(member) for member in options.get("members", ())]
     return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]

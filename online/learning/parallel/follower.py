@@ -1,7 +1,7 @@
 """A worker that learns a tower with its learner.
 
 learner --kind, options--> create the tower --ready--> learner
-        --rank, state----> join the group
+        --state, rank----> join the group
         --examples-------> learn them, of each step the parts of this rank
         --gather---------> send what this rank holds of a tower that is split
 """
@@ -39,25 +39,37 @@ class Follower:
         self.model = create(header["kind"], header["options"], device)
         self.trainer = as_tower(self.model).trainer
         self.is_member = False
+        self._state = b""  # of the tower, packed
 
     def follow(self) -> None:
-        """Do what the learner does, until it ends that."""
+        """Do what the learner does, until it ends that. Raises EOFError or OSError if the learner is gone."""
         self.connection.send_bytes(READY + describe_device(self.device).pack())
-        while "end" not in (message := json.loads(self.connection.recv_bytes())):
-            if "rank" in message:
-                self._join(message, self.connection.recv_bytes())
-            elif self.is_member:
-                self._repeat(message)
-        self.trainer.learn_alone()
+        try:
+            while "end" not in (message := json.loads(self.connection.recv_bytes())):
+                self._do(message)
+                if not self.is_member:
+                    self.trainer.learn_alone()
+        finally:
+            self.trainer.learn_alone()
         self.connection.send_bytes(OVER)
 
-    def _join(self, message: Mapping[str, Any], packed: bytes) -> None:
+    def _do(self, message: Mapping[str, Any]) -> None:
+        if "state" in message:
+            self._state = self.connection.recv_bytes()
+        elif "rank" in message:
+            self._join(message)
+        elif self.is_member:
+            self._repeat(message)
+
+    def _join(self, message: Mapping[str, Any]) -> None:
         """Enter a group with the state that the learner has now."""
         self.trainer.learn_alone()
         self.trainer.forget()
+        self.is_member = False
+        state, self._state = unpack_state(self._state), b""
         try:
-            self._meet(message, unpack_state(packed))
-        except (RuntimeError, LearningLost) as error:  # another process is gone
+            self._meet(message, state)
+        except Exception as error:  # another process is gone, or the network cannot be split
             self._note_lost(error)
             return
         self.is_member = True
@@ -72,8 +84,8 @@ class Follower:
             self.trainer.learn_with(Peers(form_group(*place, str(self.device))))
             return
         group = SplitGroup(*place, self.device)
-        ranks = split_ranks(group, message["engine"], self.trainer.parts, message["offload"])
-        self.trainer.split_over(ranks)
+        parts = int(self.trainer.options["accumulate"])
+        self.trainer.split_over(split_ranks(group, message["engine"], parts, message["offload"]))
         self.model.restore(state)
 
     def _repeat(self, message: Mapping[str, Any]) -> None:
@@ -91,7 +103,7 @@ class Follower:
 
     def _note_lost(self, error: Exception) -> None:
         self.is_member = False
-        log_event(log, "others lost", logging.WARNING, model=self.name, reason=str(error))
+        log_event(log, "others lost", logging.WARNING, model=self.name, reason=f"{type(error).__name__}: {error}")
 
 
 def open_store(message: Mapping[str, Any], leader_host: str) -> Store:

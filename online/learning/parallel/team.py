@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch._C._distributed_c10d import FileStore, Store, TCPStore
 
-from online.errors import LearningLost
 from online.learning.parallel.board import Call, ShareBoard
 from online.learning.parallel.equipment import can_join, describe_device, share_memory
 from online.learning.parallel.shares import pack_state
@@ -38,10 +37,9 @@ from online.models.devices.placement import first_device
 from online.models.tower.parallel.blocks import block_sizes
 from online.models.tower.parallel.engine import DDP, PIPELINE, choose_engine, measure_demand
 from online.models.tower.parallel.pair_sums import most_ranks
-from online.models.tower.parallel.peers import Peers, form_group
-from online.models.tower.parallel.split_group import SplitGroup
+from online.models.tower.parallel.peers import PeerLost, Peers, form_group
+from online.models.tower.parallel.split_group import SplitGroup, is_group_free
 from online.models.tower.shared import as_tower, learns_in_parts
-from online.models.tower.stack import Stack
 from online.models.tower.tower import Tower
 from online.models.tower.trainer import Trainer
 from online.telemetry import log_event
@@ -52,7 +50,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("online.learner")
 
 LOCAL_HOST = "127.0.0.1"
-PAUSE_S = 10.0  # before workers are called again with whom no group could be formed
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0  # before workers are called again, after a group was lost or not formed
+LASTING_S = 60.0  # a group that lasts as long is followed by the shortest pause
 
 
 class Team:
@@ -70,11 +69,13 @@ class Team:
         self.board, self.name, self.kind, self.options, self.clock = board, name, kind, options, clock
         self.device = torch.device(first_device(device))
         self.calls: list[Call] = []  # members of the group, then workers that prepare themselves
-        self.unfit: list[Call] = []  # workers whose device cannot learn with the learner's
+        self.unfit: list[Call] = []  # workers whose device cannot learn with the learner's, held until the team stops
         self.member_count = 0
         self.engine = DDP  # how the members hold the tower
         self._model: weakref.ref[Model] | None = None  # what the members hold too; None: there is no group
+        self._split: SplitRanks | None = None  # of that model, if each member holds a part of it
         self._calls_again_at = -math.inf
+        self._pause_s = FIRST_PAUSE_S
 
     def wrap(self, model: Model) -> Model:
         """The model, learned with the team if its kind can be learned in parts."""
@@ -84,6 +85,7 @@ class Team:
         """Have the members do what the model does next, after letting in those that are ready."""
         if not self._is_for(model):
             return
+        self._drop_dead()
         self._call_idle(as_tower(model))
         if len(self.calls) > self.member_count and all(call.is_ready for call in self.calls):
             self._form_group(model)
@@ -104,6 +106,12 @@ class Team:
             self.stop()
             return True
         return own is model
+
+    def _drop_dead(self) -> None:
+        """Forget workers that died before a group was formed with them."""
+        waiting = [call for call in self.calls[self.member_count :] if not call.is_over]
+        self.calls = [*self.calls[: self.member_count], *waiting]
+        self.unfit = [call for call in self.unfit if not call.is_over]
 
     def _call_idle(self, tower: Tower) -> None:
         """Call as many idle workers as the parts of a step leave room for."""
@@ -130,14 +138,16 @@ class Team:
         tower.trainer.learn_alone()
         self.member_count, self._model = 0, None
         self._choose_members(tower)
+        failure = ""
         try:
             if self.calls:
                 self._meet(model, tower.trainer, state)
-        except (OSError, RuntimeError, LearningLost) as error:
-            log_event(log, "workers lost", logging.WARNING, model=self.name, reason=str(error))
+        except Exception as error:  # of the network, of torch or of the tower: the learner goes on alone
+            failure = f"{type(error).__name__}: {error}"
+        if failure:  # not above: the error keeps the connections of the group open
+            log_event(log, "workers lost", logging.WARNING, model=self.name, reason=failure)
             tower.trainer.learn_alone()
-            self.stop()
-            self._calls_again_at = self.clock() + PAUSE_S
+            self.dissolve()
         if tower.trainer.is_alone and not tower.trainer.ranks.holds_all:
             model.restore(state)
 
@@ -156,32 +166,38 @@ class Team:
     def _meet(self, model: Model, trainer: Trainer, state: State) -> None:
         size, host = len(self.calls) + 1, find_own_host(self.calls[0].connection)
         self.engine, offload = self._choose_engine(as_tower(model))
+        if self.engine != DDP and not is_group_free():
+            raise PeerLost("this process holds a part of another tower")
         store, place = self._open_store(host, size)
         packed = pack_state(state)
-        for rank, call in enumerate(self.calls, 1):
+        for call in self.calls:
+            call.send(json.dumps({"state": len(packed)}).encode())
+            call.send(packed)
+        for rank, call in enumerate(self.calls, 1):  # when all have the state: they wait for each other
             header = {"rank": rank, "size": size, "engine": self.engine, "offload": offload, **place}
             call.send(json.dumps(header).encode())
-            call.send(packed)
         if self.engine == DDP:
             if not trainer.ranks.holds_all:
                 model.restore(state)
             trainer.learn_with(Peers(form_group(store, 0, size, host, str(self.device))))
         else:
             group = SplitGroup(store, 0, size, host, self.device)
-            trainer.split_over(split_ranks(group, self.engine, trainer.parts, offload, self._ask_members))
+            parts = int(trainer.options["accumulate"])
+            self._split = split_ranks(group, self.engine, parts, offload, self._ask_members)
+            trainer.split_over(self._split)
             model.restore(state)
         self._model, self.member_count = weakref.ref(model), size - 1
         log_event(log, "learning with workers", model=self.name, processes=size, engine=self.engine)
 
     def _choose_engine(self, tower: Tower) -> tuple[str, bool]:
-        """How the members hold the tower, and whether in the hosts' memory."""
+        """How the members hold the tower, and whether in the hosts' memory. A stack that was split is gone by now."""
         wanted = str(tower.options["parallel"])
         if wanted != "auto":
             return wanted, False
         stack = tower.trainer.stack
         demand = measure_demand(tower.layout, len(tower.trainer.learning.rates))
         own = describe_device(self.device)
-        held = demand.whole_bytes if isinstance(stack, Stack) and stack.device == self.device else 0
+        held = demand.whole_bytes if stack is not None and stack.device == self.device else 0
         own = replace(own, free_bytes=own.free_bytes + held)  # it is free where the tower is split
         members = [own, *(call.equipment for call in self.calls if call.equipment is not None)]
         try:
@@ -201,14 +217,23 @@ class Team:
         store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
         return store, {"port": store.port}
 
+    def dissolve(self) -> None:
+        """Let the workers go after a loss, and pause: longer each time, if groups do not last."""
+        lasts = self.clock() - self._calls_again_at > LASTING_S
+        self._pause_s = FIRST_PAUSE_S if lasts else min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self.stop()
+        self._calls_again_at = self.clock() + self._pause_s
+
     def stop(self) -> None:
         """Let the workers go."""
         model = self._model() if self._model is not None else None
         if model is not None:
             as_tower(model).trainer.learn_alone()
+        if self._split is not None:
+            self._split.leave()  # the model may be gone
         for call in (*self.calls, *self.unfit):
             call.end()
-        self.calls, self.unfit, self.member_count, self._model = [], [], 0, None
+        self.calls, self.unfit, self.member_count, self._model, self._split = [], [], 0, None, None
 
 
 class TeamModel:

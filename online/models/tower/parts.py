@@ -77,11 +77,14 @@ class Ranks(Protocol[AnyStack]):
     """This process, alone or with others: who holds the stack of a tower, and who differentiates the parts of a step.
 
     All ranks call the same methods in the same order. is_shared: whether there are others. holds_all: whether each rank
-    holds the whole stack, so that nothing is lost with another one.
+    holds the whole stack, so that nothing is lost with another one. is_lost: whether something was.
     """
 
     is_shared: bool
     holds_all: bool
+
+    @property
+    def is_lost(self) -> bool: ...
 
     def create(self, layout: Layout, learning: Learning, device: torch.device) -> AnyStack:
         """The stack before its first lesson."""
@@ -110,6 +113,7 @@ class Alone:
 
     is_shared = False
     holds_all = True
+    is_lost = False
 
     def __init__(self, precision: torch.dtype | None = None) -> None:
         self.precision = precision

@@ -108,7 +108,7 @@ class Tower:
         return [make_answer(names, *each) for each in zip(order_BK.tolist(), ranked_BK.tolist(), strict=True)]
 
     def _published(self) -> PublishedCopy | None:
-        if self._served is None and self.trainer.stack is not None and self.known_C.any():
+        if self._served is None and (self.trainer.stack is not None or self.trainer.is_lost) and self.known_C.any():
             self._served = PublishedCopy(self.trainer.pick_copy(self._best()), self.known_C)  # until the next step
         return self._served
 
@@ -276,7 +276,7 @@ class Tower:
         """A copy of the network that answers, on the devices of this tower."""
         if len(self.devices) > 1:
             return SplitCopy(self.layout, row_1P, self.devices)
-        return FlatCopy(self.layout, row_1P.to(self.trainer.device))
+        return FlatCopy(self.layout, row_1P.to(self.trainer.device) if self.trainer.ranks.holds_all else row_1P)
 
     def _recall(self, state: State) -> None:
         own = state["memory"].tensors
@@ -285,9 +285,9 @@ class Tower:
         self.recent = [bytes.fromhex(features) for features in memory["recent"]]
         self.pending = [Example(o, k, bytes.fromhex(f), label, reward=r) for o, k, f, label, r in memory["pending"]]
         self.buffer.restore(state["buffer"].tensors)
-        self.trainer.strategy.restore(state["strategy"].tensors, self.trainer.device)
         if "stack" in state:
             self.trainer.restore(self.layout, state["stack"].tensors)
+        self.trainer.strategy.restore(state["strategy"].tensors, self.trainer.device)
 
 
 def power_of_two(needed: int, least: int) -> int:

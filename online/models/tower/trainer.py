@@ -54,7 +54,7 @@ class Trainer:
     """The copies of a tower's network, and what moves them. buffer: the tower's, with the logits that strategies keep."""
 
     def __init__(self, options: Options, buffer: Buffer, device: torch.device) -> None:
-        self.options, self.buffer, self.device = options, buffer, device
+        self.options, self.buffer, self.device, self._first_device = options, buffer, device, device
         self.strategy = create_strategy(options["strategy"], options["strength"])
         rates = tuple(options["rate"] * factor for factor in SPREAD)
         self.learning = Learning(rates, options["decay"], options["average"], options["seed"])
@@ -83,12 +83,16 @@ class Trainer:
         """Hold a part of the stack, beside other processes that hold the others. The state must be restored next."""
         self.learn_alone()
         self.ranks, self.stack = ranks, None
+        self.device, self.parts = self._first_device, self.options["accumulate"]  # as on all ranks
 
     def learn_alone(self) -> None:
-        """Leave the others. Of a stack that was split, too little is left: the state must be restored."""
-        self.ranks.leave()
+        """Leave the others. Of a split stack, this process has its part only: the state must be restored."""
         if self.ranks.holds_all:
-            self.ranks = Alone(self.precision)  # else it remains, and raises LearningLost until the state is restored
+            self.ranks.leave()
+            self.ranks = Alone(self.precision)
+            return
+        self.stack = None  # it keeps the connections open
+        self.ranks.leave()  # these ranks stay, and raise LearningLost until the state is restored
 
     # steps
 
@@ -195,28 +199,52 @@ class Trainer:
         self.parts = self.options["accumulate"]
         if self.device.type == "cpu":
             return False
-        note_fallback("a tower", str(self.device), "on the CPU", error)
-        self.move(torch.device("cpu"))
+        self._leave_device(error)
         return True
 
     def move(self, device: torch.device) -> None:
         """Continue on another device. The stack must not be split."""
-        assert self.stack is not None
-        tensors, self.device = self.stack.tensors(), device
-        self.restore(self.stack.layout, tensors)
+        self.device, stack = device, self.stack
+        if stack is not None:
+            self.restore(stack.layout, stack.tensors())
         self.strategy.restore(self.strategy.tensors(), device)
 
     # the stack
 
     def grow(self, layout: Layout) -> None:
-        """Have a stack of this layout; one that there is already is grown."""
+        """Have a stack of this layout; one that there is already is grown. Without room for it, it is on the CPU."""
         if self.stack is None:
-            self.stack = self.ranks.create(layout, self.learning, self.device)
+            self.stack = self._create(layout)
         elif self.stack.layout is not layout:
-            self.stack = self.ranks.grow(self.stack, layout, self.strategy)
+            try:
+                self.stack = self.ranks.grow(self.stack, layout, self.strategy)
+            except torch.OutOfMemoryError as error:
+                self._leave_device(error)
+                self.stack = self.ranks.grow(self.stack, layout, self.strategy)
+
+    def _create(self, layout: Layout) -> "Stack | SplitStack":
+        stack: Stack | SplitStack
+        try:
+            stack = self.ranks.create(layout, self.learning, self.device)
+        except torch.OutOfMemoryError as error:
+            self._leave_device(error)
+            stack = self.ranks.create(layout, self.learning, self.device)
+        return stack
+
+    def _leave_device(self, error: torch.OutOfMemoryError) -> None:
+        """Continue on the CPU. Raises the error if this is the CPU."""
+        if self.device.type == "cpu":
+            raise error
+        note_fallback("a tower", str(self.device), "on the CPU", error)
+        self.move(torch.device("cpu"))
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether what was learned is gone, with the processes that held parts of it."""
+        return self.ranks.is_lost
 
     def pick_copy(self, choice: int) -> FlatCopy:
-        """One of the averages or, after all of them, of the copies."""
+        """One of the averages or, after all of them, of the copies. Raises LearningLost."""
         copy: FlatCopy = self.ranks.pick_copy(self.stack, choice)
         return copy
 
@@ -225,8 +253,8 @@ class Trainer:
         cast("SplitRanks", self.ranks).help_gather(cast("SplitStack", self.stack), choice)
 
     def tensors(self) -> Tensors:
-        """The tensors of the whole stack; none before the first lesson."""
-        return {} if self.stack is None else self.ranks.tensors(self.stack)
+        """The tensors of the whole stack; none before the first lesson. Raises LearningLost."""
+        return {} if self.stack is None and not self.is_lost else self.ranks.tensors(self.stack)
 
     def forget(self) -> None:
         """Have no stack, as before the first lesson."""
@@ -236,7 +264,7 @@ class Trainer:
 
     def restore(self, layout: Layout, tensors: Tensors) -> None:
         self.forget()
-        self.stack = self.ranks.create(layout, self.learning, self.device)
+        self.stack = self._create(layout)
         self.stack.restore(tensors)
 
 

@@ -3,25 +3,25 @@
 import multiprocessing
 import threading
 from collections.abc import Iterator
+from multiprocessing.connection import Client
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
 
 from online.learning.learner import Learner
 from online.learning.parallel import team as teams
 from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.worker import work
-from online.models import Options, create
+from online.models import Model, Options, create
 from online.models.tower.parallel.split_stack import SplitStack
 from online.models.tower.shared import as_tower
 from online.models.tower.stack import FLAT
 from online.models.tower.tower import Tower
 from tests.learning.parallel.test_team import KEY, OPTIONS, events, learn, learner_of, open_nothing
-from tests.learning.scene import Scene
+from tests.learning.scene import Scene, retraction
 from tests.support import until
 
 SPLIT: Options = {**OPTIONS, "hidden": [8, 8]}
@@ -53,13 +53,27 @@ class Workers:
         until(lambda: self.board.idle_count >= before + count, timeout_s=60)
 
 
+@pytest.fixture(autouse=True)
+def stopped(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop every team at the end of its test: a process can hold a part of one tower at a time."""
+    started: list[teams.Team] = []
+    wrap = teams.Team.wrap
+
+    def remember(team: teams.Team, model: Model) -> Model:
+        started.append(team)
+        return wrap(team, model)
+
+    monkeypatch.setattr(teams.Team, "wrap", remember)
+    yield
+    for team in started:
+        team.stop()
+
+
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[Workers]:
     board = ShareBoard(str(tmp_path / "board"), KEY)
     joined = Workers(board)
     yield joined
-    if dist.is_initialized():
-        dist.destroy_process_group()  # the learner of a test that was not ended
     board.close()
     for process in joined.processes:
         process.kill()
@@ -148,3 +162,39 @@ def test_auto_holds_a_tower_so_that_it_fits(
     learn_split(scene, learner, 0, 16)
     assert learner.team is not None and learner.team.member_count == 1
     assert learner.team.engine == engine
+
+
+def test_what_was_retracted_is_learned_again_by_a_new_group(workers: Workers, tmp_path: Path) -> None:
+    scene, learner = learner_of(tmp_path, workers.board, {**SPLIT, "parallel": "fsdp"})
+    workers.join(1)
+    learn_split(scene, learner, 0, 8)
+    learn(scene, learner, retraction(scene.stream, 3), *events(8, 8))
+    until(lambda: workers.board.idle_count == 1 or bool(learner.team and learner.team.calls), timeout_s=30)
+    learn_split(scene, learner, 16, 12)
+    assert learner.team is not None and learner.team.member_count == 1
+    other, alone = learner_of(tmp_path / "alone", None, SPLIT)
+    learn(other, alone, *events(8))
+    learn(other, alone, retraction(other.stream, 3), *events(20, 8))
+    found, expected = learner.training.model.state(), alone.training.model.state()
+    for flat in FLAT:
+        assert np.allclose(found["stack"].tensors[flat], expected["stack"].tensors[flat], atol=1e-4)
+
+
+def test_a_worker_that_dies_before_it_is_ready_is_not_waited_for(workers: Workers, tmp_path: Path) -> None:
+    scene, learner = learner_of(tmp_path, workers.board, {**SPLIT, "parallel": "fsdp"})
+    assert learner.team is not None
+    team = learner.team
+
+    def die() -> None:
+        with Client(workers.board.address, authkey=KEY) as connection:
+            connection.recv_bytes()  # the call
+
+    dying = threading.Thread(target=die, daemon=True)
+    dying.start()
+    until(lambda: workers.board.idle_count == 1)
+    learn(scene, learner, *events(4))
+    dying.join(10)
+    until(lambda: workers.board.worker_count == 0)
+    workers.join(1)
+    learn_split(scene, learner, 4, 12)
+    assert team.member_count == 1

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from online.models import Example, Options, create, recipe
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
+from online.models.tower.parts import Alone
 from online.models.tower.shared import as_tower
 from online.models.tower.stack import FLAT, Learning, Stack, determinism_domain
 from online.models.tower.step_rows import FreshRows
@@ -492,6 +493,24 @@ def test_options_with_which_a_tower_cannot_be_split_are_refused(options: Options
 
 def test_how_processes_hold_a_tower_does_not_change_its_recipe() -> None:
     assert recipe("tower", {**SMALL, "parallel": "fsdp"}) == recipe("tower", SMALL)
+
+
+def test_a_tower_without_room_on_its_device_learns_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    create_stack, model = Alone.create, tower()
+    model.trainer.device = torch.device("meta")
+
+    def create_within(ranks: Alone, layout: Layout, learning: Learning, device: torch.device) -> Stack:
+        if device.type != "cpu":
+            raise torch.OutOfMemoryError("no room")
+        return create_stack(ranks, layout, learning, device)
+
+    monkeypatch.setattr(Alone, "create", create_within)
+    model.learn(EXAMPLES)
+    assert stack_of(model).device == CPU
+    resumed = tower()
+    resumed.trainer.device = torch.device("meta")
+    resumed.restore(model.state())
+    assert resumed.fingerprint() == model.fingerprint()
 
 
 def test_a_tower_that_is_split_answers_with_layers_on_several_devices() -> None:

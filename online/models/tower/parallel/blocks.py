@@ -56,7 +56,7 @@ def build_blocks(layout: Layout, copies: int) -> nn.Sequential:
     """The layers and the head of `copies` copies, without memory: parameters are on the device `meta`."""
     layers = [*(layer for layer, _ in network_layers(layout)), head_layer(layout)]
     blocks = [Block([deepcopy(layer) for _ in range(copies)], at == 0) for at, layer in enumerate(layers)]
-    return nn.Sequential(*blocks).eval()
+    return nn.Sequential(*blocks).eval().requires_grad_(True)  # a stack trains all parameters of a network
 
 
 def head_layer(layout: Layout) -> nn.Module:

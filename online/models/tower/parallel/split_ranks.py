@@ -9,6 +9,7 @@ resumes from its last durable version, with as many ranks as there are.
 Shapes: L copies, B rows, D inputs, C classes, F fresh rows of a part, K = 2 L served choices.
 """
 
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
@@ -20,7 +21,7 @@ from torch import Tensor
 from online.errors import LearningLost
 from online.models.contract import Tensors
 from online.models.tower.layout import Layout
-from online.models.tower.parallel.fsdp import ShardedStack, create_mesh
+from online.models.tower.parallel.fsdp import ShardedStack
 from online.models.tower.parallel.peers import PeerLost
 from online.models.tower.parallel.pipeline import PipelineStack
 from online.models.tower.parallel.split_group import SplitGroup
@@ -57,24 +58,28 @@ class SplitRanks:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """Raise LearningLost for the errors of torch, with which other ranks do not know what became of a step."""
+        """Raise LearningLost for the errors of torch, after which the ranks may disagree about the step."""
         if self.reason:
             raise LearningLost(self.reason)
         try:
             yield
+            return
         except RuntimeError as error:  # of gloo, NCCL or the allocator
-            self._lose(f"a process that held a part of a tower is lost ({PeerLost.by(error)})")
-            raise LearningLost(self.reason) from None
+            what = "too little memory for a part" if isinstance(error, torch.OutOfMemoryError) else "lost a process"
+            self.reason = f"a tower that processes hold together {what}: {PeerLost.by(error)}"
+            self.is_shared = False
+            traceback.clear_frames(error.__traceback__)  # they hold the stack, which keeps the connections open
+        raise LearningLost(self.reason)
 
-    def _lose(self, reason: str) -> None:
-        self.reason = reason
-        self.is_shared = False
-        self.group.leave()
+    @property
+    def is_lost(self) -> bool:
+        return bool(self.reason)
 
     def leave(self) -> None:
-        """Leave the others, who notice at once. The stack is then of no use."""
-        if not self.reason:
-            self._lose("the processes that held a tower have parted")
+        """Leave the others. They notice at once if nothing holds the stack any more."""
+        self.reason = self.reason or "the processes that held a tower have left each other"
+        self.is_shared = False
+        self.group.leave()
 
     # the stack
 
@@ -82,7 +87,7 @@ class SplitRanks:
         with self._whole():
             if self.is_pipeline:
                 return PipelineStack(layout, learning, self.group.handle, device, self.parts)
-            return ShardedStack(layout, learning, create_mesh(device.type), self.offload)
+            return ShardedStack(layout, learning, self.group.create_mesh(device), self.offload)
 
     def grow(self, stack: SplitStack, layout: Layout, strategy: Strategy) -> SplitStack:
         with self._whole():
