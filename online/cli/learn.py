@@ -55,7 +55,7 @@ def learn(
     With --workers, other processes sum parts of a log that is long: after an import, say. They also learn parts of
     the steps of towers whose option accumulate is more than 1. With --join, this process is such a worker, on this
     machine or another one that reaches the same store. Workers come and go at any time; what is learned is the same,
-    to the last bit.
+    to the last bit, or within rounding where they hold parts of a tower (option parallel).
 
     \b
     Examples:

@@ -63,7 +63,7 @@ class Placement(FrozenModel):
         (),
         max_length=64,
         description="Devices that answer: worker 0 answers on the first, worker 1 on the second, and so on in turns; an "
-        "ensemble is spread over them in every worker. Default: the CPU.",
+        "ensemble, and a tower that is split (option parallel), is spread over them in every worker. Default: the CPU.",
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from online.learning.learner import Learner
 from online.learning.parallel import team as teams
@@ -27,14 +26,6 @@ from tests.support import until
 SPLIT: Options = {**OPTIONS, "hidden": [8, 8]}
 ENGINES = {"fsdp": "er", "pipeline": "derpp"}  # each with a strategy; this one also keeps logits of fresh rows
 EVENTS = 48
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 class Workers:

@@ -9,7 +9,6 @@ from multiprocessing.connection import Client
 from pathlib import Path
 
 import pytest
-import torch
 
 from online.learning.learner import Learner
 from online.learning.parallel.board import ShareBoard
@@ -23,14 +22,6 @@ from tests.support import until
 KEY = b"the key of these tests"
 OPTIONS: Options = {"input": "vector", "size": 3, "hidden": [8], "batch": 4, "replay": 4, "accumulate": 4}
 FIRST, SECOND = 24, 40  # events before and after workers joined
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

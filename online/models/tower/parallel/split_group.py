@@ -41,9 +41,8 @@ class SplitGroup:
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if device.type == "cuda":
             torch.cuda.set_device(device)
-            os.environ.setdefault(
-                "TORCH_NCCL_BLOCKING_WAIT", "1"
-            )  # a lost rank is an error, not the end of the process
+            # a lost rank is then an error, not the end of this process
+            os.environ.setdefault("TORCH_NCCL_BLOCKING_WAIT", "1")
         try:
             with reachable_at(host):
                 dist.init_process_group(

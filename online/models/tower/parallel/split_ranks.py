@@ -65,7 +65,9 @@ class SplitRanks:
             yield
             return
         except RuntimeError as error:  # of gloo, NCCL or the allocator
-            what = "too little memory for a part" if isinstance(error, torch.OutOfMemoryError) else "lost a process"
+            what = (
+                "found too little memory for a part" if isinstance(error, torch.OutOfMemoryError) else "lost a process"
+            )
             self.reason = f"a tower that processes hold together {what}: {PeerLost.by(error)}"
             self.is_shared = False
             traceback.clear_frames(error.__traceback__)  # they hold the stack, which keeps the connections open
