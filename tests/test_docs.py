@@ -52,6 +52,13 @@ def test_every_linked_file_exists(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links {target}"
 
 
+def test_every_page_is_listed() -> None:
+    listed = set(re.findall(r"\]\(([\w./-]+\.md)\)", (DOCS / "index.md").read_text()))
+    in_menu = set(re.findall(r": ([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)) - {"index.md"}
+    pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")} - {"index.md"}
+    assert (pages - listed, pages ^ in_menu) == (set(), set())
+
+
 def test_every_generated_page_is_up_to_date() -> None:
     process = subprocess.run(
         [sys.executable, str(DOCS / "generate.py"), "--check"], cwd=ROOT, capture_output=True, text=True, check=False
