@@ -5,11 +5,13 @@
     faults     many workers, of which one after the other is killed and replaced, and others are suspended: the same
                sha256, and the throughput beside the same workers without faults
 
-    python -m benchmarks.workers [--only SECTION ...] [--events 100000] [--head slda|rp_ridge] [--processes 32] [--json]
+    python -m benchmarks.workers [--only SECTION ...] [--events 100000] [--head slda|rp_ridge] [--processes 32]
+                                 [--schedule 180] [--json]
 
 Workers are those of `online learn --workers` on a real log in SQLite. torchft's DiLoCo runs had 62 faults in half an
-hour; here as many are spread evenly over the time that the workers need without faults, and delays of up to a minute
-shrink alike. What a fault costs does not shrink, so its cost is printed, and what it would be on the uncompressed schedule.
+hour; here they come within --schedule seconds, and delays of up to a minute shrink alike. Ten seconds with faults follow
+ten without, again and again, so that what else the machine does falls on both. What a fault costs does not shrink, so its
+cost is printed, and what is kept where the schedule takes half an hour.
 """
 
 import os
@@ -19,7 +21,7 @@ import tempfile
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from benchmarks.report import command, create_parser, print_json, progress, run_on_one_thread, say, table, verdict
@@ -41,9 +44,11 @@ from online.workspace import Workspace
 
 KEY = "the key of this benchmark"
 CLASSES, WIDTH = 50, 384
+Array = NDArray[np.float64]
 SECTIONS = ("identity", "speed", "faults")
 FAULTS, SCHEDULE_S = 62, 1_800.0  # of that schedule
 MAX_DELAY_S = 60.0
+WINDOW_S = 10.0  # with faults, and then without
 KEPT_PERCENT = 97.7  # of the throughput without faults, in the runs whose schedule this is
 
 
@@ -83,8 +88,8 @@ class Bench:
         self.workspace, self.options = Workspace(self.settings), options
         self.runs = 0
 
-    def learn(self, board: ShareBoard | None = None) -> Run:
-        """Learn the whole log from nothing, without publishing."""
+    def learn(self, board: ShareBoard | None = None, note: Callable[[int], None] = lambda offset: None) -> Run:
+        """Learn the whole log from nothing, without publishing. note: gets the offset that each step has reached."""
         workspace = self.workspace
         stream, merged = workspace.sql_stream("m"), 0
         learner = Learner(
@@ -111,6 +116,7 @@ class Bench:
         head, started = stream.head(), time.perf_counter()
         while learner.training.learned_until < head:
             learner.step()
+            note(learner.training.learned_until)
         elapsed_s = time.perf_counter() - started
         stream.close()
         return Run(learner.training.model.fingerprint(), elapsed_s, merged)
@@ -135,23 +141,25 @@ class Bench:
 
 
 class Faults(threading.Thread):
-    """Kills workers on a schedule, and suspends another one at each fault, for up to a minute of the schedule.
+    """Kills workers at even intervals, and suspends another one at each fault, for up to a minute of the schedule.
 
-    schedule_s: the time in which all faults happen. count: those that have.
+    schedule_s: the time into which half an hour is compressed. Without `allowed`, faults wait.
     """
 
     def __init__(self, workers: LocalWorkers, schedule_s: float, faults: int = FAULTS) -> None:
         super().__init__(daemon=True)
-        self.workers, self.schedule_s, self.faults = workers, schedule_s, faults
-        self.stopped, self.count, self.draw = threading.Event(), 0, random.Random(0)
+        self.workers, self.schedule_s, self.interval_s = workers, schedule_s, schedule_s / faults
+        self.allowed, self.stopped = threading.Event(), threading.Event()
+        self.count, self.draw = 0, random.Random(0)
         self.suspended: list[threading.Timer] = []
 
     def run(self) -> None:
-        while self.count < self.faults and not self.stopped.wait(self.schedule_s / self.faults):
-            killed, delayed = self.draw.sample(self.workers.pids, 2)
-            self.send(killed, signal.SIGKILL)
-            self.suspend(delayed, self.draw.uniform(0, MAX_DELAY_S) * self.schedule_s / SCHEDULE_S)
-            self.count += 1
+        while not self.stopped.wait(self.interval_s):
+            if self.allowed.is_set():
+                killed, delayed = self.draw.sample(self.workers.pids, 2)
+                self.send(killed, signal.SIGKILL)
+                self.suspend(delayed, self.draw.uniform(0, MAX_DELAY_S) * self.schedule_s / SCHEDULE_S)
+                self.count += 1
 
     def suspend(self, pid: int, seconds: float) -> None:
         self.send(pid, signal.SIGSTOP)
@@ -165,7 +173,7 @@ class Faults(threading.Thread):
             os.kill(pid, number)
 
     def end(self) -> int:
-        """End the schedule; return how many faults there were."""
+        """End the faults; return how many there were, and wait until nobody is suspended."""
         self.stopped.set()
         self.join()
         for timer in self.suspended:
@@ -173,14 +181,55 @@ class Faults(threading.Thread):
         return self.count
 
 
+class Windows:
+    """Lets faults happen in every second window of the time that learners take. Window k is without faults if k is even."""
+
+    def __init__(self, faults: Faults) -> None:
+        self.faults = faults
+        self.learned: list[int] = [0]  # events, by window
+        self.seconds: list[float] = [0.0]
+        self.faults_before = [0]  # each window
+        self._offset, self._at = 0, 0.0
+
+    def begin(self) -> None:
+        """Begin a pass over the log."""
+        self._offset, self._at = 0, time.perf_counter()
+
+    def note(self, offset: int) -> None:
+        """Count the events that were learned since the last call."""
+        now = time.perf_counter()
+        self.learned[-1] += offset - self._offset
+        self.seconds[-1] += now - self._at
+        self._offset, self._at = offset, now
+        if self.seconds[-1] >= WINDOW_S:
+            self.learned.append(0)
+            self.seconds.append(0.0)
+            self.faults_before.append(self.faults.count)
+            (self.faults.allowed.clear if self.is_calm else self.faults.allowed.set)()
+
+    @property
+    def is_calm(self) -> bool:
+        return len(self.seconds) % 2 == 1
+
+    @property
+    def pairs(self) -> int:
+        return (len(self.seconds) - 1) // 2
+
+    def paces(self) -> tuple[Array, Array]:
+        """Events per second without and with faults, of each pair of windows."""
+        rates = np.array(self.learned[: 2 * self.pairs]) / np.array(self.seconds[: 2 * self.pairs])
+        return rates[::2], rates[1::2]
+
+
 def measure_identity(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = [("alone", alone.fingerprint[:16], "", "")]
     for count in (1, 2, 4, 8):
         with bench.board() as board, bench.workers(board, count):
             run = bench.learn(board)
-        rows.append(row_of(f"{count} workers", run, alone, flags))
+        rows.append(row_of(format_count(count), run, alone, flags))
     with bench.board() as board, bench.workers(board, 3) as workers:
         faults = Faults(workers, alone.elapsed_s, 8)
+        faults.allowed.set()
         faults.start()
         run = bench.learn(board)
         count = faults.end()
@@ -194,45 +243,52 @@ def row_of(name: str, run: Run, alone: Run, flags: Namespace) -> tuple[object, .
 
 
 def measure_speed(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[object, ...]]:
-    rows: list[tuple[object, ...]] = []
-    for count in (0, 1, 2):
-        if count:
+    """Passes alone and with workers in turn, so that what else the machine does falls on all of them."""
+    passes: dict[int, list[Run]] = {0: [], 1: [], 2: []}
+    for _ in range(flags.passes):
+        passes[0].append(bench.learn())
+        for count in (1, 2):
             with bench.board() as board, bench.workers(board, count):
-                runs = [bench.learn(board) for _ in range(flags.passes)]
-        else:
-            runs = [bench.learn() for _ in range(flags.passes)]
-        median_s = median(run.elapsed_s for run in runs)
+                passes[count].append(bench.learn(board))
+    rows: list[tuple[object, ...]] = []
+    for count, runs in passes.items():
+        times_alone = median(one.elapsed_s / run.elapsed_s for one, run in zip(passes[0], runs, strict=True))
         same = "same" if {run.fingerprint for run in runs} == {alone.fingerprint} else "ANOTHER"
-        rows.append((f"{count} workers", flags.events / median_s, alone.elapsed_s / median_s, same))
+        median_s = median(run.elapsed_s for run in runs)
+        rows.append((format_count(count), flags.events / median_s, times_alone, same))
     return rows
 
 
+def format_count(workers: int) -> str:
+    return "alone" if workers == 0 else "1 worker" if workers == 1 else f"{workers} workers"
+
+
 def measure_faults(bench: Bench, flags: Namespace, alone: Run) -> list[tuple[object, ...]]:
-    """Passes without and with faults in turn, so that what else the machine does falls on both."""
-    calm: list[Run] = []
-    rough: list[Run] = []
-    count = 0
+    """Passes over the log until the windows with faults have taken as long as the schedule."""
+    runs: list[Run] = []
     with bench.board() as board, bench.workers(board, flags.processes) as workers:
-        for _ in range(flags.passes):
-            calm.append(bench.learn(board))
-            say(f"without faults: {flags.events / calm[-1].elapsed_s:,.0f} events/s")
-            faults = Faults(workers, calm[-1].elapsed_s)
-            faults.start()
-            rough.append(bench.learn(board))
-            count += faults.end()
-            say(f"with {faults.count} faults: {flags.events / rough[-1].elapsed_s:,.0f} events/s")
-    pairs = [*zip(calm, rough, strict=True)]
-    kept = 100 * median(one.elapsed_s / other.elapsed_s for one, other in pairs)
-    cost_s = median((other.elapsed_s - one.elapsed_s) * flags.passes / count for one, other in pairs)
+        faults = Faults(workers, flags.schedule)
+        windows = Windows(faults)
+        faults.start()
+        while windows.pairs * WINDOW_S < flags.schedule:
+            windows.begin()
+            runs.append(bench.learn(board, windows.note))
+            say(f"{windows.pairs * WINDOW_S:.0f} of {flags.schedule:.0f} s with faults, {faults.count} of them")
+        faults.end()
+    count = windows.faults_before[2 * windows.pairs]
+    calm_W, rough_W = windows.paces()
+    kept = 100 * rough_W.mean() / calm_W.mean()
+    error = 100 * float((rough_W - calm_W * kept / 100).std()) / calm_W.mean() / max(len(calm_W) - 1, 1) ** 0.5
+    cost_s = (1 / rough_W.mean() - 1 / calm_W.mean()) * sum(windows.learned[1 : 2 * windows.pairs : 2]) / max(count, 1)
     at_pace = 100 * (1 - max(cost_s, 0) * FAULTS / SCHEDULE_S)
-    calm_s, rough_s = (median(run.elapsed_s for run in runs) for runs in (calm, rough))
-    same = "same" if {run.fingerprint for run in (*calm, *rough)} == {alone.fingerprint} else "ANOTHER"
+    same = "same" if {run.fingerprint for run in runs} == {alone.fingerprint} else "ANOTHER"
     return [
         ("workers", flags.processes, ""),
-        ("events/s without faults", flags.events / calm_s, ""),
-        (f"events/s with {count // flags.passes} killed and as many delayed", flags.events / rough_s, ""),
-        ("merged without faults, with faults, percent", f"{share(calm, flags):.0f}, {share(rough, flags):.0f}", ""),
-        ("throughput kept, percent", kept, verdict(kept, KEPT_PERCENT, at_least=True)),
+        ("killed, and as many delayed", count, ""),
+        ("events/s without faults", calm_W.mean(), ""),
+        ("events/s with faults", rough_W.mean(), ""),
+        ("merged, percent", f"{share(runs, flags):.0f}", ""),
+        ("throughput kept, percent", f"{kept:.1f} ± {error:.1f}", verdict(kept, KEPT_PERCENT, at_least=True)),
         ("seconds that a fault costs", f"{cost_s:.3f}", ""),
         (
             "throughput kept where 1,800 s have 62 faults, percent",
@@ -254,7 +310,15 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=100_000, help="length of the log (default 100,000)")
     parser.add_argument("--head", choices=("slda", "rp_ridge"), default="slda", help="of the classifier (default slda)")
     parser.add_argument("--processes", type=int, default=32, help="workers in the section faults (default 32)")
-    parser.add_argument("--passes", type=int, default=3, help="passes of which the median counts (default 3)")
+    parser.add_argument(
+        "--schedule",
+        type=float,
+        default=180.0,
+        help="seconds into which half an hour of faults is compressed (default 180)",
+    )
+    parser.add_argument(
+        "--passes", type=int, default=3, help="passes of the section speed of which the median counts (default 3)"
+    )
     flags = parser.parse_args()
     run_on_one_thread()
     found: dict[str, list[tuple[object, ...]]] = {}

@@ -52,11 +52,21 @@ EMPTY = Share({})
 
 def digest_examples(examples: Sequence[Example]) -> str:
     """The name of a run of examples, which equal examples at the same offsets alone have."""
-    seen = hashlib.blake2b(digest_size=16)
-    for example in examples:
-        fields = [example.offset, example.kind, example.label, example.text, example.reward, example.scope]
-        seen.update(json.dumps([*fields, example.superseded, len(example.features)]).encode())
-        seen.update(example.features)
+    fields = [
+        (
+            example.offset,
+            example.kind,
+            example.label,
+            example.text,
+            example.reward,
+            example.scope,
+            example.superseded,
+            len(example.features),
+        )
+        for example in examples
+    ]
+    seen = hashlib.blake2b(json.dumps(fields).encode(), digest_size=16)  # one call takes half the time of one for each
+    seen.update(b"".join(example.features for example in examples))
     return seen.hexdigest()
 
 
