@@ -5,9 +5,11 @@
 
 Ranges begin at multiples of RANGE. The learner reads every entry itself, for the detectors of drift, the held-out
 feedback and the digest of the log; what it leaves to workers are the sums, which cost most. A range in which something
-is decided, an example is refused or an alarm acts is learned as always.
+is decided, an example is refused or an alarm acts is learned as always. So are some that no worker is asked for: as
+many as keep the learner from waiting (`Turns`).
 """
 
+import time
 from collections.abc import Sequence
 
 from online.learning.parallel.board import Reading, ShareBoard
@@ -18,6 +20,33 @@ from online.models.statistics.partial_sums import as_summing, has_partial_sums
 
 RANGE = 4_096  # offsets of one share
 AHEAD = 2  # ranges posted for each worker, so that none waits
+MOST_IN_A_ROW = 64
+READY_S = 0.005  # a share that comes within it was ready
+
+
+class Turns:
+    """Which ranges are the learner's: one after `in_a_row` of the workers', more rarely as long as their shares are ready."""
+
+    def __init__(self, workers: int) -> None:
+        self.in_a_row = max(1, min(workers, MOST_IN_A_ROW))
+        self._given = self._ready = 0
+
+    def is_learners(self) -> bool:
+        """Whether the next range is the learner's."""
+        if self._given >= self.in_a_row:
+            self._given = 0
+            return True
+        self._given += 1
+        return False
+
+    def note(self, is_ready: bool) -> None:
+        """Note whether a share was there when the learner needed it."""
+        if not is_ready:
+            self.in_a_row, self._ready = max(1, self.in_a_row - 1), 0
+            return
+        self._ready += 1
+        if self._ready > self.in_a_row:
+            self.in_a_row, self._ready = min(self.in_a_row + 1, MOST_IN_A_ROW), 0
 
 
 class CatchUp:
@@ -29,7 +58,9 @@ class CatchUp:
         self._reading: Reading | None = None
         self._number = 0  # of the newest reading
         self._epoch = ""
-        self._posted_until = 0
+        self._turns = Turns(1)
+        self._planned_until = 0  # up to here, each range is a worker's or the learner's
+        self._posted: set[int] = set()  # where ranges of workers begin
         self.share: Share = EMPTY  # of the range that is learned now
 
     def find_count(self, model: Model, learned_until: int, head: int) -> int | None:
@@ -41,8 +72,14 @@ class CatchUp:
             self.stop()
             return None
         self._post(model, learned_until, head)
-        self.share = self.board.take(self.name, learned_until) if learned_until % RANGE == 0 else EMPTY
+        self.share = self._take(learned_until) if learned_until in self._posted else EMPTY
         return RANGE - learned_until % RANGE
+
+    def _take(self, after: int) -> Share:
+        started = time.monotonic()
+        share = self.board.take(self.name, after)
+        self._turns.note(share is not EMPTY and time.monotonic() - started < READY_S)
+        return share
 
     def find_sums(self, examples: Sequence[Example]) -> Tensors | None:
         """The sums of exactly these examples, if a worker has computed them."""
@@ -52,18 +89,22 @@ class CatchUp:
         """Ask for nothing more."""
         if self._reading is not None:
             self.board.withdraw(self.name)
-        self._reading, self._posted_until, self.share = None, 0, EMPTY
+        self._reading, self._planned_until, self._posted, self.share = None, 0, set(), EMPTY
 
     def _post(self, model: Model, learned_until: int, head: int) -> None:
         """Ask for the ranges after the present one, as the model reads them now."""
         if self._reading is None or self._epoch != model.feature_epoch():
             self.board.withdraw(self.name)
-            self._epoch, self._posted_until = model.feature_epoch(), 0
+            self._epoch, self._planned_until, self._posted = model.feature_epoch(), 0, set()
             self._number += 1
             state = pack_state(model.state(serving_only=True))
             self._reading = Reading(self.name, self.kind, self.options, self._number, state)
-        first = (learned_until // RANGE + 1) * RANGE
-        last = min(first + AHEAD * self.board.worker_count * RANGE, head // RANGE * RANGE)
-        for after in range(max(first, self._posted_until), last, RANGE):
-            self.board.post(self._reading, after, after + RANGE)
-        self._posted_until = max(last, self._posted_until)
+            self._turns = Turns(self.board.worker_count)
+        self._posted = {after for after in self._posted if after >= learned_until}
+        after = max((learned_until // RANGE + 1) * RANGE, self._planned_until)
+        while len(self._posted) < AHEAD * self.board.worker_count and after + RANGE <= head:
+            if not self._turns.is_learners():
+                self.board.post(self._reading, after, after + RANGE)
+                self._posted.add(after)
+            after += RANGE
+        self._planned_until = after

@@ -114,6 +114,21 @@ def test_a_learner_with_workers_ends_in_the_state_of_one_without(
     assert sum(merged) >= 3 * RANGE
 
 
+def test_the_learner_takes_ranges_so_that_it_never_waits() -> None:
+    turns = catch_up.Turns(workers=2)
+    assert [turns.is_learners() for _ in range(7)] == [False, False, True, False, False, True, False]
+    for _ in range(3):
+        turns.note(is_ready=True)
+    assert turns.in_a_row == 3  # the workers are fast
+    for _ in range(5):
+        turns.note(is_ready=False)
+    assert turns.in_a_row == 1  # they are slow, but always asked
+    assert [turns.is_learners() for _ in range(4)] == [True, False, True, False]
+    for _ in range(10_000):
+        turns.note(is_ready=True)
+    assert turns.in_a_row == catch_up.MOST_IN_A_ROW
+
+
 def count_merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of examples whose sums were found, which grows."""
     found: list[int] = []
