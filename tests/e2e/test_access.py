@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 from tests.conftest import config
 from tests.e2e.browsing import Visits, check_accessible, choose, shoot
@@ -98,9 +99,14 @@ def sign_in(page: Page, key: str) -> None:
     expect(button(page, "Sign in").first).to_be_visible()
     if page.get_by_label("Key", exact=True).count() == 0:
         button(page.get_by_role("banner"), "Sign in").click()
-    page.get_by_label("Key", exact=True).fill(key)
-    with page.expect_navigation():
-        page.keyboard.press("Enter")
+    field = page.get_by_label("Key", exact=True)
+    field.fill(key)
+    try:
+        with page.expect_navigation():
+            field.press("Enter")  # not by the keyboard alone: something else may have taken the focus
+    except PlaywrightTimeoutError:
+        focused = page.evaluate("document.activeElement?.outerHTML")
+        raise AssertionError(f"no navigation: {page.get_by_role('alert').all_inner_texts()}, {focused}") from None
 
 
 def cookie(page: Page, name: str) -> Any:
