@@ -205,7 +205,10 @@ class Windows:
             self.learned.append(0)
             self.seconds.append(0.0)
             self.faults_before.append(self.faults.count)
-            (self.faults.allowed.clear if self.is_calm else self.faults.allowed.set)()
+            if self.is_calm:
+                self.faults.allowed.clear()
+            else:
+                self.faults.allowed.set()
 
     @property
     def is_calm(self) -> bool:

@@ -27,9 +27,15 @@ READY_S = 0.005  # a share that comes within it was ready
 class Turns:
     """Which ranges are the learner's: one after `in_a_row` of the workers', more rarely as long as their shares are ready."""
 
-    def __init__(self, workers: int) -> None:
-        self.in_a_row = max(1, min(workers, MOST_IN_A_ROW))
+    def __init__(self) -> None:
+        self.in_a_row = 1
+        self._workers = 1
         self._given = self._ready = 0
+
+    def note_workers(self, count: int) -> None:
+        """Note how many workers there are: each that joins sums one range more in a row."""
+        self.in_a_row = min(self.in_a_row + max(count - self._workers, 0), MOST_IN_A_ROW)
+        self._workers = count
 
     def is_learners(self) -> bool:
         """Whether the next range is the learner's."""
@@ -58,7 +64,7 @@ class CatchUp:
         self._reading: Reading | None = None
         self._number = 0  # of the newest reading
         self._epoch = ""
-        self._turns = Turns(1)
+        self._turns = Turns()
         self._planned_until = 0  # up to here, each range is a worker's or the learner's
         self._posted: set[int] = set()  # where ranges of workers begin
         self.share: Share = EMPTY  # of the range that is learned now
@@ -99,10 +105,12 @@ class CatchUp:
             self._number += 1
             state = pack_state(model.state(serving_only=True))
             self._reading = Reading(self.name, self.kind, self.options, self._number, state)
-            self._turns = Turns(self.board.worker_count)
+            self._turns = Turns()
+        workers = self.board.worker_count
+        self._turns.note_workers(workers)
         self._posted = {after for after in self._posted if after >= learned_until}
         after = max((learned_until // RANGE + 1) * RANGE, self._planned_until)
-        while len(self._posted) < AHEAD * self.board.worker_count and after + RANGE <= head:
+        while len(self._posted) < AHEAD * workers and after + RANGE <= head:
             if not self._turns.is_learners():
                 self.board.post(self._reading, after, after + RANGE)
                 self._posted.add(after)

@@ -115,7 +115,8 @@ def test_a_learner_with_workers_ends_in_the_state_of_one_without(
 
 
 def test_the_learner_takes_ranges_so_that_it_never_waits() -> None:
-    turns = catch_up.Turns(workers=2)
+    turns = catch_up.Turns()
+    turns.note_workers(2)
     assert [turns.is_learners() for _ in range(7)] == [False, False, True, False, False, True, False]
     for _ in range(3):
         turns.note(is_ready=True)
@@ -124,6 +125,9 @@ def test_the_learner_takes_ranges_so_that_it_never_waits() -> None:
         turns.note(is_ready=False)
     assert turns.in_a_row == 1  # they are slow, but always asked
     assert [turns.is_learners() for _ in range(4)] == [True, False, True, False]
+    for count in (1, 32):  # one has left, others join
+        turns.note_workers(count)
+    assert turns.in_a_row == 32
     for _ in range(10_000):
         turns.note(is_ready=True)
     assert turns.in_a_row == catch_up.MOST_IN_A_ROW
