@@ -9,13 +9,18 @@
 Each rank is a process with one thread that communicates by gloo. A difference is the largest from the single process:
 of a number of the gradient, of the state (parameters, average, moments) after a step from the same state, and of the
 state after all steps. AdamW divides by the root of a moment, which magnifies the rounding of gradients near zero: a number
-whose gradients are only rounding moves by whole steps. How many such numbers there are says "apart".
-Memory is what a rank holds of parameters, gradient, moments and average.
+whose gradients are only rounding moves by whole steps. Memory is what a rank holds of parameters, gradient, moments and
+average.
+
+"Where states part" follows both towers over all steps, each from its own state: the step at which the first ReLU is open
+in one and closed in the other, and the step after which a thousandth of the parameters is 1e-5 apart. Beside it, one
+process that reads the rows of each batch in other orders, which changes no more than the rounding of sums either.
 """
 
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +34,7 @@ from torch.distributed.pipelining import PipelineStage
 
 from benchmarks.ranks import run_ranks
 from benchmarks.report import command, create_parser, print_json, run_on_one_thread, say, table, verdict
+from online.models.tower.closed_form import MlpPass
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Mlp
 from online.models.tower.parallel.blocks import block_bounds, block_sizes, build_blocks
@@ -43,6 +49,8 @@ from online.models.tower.strategies import compute_losses
 SECTIONS = ("fsdp", "pipeline", "tensor")
 EQUAL = 1e-6
 APART = 1e-5  # a hundredth of what the slowest copy moves in a step
+PARTED_PPM = 1_000  # of a million parameters, how many are APART where states are said to part
+ORDERS = 3  # in which one process reads the rows, for comparison
 LEARNING = Learning((0.001, 0.003, 0.009), 0.01, 0.95)
 ROWS, MICRO_BATCHES = 64, 8
 DEEP = (256, (384, 384, 384, 384, 384), 256)  # inputs, hidden, classes
@@ -55,8 +63,7 @@ CPU = torch.device("cpu")
 class Run:
     """What one rank measured.
 
-    slope, once, overall: largest differences of a gradient, after a step, and after all steps. apart_ppm: of a million
-    parameters, how many differ by more than APART after all steps. bubble: the share of a step in which it computed
+    slope, once: largest differences of a gradient, and after a step. bubble: the share of a step in which it computed
     nothing. in_flight: micro-batches.
     """
 
@@ -64,10 +71,47 @@ class Run:
     step_s: float
     slope: float = 0.0
     once: float = 0.0
-    overall: float = 0.0
-    apart_ppm: float = 0.0
+    parting: "Parting | None" = None
     bubble: float = float("nan")
     in_flight: int = 0
+
+
+@dataclass(slots=True)
+class Parting:
+    """How two towers, each learning from its own state, come to differ.
+
+    overall: the largest difference of a number of the state, after the last step. apart_ppm: of a million parameters,
+    how many differ by more than APART then. relu_step: the first step in which a ReLU is open in one and closed in the
+    other. parted_step: the first after which PARTED_PPM are APART. Steps count from 1; 0 is never.
+    """
+
+    overall: float = 0.0
+    apart_ppm: float = 0.0
+    relu_step: int = 0
+    parted_step: int = 0
+
+    def compare_units(self, step: int, layout: Layout, x_BD: Tensor, one: Any, two: Any) -> None:
+        """Compare which units are open before a step. one, two: states, as `Stack.tensors` gives them."""
+        units = zip(find_open_units(layout, one, x_BD), find_open_units(layout, two, x_BD), strict=True)
+        if not self.relu_step and any(not torch.equal(mine, theirs) for mine, theirs in units):
+            self.relu_step = step
+
+    def compare_states(self, step: int, one: Any, two: Any) -> None:
+        """Compare the states after a step."""
+        self.overall = max(float(np.abs(one[flat] - two[flat]).max()) for flat in FLAT)
+        self.apart_ppm = 1e6 * float((np.abs(one["parameters_LP"] - two["parameters_LP"]) > APART).mean())
+        if not self.parted_step and self.apart_ppm >= PARTED_PPM:
+            self.parted_step = step
+
+    def row(self) -> tuple[object, ...]:
+        return f"{self.overall:.1e}", f"{self.apart_ppm:,.0f}", self.relu_step or "-", self.parted_step or "-"
+
+
+def find_open_units(layout: Layout, state: Any, x_BD: Tensor) -> list[Tensor]:
+    """Which units [L, B, H] of each layer give more than zero."""
+    passes = MlpPass(layout, torch.from_numpy(state["parameters_LP"]))
+    passes.logits(x_BD)
+    return [layer.after > 0 for layer in passes.activations]
 
 
 class TimedStage(PipelineStage):
@@ -110,6 +154,12 @@ class Batch:
         self.label_B = torch.from_numpy(rng.integers(0, layout.labels, ROWS))
         self.share_B = torch.full((ROWS,), 2 / ROWS)
 
+    def reordered(self, order: int) -> "Batch":
+        """The same rows in another order."""
+        found, rows_B = copy(self), torch.from_numpy(np.random.default_rng(order).permutation(ROWS))
+        found.x_BD, found.label_B = self.x_BD[rows_B], self.label_B[rows_B]
+        return found
+
     def loss(self, logits_LbC: Tensor, rows_b: Tensor) -> Tensor:
         liked_b, known_C = torch.ones(len(rows_b), dtype=torch.bool), torch.ones(logits_LbC.shape[2], dtype=torch.bool)
         return (compute_losses(logits_LbC, self.label_B[rows_b], liked_b, known_C) * self.share_B[rows_b]).sum()
@@ -145,20 +195,25 @@ def create_whole(layout: Layout) -> Stack:
     return Stack(layout, LEARNING, CPU)
 
 
-def largest_difference(one: Any, other: Any) -> float:
-    return max(float(np.abs(one[flat] - other[flat]).max()) for flat in FLAT)
-
-
-def count_apart(one: Any, other: Any) -> float:
-    """Of a million parameters, how many differ by more than APART."""
-    return 1e6 * float((np.abs(one["parameters_LP"] - other["parameters_LP"]) > APART).mean())
-
-
 def measure_alone(shape: tuple[int, Sequence[int], int], steps: int) -> Run:
     layout = create_layout(*shape)
     stack, batches = create_whole(layout), [Batch(number, layout) for number in range(4)]
     held_mb = 5 * 4 * stack.parameters_LP.numel() / MB
     return Run(held_mb, median_s(lambda number: stack.descend(differentiate_alone(stack, batches[number % 4])), steps))
+
+
+def measure_reordered(shape: tuple[int, Sequence[int], int], steps: int, order: int) -> Parting:
+    """How a tower parts from itself if it reads the rows of each batch in another order."""
+    layout = create_layout(*shape)
+    one, two, parting = create_whole(layout), create_whole(layout), Parting()
+    batches = [Batch(number, layout) for number in range(4)]
+    for step in range(steps):
+        batch = batches[step % 4]
+        parting.compare_units(step + 1, layout, batch.x_BD, one.tensors(), two.tensors())
+        one.descend(differentiate_alone(one, batch))
+        two.descend(differentiate_alone(two, batch.reordered(order)))
+        parting.compare_states(step + 1, one.tensors(), two.tensors())
+    return parting
 
 
 def median_s(step: Callable[[int], None], steps: int) -> float:
@@ -194,11 +249,12 @@ def measure_split(engine: str, shape: tuple[int, Sequence[int], int], steps: int
 
 def measure_differences(
     split: SplitStack, other: SplitStack, batches: Sequence[Batch], steps: int
-) -> tuple[float, float, float, float]:
-    """The first four figures of a `Run` but its speed: two from the same states, two from the first weights."""
-    whole, once, slope = create_whole(split.layout), 0.0, 0.0
+) -> tuple[float, float, Parting]:
+    """The differences of a `Run`: of a gradient and a step from the same states, and over all steps."""
+    whole, once, slope, parting = create_whole(split.layout), 0.0, 0.0, Parting()
     for number in range(steps):
         batch = batches[number % 4]
+        parting.compare_units(number + 1, split.layout, batch.x_BD, whole.tensors(), other.tensors())
         split.restore(whole.tensors())
         gradient, gradient_LP = find_gradient(split, batch), differentiate_alone(whole, batch)
         slope = max(slope, parts_difference(split, gradient, gradient_LP))
@@ -207,8 +263,8 @@ def measure_differences(
         other.descend(find_gradient(other, batch))
         for flat in FLAT:
             once = max(once, parts_difference(split, split.descent.tensors_of(flat), getattr(whole, flat)))
-    one, two = whole.tensors(), other.tensors()
-    return slope, once, largest_difference(one, two), count_apart(one, two)
+        parting.compare_states(number + 1, whole.tensors(), other.tensors())
+    return slope, once, parting
 
 
 def parts_difference(split: SplitStack, parts: Sequence[Tensor], flat_LP: Tensor) -> float:
@@ -257,26 +313,31 @@ def measure_stashing(shape: tuple[int, Sequence[int], int], updates: int) -> dic
 Rows = list[tuple[object, ...]]
 
 
-def measure_engines(engines: Sequence[str], shape: Any, flags: Any, folder: Path) -> tuple[Rows, Rows]:
-    """The table of a section, and that of its idle time, which only a pipeline has."""
+def measure_engines(engines: Sequence[str], shape: Any, flags: Any, folder: Path) -> tuple[Rows, Rows, Rows]:
+    """The tables of a section: equality and speed, where states part, and idle time, which only a pipeline has."""
     alone = run_ranks(1, Path(tempfile.mkdtemp(dir=folder)), measure_alone, shape, flags.steps)[0]
-    rows: Rows = [("one process", 1, "", "", "", "", "", alone.held_mb, 1 / alone.step_s, 1.0)]
+    rows: Rows = [("one process", 1, "", "", "", alone.held_mb, 1 / alone.step_s, 1.0)]
+    partings: Rows = []
+    for order in range(ORDERS):
+        parting = run_ranks(1, Path(tempfile.mkdtemp(dir=folder)), measure_reordered, shape, flags.steps, order)[0]
+        partings.append((f"one process, rows in another order ({order + 1})", 1, *parting.row()))
     idle: Rows = []
     for engine in engines:
         for count in flags.ranks:
             say(f"{engine} on {count} ranks")
             meeting = Path(tempfile.mkdtemp(dir=folder))
             runs: list[Run] = run_ranks(count, meeting, measure_split, engine, shape, flags.steps)
-            worst = [max(run.slope for run in runs), max(run.once for run in runs), max(run.overall for run in runs)]
+            slope, once = max(run.slope for run in runs), max(run.once for run in runs)
             held_mb, step_s = max(run.held_mb for run in runs), max(run.step_s for run in runs)
-            apart = f"{runs[0].apart_ppm:,.0f}"
-            figures = (*(f"{each:.1e}" for each in worst), apart, verdict(worst[0], EQUAL), held_mb)
-            rows.append((engine, count, *figures, 1 / step_s, alone.step_s / step_s))
+            differences = f"{slope:.1e}", f"{once:.1e}", verdict(slope, EQUAL)
+            rows.append((engine, count, *differences, held_mb, 1 / step_s, alone.step_s / step_s))
+            assert runs[0].parting is not None
+            partings.append((engine, count, *runs[0].parting.row()))
             if runs[0].in_flight:
                 shares = [round(100 * run.bubble) for run in runs]
                 least = 100 * (count - 1) / (MICRO_BATCHES + count - 1)
                 idle.append((engine, count, least, str(shares), str([run.in_flight for run in runs])))
-    return rows, idle
+    return rows, partings, idle
 
 
 def measure_stashes(flags: Any, folder: Path) -> Rows:
@@ -295,13 +356,12 @@ COLUMNS = (
     "ranks",
     "gradient",
     "one step",
-    "all steps",
-    "1e-5 apart, ppm",
     "gradient 1e-6",
     "MB a rank",
     "steps/s",
     "times one process",
 )
+PARTED = ("engine", "ranks", "largest difference", "1e-5 apart, ppm", "first other ReLU in step", "parts after step")
 IDLE = ("schedule", "ranks", "idle %, (n-1)/(m+n-1)", "idle %, by rank", "micro-batches kept, by rank")
 STASHED = ("ranks", "largest difference", "1e-6", "updates late, by rank", "weights kept, by rank")
 
@@ -321,8 +381,9 @@ def main() -> int:
     tables: dict[str, tuple[Sequence[str], Rows]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in flags.only:
-            rows, idle = measure_engines(*engines[name], flags, Path(folder))
+            rows, partings, idle = measure_engines(*engines[name], flags, Path(folder))
             tables[name] = COLUMNS, rows
+            tables[f"{name}, where states part"] = PARTED, partings
             if idle:
                 tables["idle stages"] = IDLE, idle
                 tables["asynchronous, with stashed weights"] = STASHED, measure_stashes(flags, Path(folder))
