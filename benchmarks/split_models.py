@@ -12,7 +12,7 @@ state after all steps. AdamW divides by the root of a moment, which magnifies th
 whose gradients are only rounding moves by whole steps. Memory is what a rank holds of parameters, gradient, moments and
 average.
 
-"Where states part" follows both towers over all steps, each from its own state: the step at which the first ReLU is open
+"Where states diverge" follows both towers over all steps, each from its own state: the step at which the first ReLU is open
 in one and closed in the other, and the step after which a thousandth of the parameters is 1e-5 apart. Beside it, one
 process that reads the rows of each batch in other orders, which changes no more than the rounding of sums either.
 """
@@ -21,7 +21,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ from online.models.tower.strategies import compute_losses
 SECTIONS = ("fsdp", "pipeline", "tensor")
 EQUAL = 1e-6
 APART = 1e-5  # a hundredth of what the slowest copy moves in a step
-PARTED_PPM = 1_000  # of a million parameters, how many are APART where states are said to part
+DIVERGED_PPM = 1_000  # of a million parameters, how many are APART where states are said to diverge
 ORDERS = 3  # in which one process reads the rows, for comparison
 LEARNING = Learning((0.001, 0.003, 0.009), 0.01, 0.95)
 ROWS, MICRO_BATCHES = 64, 8
@@ -57,6 +58,39 @@ DEEP = (256, (384, 384, 384, 384, 384), 256)  # inputs, hidden, classes
 WIDE = (2_048, (64, 64), 4_096)
 MB = 1e6
 CPU = torch.device("cpu")
+
+
+@dataclass(slots=True)
+class Divergence:
+    """How two towers, each learning from its own state, come to differ.
+
+    overall: the largest difference of a number of the state, after the last step. apart_ppm: of a million parameters,
+    how many differ by more than APART then. relu_step: the first step in which a ReLU is open in one and closed in the
+    other. diverged_step: the first after which DIVERGED_PPM are APART. Steps count from 1; 0 is never.
+    """
+
+    overall: float = 0.0
+    apart_ppm: float = 0.0
+    relu_step: int = 0
+    diverged_step: int = 0
+
+    def compare_units(self, step: int, layout: Layout, x_BD: Tensor, one: Any, two: Any) -> None:
+        """Compare which units are open before a step. one, two: states, as `Stack.tensors` gives them."""
+        if self.relu_step:
+            return
+        units = zip(find_open_units(layout, one, x_BD), find_open_units(layout, two, x_BD), strict=True)
+        if any(not torch.equal(mine, theirs) for mine, theirs in units):
+            self.relu_step = step
+
+    def compare_states(self, step: int, one: Any, two: Any) -> None:
+        """Compare the states after a step."""
+        self.overall = max(float(np.abs(one[flat] - two[flat]).max()) for flat in FLAT)
+        self.apart_ppm = 1e6 * float((np.abs(one["parameters_LP"] - two["parameters_LP"]) > APART).mean())
+        if not self.diverged_step and self.apart_ppm >= DIVERGED_PPM:
+            self.diverged_step = step
+
+    def row(self) -> tuple[object, ...]:
+        return f"{self.overall:.1e}", f"{self.apart_ppm:,.0f}", self.relu_step or "-", self.diverged_step or "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,40 +105,9 @@ class Run:
     step_s: float
     slope: float = 0.0
     once: float = 0.0
-    parting: "Parting | None" = None
+    divergence: Divergence = field(default_factory=Divergence)
     bubble: float = float("nan")
     in_flight: int = 0
-
-
-@dataclass(slots=True)
-class Parting:
-    """How two towers, each learning from its own state, come to differ.
-
-    overall: the largest difference of a number of the state, after the last step. apart_ppm: of a million parameters,
-    how many differ by more than APART then. relu_step: the first step in which a ReLU is open in one and closed in the
-    other. parted_step: the first after which PARTED_PPM are APART. Steps count from 1; 0 is never.
-    """
-
-    overall: float = 0.0
-    apart_ppm: float = 0.0
-    relu_step: int = 0
-    parted_step: int = 0
-
-    def compare_units(self, step: int, layout: Layout, x_BD: Tensor, one: Any, two: Any) -> None:
-        """Compare which units are open before a step. one, two: states, as `Stack.tensors` gives them."""
-        units = zip(find_open_units(layout, one, x_BD), find_open_units(layout, two, x_BD), strict=True)
-        if not self.relu_step and any(not torch.equal(mine, theirs) for mine, theirs in units):
-            self.relu_step = step
-
-    def compare_states(self, step: int, one: Any, two: Any) -> None:
-        """Compare the states after a step."""
-        self.overall = max(float(np.abs(one[flat] - two[flat]).max()) for flat in FLAT)
-        self.apart_ppm = 1e6 * float((np.abs(one["parameters_LP"] - two["parameters_LP"]) > APART).mean())
-        if not self.parted_step and self.apart_ppm >= PARTED_PPM:
-            self.parted_step = step
-
-    def row(self) -> tuple[object, ...]:
-        return f"{self.overall:.1e}", f"{self.apart_ppm:,.0f}", self.relu_step or "-", self.parted_step or "-"
 
 
 def find_open_units(layout: Layout, state: Any, x_BD: Tensor) -> list[Tensor]:
@@ -165,6 +168,11 @@ class Batch:
         return (compute_losses(logits_LbC, self.label_B[rows_b], liked_b, known_C) * self.share_B[rows_b]).sum()
 
 
+def create_batches(layout: Layout, count: int = 4) -> list[Batch]:
+    """Batches that steps learn one after the other, again and again."""
+    return [Batch(number, layout) for number in range(count)]
+
+
 def create_layout(inputs: int, hidden: Sequence[int], classes: int) -> Layout:
     return Layout(Mlp(inputs, hidden), classes)
 
@@ -197,23 +205,26 @@ def create_whole(layout: Layout) -> Stack:
 
 def measure_alone(shape: tuple[int, Sequence[int], int], steps: int) -> Run:
     layout = create_layout(*shape)
-    stack, batches = create_whole(layout), [Batch(number, layout) for number in range(4)]
+    stack, batches = create_whole(layout), create_batches(layout)
     held_mb = 5 * 4 * stack.parameters_LP.numel() / MB
     return Run(held_mb, median_s(lambda number: stack.descend(differentiate_alone(stack, batches[number % 4])), steps))
 
 
-def measure_reordered(shape: tuple[int, Sequence[int], int], steps: int, order: int) -> Parting:
-    """How a tower parts from itself if it reads the rows of each batch in another order."""
+@cache  # two sections have the same shape
+def measure_reordered(shape: tuple[int, Sequence[int], int], steps: int, order: int) -> Divergence:
+    """How a tower diverges from itself if it reads the rows of each batch in another order."""
     layout = create_layout(*shape)
-    one, two, parting = create_whole(layout), create_whole(layout), Parting()
-    batches = [Batch(number, layout) for number in range(4)]
+    one, two, divergence = create_whole(layout), create_whole(layout), Divergence()
+    batches = create_batches(layout)
+    before = one.tensors(), two.tensors()
     for step in range(steps):
-        batch = batches[step % 4]
-        parting.compare_units(step + 1, layout, batch.x_BD, one.tensors(), two.tensors())
+        batch = batches[step % len(batches)]
+        divergence.compare_units(step + 1, layout, batch.x_BD, *before)
         one.descend(differentiate_alone(one, batch))
         two.descend(differentiate_alone(two, batch.reordered(order)))
-        parting.compare_states(step + 1, one.tensors(), two.tensors())
-    return parting
+        before = one.tensors(), two.tensors()
+        divergence.compare_states(step + 1, *before)
+    return divergence
 
 
 def median_s(step: Callable[[int], None], steps: int) -> float:
@@ -229,7 +240,7 @@ def median_s(step: Callable[[int], None], steps: int) -> float:
 def measure_split(engine: str, shape: tuple[int, Sequence[int], int], steps: int) -> Run:
     """The speed of a split tower, and then its differences from a whole one on this rank."""
     layout = create_layout(*shape)
-    split, batches = create_split(engine, layout), [Batch(number, layout) for number in range(4)]
+    split, batches = create_split(engine, layout), create_batches(layout)
     waits: list[float] = []
 
     def step(number: int) -> None:
@@ -249,13 +260,14 @@ def measure_split(engine: str, shape: tuple[int, Sequence[int], int], steps: int
 
 def measure_differences(
     split: SplitStack, other: SplitStack, batches: Sequence[Batch], steps: int
-) -> tuple[float, float, Parting]:
+) -> tuple[float, float, Divergence]:
     """The differences of a `Run`: of a gradient and a step from the same states, and over all steps."""
-    whole, once, slope, parting = create_whole(split.layout), 0.0, 0.0, Parting()
+    whole, once, slope, divergence = create_whole(split.layout), 0.0, 0.0, Divergence()
+    before = whole.tensors(), other.tensors()
     for number in range(steps):
-        batch = batches[number % 4]
-        parting.compare_units(number + 1, split.layout, batch.x_BD, whole.tensors(), other.tensors())
-        split.restore(whole.tensors())
+        batch = batches[number % len(batches)]
+        divergence.compare_units(number + 1, split.layout, batch.x_BD, *before)
+        split.restore(before[0])
         gradient, gradient_LP = find_gradient(split, batch), differentiate_alone(whole, batch)
         slope = max(slope, parts_difference(split, gradient, gradient_LP))
         whole.descend(gradient_LP)
@@ -263,8 +275,9 @@ def measure_differences(
         other.descend(find_gradient(other, batch))
         for flat in FLAT:
             once = max(once, parts_difference(split, split.descent.tensors_of(flat), getattr(whole, flat)))
-        parting.compare_states(number + 1, whole.tensors(), other.tensors())
-    return slope, once, parting
+        before = whole.tensors(), other.tensors()
+        divergence.compare_states(number + 1, *before)
+    return slope, once, divergence
 
 
 def parts_difference(split: SplitStack, parts: Sequence[Tensor], flat_LP: Tensor) -> float:
@@ -289,7 +302,7 @@ def measure_stashing(shape: tuple[int, Sequence[int], int], updates: int) -> dic
             parameter.copy_(torch.randn(parameter.shape, generator=draw) / max(parameter.shape) ** 0.5)
     bounds = block_bounds(block_sizes(layout), dist.get_world_size())
     stages = [blocks[start:end] for start, end in pairwise(bounds)]
-    batches = [Batch(number, layout) for number in range(updates)]
+    batches = create_batches(layout, updates)
     rows = [batch.x_BD for batch in batches]
     input_shape = blocks[: bounds[rank]](rows[0]).shape if rank else rows[0].shape
     stage = StashingStage(stages[rank], group, input_shape, rate=0.05)
@@ -314,13 +327,13 @@ Rows = list[tuple[object, ...]]
 
 
 def measure_engines(engines: Sequence[str], shape: Any, flags: Any, folder: Path) -> tuple[Rows, Rows, Rows]:
-    """The tables of a section: equality and speed, where states part, and idle time, which only a pipeline has."""
+    """The tables of a section: equality and speed, where states diverge, and idle time, which only a pipeline has."""
     alone = run_ranks(1, Path(tempfile.mkdtemp(dir=folder)), measure_alone, shape, flags.steps)[0]
     rows: Rows = [("one process", 1, "", "", "", alone.held_mb, 1 / alone.step_s, 1.0)]
-    partings: Rows = []
-    for order in range(ORDERS):
-        parting = run_ranks(1, Path(tempfile.mkdtemp(dir=folder)), measure_reordered, shape, flags.steps, order)[0]
-        partings.append((f"one process, rows in another order ({order + 1})", 1, *parting.row()))
+    divergences: Rows = [
+        (f"one process, rows in another order ({order + 1})", 1, *measure_reordered(shape, flags.steps, order).row())
+        for order in range(ORDERS)
+    ]
     idle: Rows = []
     for engine in engines:
         for count in flags.ranks:
@@ -331,13 +344,12 @@ def measure_engines(engines: Sequence[str], shape: Any, flags: Any, folder: Path
             held_mb, step_s = max(run.held_mb for run in runs), max(run.step_s for run in runs)
             differences = f"{slope:.1e}", f"{once:.1e}", verdict(slope, EQUAL)
             rows.append((engine, count, *differences, held_mb, 1 / step_s, alone.step_s / step_s))
-            assert runs[0].parting is not None
-            partings.append((engine, count, *runs[0].parting.row()))
+            divergences.append((engine, count, *runs[0].divergence.row()))
             if runs[0].in_flight:
                 shares = [round(100 * run.bubble) for run in runs]
                 least = 100 * (count - 1) / (MICRO_BATCHES + count - 1)
                 idle.append((engine, count, least, str(shares), str([run.in_flight for run in runs])))
-    return rows, partings, idle
+    return rows, divergences, idle
 
 
 def measure_stashes(flags: Any, folder: Path) -> Rows:
@@ -361,7 +373,14 @@ COLUMNS = (
     "steps/s",
     "times one process",
 )
-PARTED = ("engine", "ranks", "largest difference", "1e-5 apart, ppm", "first other ReLU in step", "parts after step")
+DIVERGED = (
+    "engine",
+    "ranks",
+    "largest difference",
+    "1e-5 apart, ppm",
+    "first other ReLU in step",
+    "diverges after step",
+)
 IDLE = ("schedule", "ranks", "idle %, (n-1)/(m+n-1)", "idle %, by rank", "micro-batches kept, by rank")
 STASHED = ("ranks", "largest difference", "1e-6", "updates late, by rank", "weights kept, by rank")
 
@@ -381,9 +400,9 @@ def main() -> int:
     tables: dict[str, tuple[Sequence[str], Rows]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in flags.only:
-            rows, partings, idle = measure_engines(*engines[name], flags, Path(folder))
+            rows, divergences, idle = measure_engines(*engines[name], flags, Path(folder))
             tables[name] = COLUMNS, rows
-            tables[f"{name}, where states part"] = PARTED, partings
+            tables[f"{name}, where states diverge"] = DIVERGED, divergences
             if idle:
                 tables["idle stages"] = IDLE, idle
                 tables["asynchronous, with stashed weights"] = STASHED, measure_stashes(flags, Path(folder))

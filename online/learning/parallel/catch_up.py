@@ -6,7 +6,7 @@
 Ranges begin at multiples of RANGE. The learner reads every entry itself, for the detectors of drift, the held-out
 feedback and the digest of the log; what it leaves to workers are the sums, which cost most. A range in which something
 is decided, an example is refused or an alarm acts is learned as always. So are some that no worker is asked for: as
-many as keep the learner from waiting (`Turns`).
+many as keep the learner from waiting (`RangeAssignment`).
 """
 
 import time
@@ -24,7 +24,7 @@ MOST_IN_A_ROW = 64
 READY_S = 0.005  # a share that comes within it was ready
 
 
-class Turns:
+class RangeAssignment:
     """Which ranges are the learner's: one after `in_a_row` of the workers', more rarely as long as their shares are ready."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Turns:
         self._given += 1
         return False
 
-    def note(self, is_ready: bool) -> None:
+    def note_share(self, is_ready: bool) -> None:
         """Note whether a share was there when the learner needed it."""
         if not is_ready:
             self.in_a_row, self._ready = max(1, self.in_a_row - 1), 0
@@ -64,7 +64,7 @@ class CatchUp:
         self._reading: Reading | None = None
         self._number = 0  # of the newest reading
         self._epoch = ""
-        self._turns = Turns()
+        self._assignment = RangeAssignment()
         self._planned_until = 0  # up to here, each range is a worker's or the learner's
         self._posted: set[int] = set()  # where ranges of workers begin
         self.share: Share = EMPTY  # of the range that is learned now
@@ -84,7 +84,7 @@ class CatchUp:
     def _take(self, after: int) -> Share:
         started = time.monotonic()
         share = self.board.take(self.name, after)
-        self._turns.note(share is not EMPTY and time.monotonic() - started < READY_S)
+        self._assignment.note_share(share is not EMPTY and time.monotonic() - started < READY_S)
         return share
 
     def find_sums(self, examples: Sequence[Example]) -> Tensors | None:
@@ -105,13 +105,13 @@ class CatchUp:
             self._number += 1
             state = pack_state(model.state(serving_only=True))
             self._reading = Reading(self.name, self.kind, self.options, self._number, state)
-            self._turns = Turns()
+            self._assignment = RangeAssignment()
         workers = self.board.worker_count
-        self._turns.note_workers(workers)
+        self._assignment.note_workers(workers)
         self._posted = {after for after in self._posted if after >= learned_until}
         after = max((learned_until // RANGE + 1) * RANGE, self._planned_until)
         while len(self._posted) < AHEAD * workers and after + RANGE <= head:
-            if not self._turns.is_learners():
+            if not self._assignment.is_learners():
                 self.board.post(self._reading, after, after + RANGE)
                 self._posted.add(after)
             after += RANGE

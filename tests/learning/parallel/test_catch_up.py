@@ -115,22 +115,22 @@ def test_a_learner_with_workers_ends_in_the_state_of_one_without(
 
 
 def test_the_learner_takes_ranges_so_that_it_never_waits() -> None:
-    turns = catch_up.Turns()
-    turns.note_workers(2)
-    assert [turns.is_learners() for _ in range(7)] == [False, False, True, False, False, True, False]
+    assignment = catch_up.RangeAssignment()
+    assignment.note_workers(2)
+    assert [assignment.is_learners() for _ in range(7)] == [False, False, True, False, False, True, False]
     for _ in range(3):
-        turns.note(is_ready=True)
-    assert turns.in_a_row == 3  # the workers are fast
+        assignment.note_share(is_ready=True)
+    assert assignment.in_a_row == 3  # the workers are fast
     for _ in range(5):
-        turns.note(is_ready=False)
-    assert turns.in_a_row == 1  # they are slow, but always asked
-    assert [turns.is_learners() for _ in range(4)] == [True, False, True, False]
+        assignment.note_share(is_ready=False)
+    assert assignment.in_a_row == 1  # they are slow, but always asked
+    assert [assignment.is_learners() for _ in range(4)] == [True, False, True, False]
     for count in (1, 32):  # one has left, others join
-        turns.note_workers(count)
-    assert turns.in_a_row == 32
+        assignment.note_workers(count)
+    assert assignment.in_a_row == 32
     for _ in range(10_000):
-        turns.note(is_ready=True)
-    assert turns.in_a_row == catch_up.MOST_IN_A_ROW
+        assignment.note_share(is_ready=True)
+    assert assignment.in_a_row == catch_up.MOST_IN_A_ROW
 
 
 def count_merged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
