@@ -1,0 +1,120 @@
+"""Integer sums as one file, which other programs can read, add up and send back.
+
+    ExactStatistics --write_sums--> safetensors --read_sums--> ExactStatistics        byte for byte the same file for the same sums
+
+    counts  [2, C]             examples of each class: positive, negative
+    sums    [2, C, D]          sum of their features
+    gram    [D (D + 1) / 2]    upper triangle of sum x x^T over the positive ones, row by row
+    metadata "sums"            JSON: format, classes, and how inputs become features
+
+Each tensor has the narrowest of int8, int16, int32 and int64 that holds its values, so that the sums of a few examples are a
+small file. Shapes: C classes, D features.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save
+
+from online.models.statistics.exact import ExactStatistics
+
+FORMAT = 1
+METADATA_KEY = "sums"
+INTEGERS = (np.int8, np.int16, np.int32, np.int64)
+DTYPES = {"I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}  # of safetensors, of NumPy
+
+
+@dataclass(frozen=True, slots=True)
+class SumsFile:
+    """What a file of sums holds. meta: what its writer added to the classes, such as the mapping of inputs to features."""
+
+    statistics: ExactStatistics
+    meta: Mapping[str, Any]
+
+
+def write_sums(statistics: ExactStatistics, meta: Mapping[str, Any]) -> bytes:
+    """The file of sums. meta: JSON values; `format` and `classes` are added to it."""
+    tensors = {
+        "counts": statistics.counts,
+        "sums": statistics.sums,
+        "gram": statistics.gram[np.triu_indices(statistics.width)],
+    }
+    content = {**meta, "format": FORMAT, "classes": statistics.classes}
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    return save({name: narrow(values) for name, values in tensors.items()}, {METADATA_KEY: text})
+
+
+def read_sums(data: bytes) -> SumsFile:
+    """Read a file of sums. Raises ValueError for anything else; whether the sums are plausible is not checked."""
+    meta, tensors = read_metadata(data), read_tensors(data)
+    classes = read_names(meta.get("classes"))
+    if meta.get("format") != FORMAT or classes is None:
+        raise ValueError(f"a file of sums has format {FORMAT} and a list of different classes in its metadata")
+    missing = [name for name in ("counts", "sums", "gram") if name not in tensors]
+    if missing:
+        raise ValueError(f"the file of sums has no integer tensor {missing[0]!r}")
+    counts, sums, upper = (tensors[name] for name in ("counts", "sums", "gram"))
+    width = sums.shape[-1] if sums.ndim == 3 else -1
+    expected = {"counts": (2, len(classes)), "sums": (2, len(classes), width), "gram": (width * (width + 1) // 2,)}
+    for name, shape in expected.items():
+        if tensors[name].shape != shape:
+            raise ValueError(f"tensor {name!r} has the shape {list(tensors[name].shape)}, not {list(shape)}")
+    gram = unpack_upper(upper, width)
+    statistics = ExactStatistics.from_tensors(classes, {"counts": counts, "sums": sums, "gram": gram})
+    own = {name: value for name, value in meta.items() if name not in ("format", "classes")}
+    return SumsFile(statistics, own)
+
+
+def read_metadata(data: bytes) -> dict[str, Any]:
+    """The metadata of a file of sums. Raises ValueError."""
+    length = int.from_bytes(data[:8], "little")
+    try:
+        header: Any = json.loads(data[8 : 8 + length]) if length <= len(data) else None
+        meta = json.loads(header["__metadata__"][METADATA_KEY])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"not a safetensors file with metadata {METADATA_KEY!r}") from error
+    if not isinstance(meta, dict):
+        raise ValueError(f"metadata {METADATA_KEY!r} must be a JSON object")
+    return meta
+
+
+def read_tensors(data: bytes) -> dict[str, NDArray[np.int64]]:
+    """The integer tensors of a safetensors file as int64. Raises ValueError."""
+    try:
+        entries = deserialize(data)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise ValueError(f"not a safetensors file: {error}") from error
+    tensors = dict[str, NDArray[np.int64]]()
+    for name, entry in entries:
+        dtype = DTYPES.get(entry["dtype"])
+        if dtype is not None:
+            tensors[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"]).astype(np.int64)
+    return tensors
+
+
+def read_names(classes: object) -> list[str] | None:
+    """The names of classes; None for anything but a list of different texts."""
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+        return None
+    return classes if len({*classes}) == len(classes) else None
+
+
+def narrow(values: NDArray[np.int64]) -> NDArray[Any]:
+    """The same integers in the narrowest type that holds them."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    fits = (each for each in INTEGERS if np.iinfo(each).min <= low and high <= np.iinfo(each).max)
+    return np.ascontiguousarray(values, next(fits))
+
+
+def unpack_upper(upper: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    """The symmetric matrix [width, width] of an upper triangle, which is given row by row."""
+    gram = np.zeros((width, width), np.int64)
+    places = np.triu_indices(width)
+    gram[places] = upper
+    gram.T[places] = upper
+    return gram
