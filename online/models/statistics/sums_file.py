@@ -45,8 +45,7 @@ def write_sums(statistics: ExactStatistics, meta: Mapping[str, Any]) -> bytes:
         "gram": statistics.gram[np.triu_indices(statistics.width)],
     }
     content = {**meta, "format": FORMAT, "classes": statistics.classes}
-    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
-    return save({name: narrow(values) for name, values in tensors.items()}, {METADATA_KEY: text})
+    return save({name: narrow(values) for name, values in tensors.items()}, write_metadata(content))
 
 
 def read_sums(data: bytes) -> SumsFile:
@@ -72,15 +71,34 @@ def read_sums(data: bytes) -> SumsFile:
 
 def read_metadata(data: bytes) -> dict[str, Any]:
     """The metadata of a file of sums. Raises ValueError."""
-    length = int.from_bytes(data[:8], "little")
+    text = read_texts(data).get(METADATA_KEY)
+    if text is None:
+        raise ValueError(f"the safetensors file has no metadata {METADATA_KEY!r}")
     try:
-        header: Any = json.loads(data[8 : 8 + length]) if length <= len(data) else None
-        meta = json.loads(header["__metadata__"][METADATA_KEY])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"not a safetensors file with metadata {METADATA_KEY!r}") from error
+        meta = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"metadata {METADATA_KEY!r} is not JSON") from error
     if not isinstance(meta, dict):
         raise ValueError(f"metadata {METADATA_KEY!r} must be a JSON object")
     return meta
+
+
+def write_metadata(meta: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata of a safetensors file of sums."""
+    return {METADATA_KEY: json.dumps(meta, separators=(",", ":"), sort_keys=True)}
+
+
+def read_texts(data: bytes) -> dict[str, str]:
+    """The metadata of any safetensors file. Raises ValueError."""
+    length = int.from_bytes(data[:8], "little")
+    try:
+        header: Any = json.loads(data[8 : 8 + length]) if length <= len(data) else None
+        texts = header.get("__metadata__", {})
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ValueError("not a safetensors file") from error
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        raise ValueError("the metadata of a safetensors file are texts")
+    return texts
 
 
 def read_tensors(data: bytes) -> dict[str, NDArray[np.int64]]:
