@@ -56,6 +56,7 @@ from online.api.rest import (
     replays,
     replies,
     reports,
+    text_encoder,
     versions,
 )
 from online.api.rest.curating import inbox, review
@@ -95,6 +96,7 @@ MODULES = (
     review,
     usage,
     devices,
+    text_encoder,
     inbox,
     alerts,
     session,

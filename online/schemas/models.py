@@ -30,3 +30,19 @@ class LearnerState(Wire):
     state: Literal["running", "restarting", "stopped", "external"]
     reason: str | None = None
     cause: Cause | None = Field(None, description="The same for programs.")
+
+
+class EncoderFile(Wire):
+    name: str = Field(description="Of the route that sends it: /v1/models/{model}/encoder/{name}.")
+    bytes: int
+    sha256: str
+
+
+class EncoderManifest(Wire):
+    """The text encoder of a model for other devices, with its weights in int8."""
+
+    epoch: str = Field(description="Names its features. They are close to those of the service, but not the same bits.")
+    width: int = Field(description="Numbers of a vector.")
+    scale: int = Field(description="Features are the vector times this, rounded and limited to [-127, 127].")
+    max_tokens: int = Field(description="Further tokens of a text are left out.")
+    files: list[EncoderFile]

@@ -125,9 +125,12 @@ class Graph:
         length = self.op("Slice", self.op("Shape", ids), self.integers(1), self.integers(2))
         zero = self.integers(0)
         places = self.op("Slice", self.weight("embeddings.position_embeddings.weight"), zero, length, zero)
-        words = self.op("Gather", self.weight("embeddings.word_embeddings.weight"), ids)
+        words = self.embed_words(ids)
         segment = self.op("Gather", self.weight("embeddings.token_type_embeddings.weight"), zero)
         return self.norm(self.op("Add", self.op("Add", words, places), segment), "embeddings.LayerNorm")
+
+    def embed_words(self, ids: str) -> str:
+        return self.op("Gather", self.weight("embeddings.word_embeddings.weight"), ids)
 
     def layer(self, x: str, index: int) -> str:
         at = f"encoder.layer.{index}"
@@ -144,9 +147,9 @@ class Graph:
         return self.op("Div", mean, self.op("ReduceL2", mean, self.integers(1), keepdims=1))
 
 
-def build_graph(weights: dict[str, np.ndarray]) -> onnx.ModelProto:
+def build_graph(weights: dict[str, np.ndarray], create: type[Graph] = Graph) -> onnx.ModelProto:
     """The network as an ONNX model: `ids` int64 [B, T] -> `vectors` float32 [B, 384]."""
-    graph = Graph(weights)
+    graph = create(weights)
     x = graph.embed("ids")
     for index in range(LAYERS):
         x = graph.layer(x, index)

@@ -1,0 +1,87 @@
+"""The text encoder of a model, for browsers and phones that encode texts themselves.
+
+GET .../encoder               its manifest: epoch, scale, and two files with their sizes
+GET .../encoder/model.onnx    the network with its weights in int8, 23 MB (`online.models.encoders.compact`)
+GET .../encoder/vocab.txt     the tokens that it reads
+"""
+
+import asyncio
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.web.rendered_files import matches
+from online.errors import BadInput, NotFound
+from online.io.cache import cache_folder
+from online.models import input_options
+from online.models.encoders import minilm
+from online.models.encoders.compact import compact_epoch, compact_file
+from online.models.encoders.text import TEXT_SCALE
+from online.schemas.models import EncoderFile, EncoderManifest
+from online.serving.model_runtime import ModelRuntime
+from online.workspace import Workspace
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+NETWORK, VOCABULARY = "model.onnx", "vocab.txt"
+CACHE_CONTROL = "private, no-cache"  # kept by the browser, and used after the ETag was compared
+FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}, "description": "The file. Its ETag is its sha256."}}
+
+
+@router.get("/v1/models/{model}/encoder", response_model=EncoderManifest)
+async def get_encoder(model: ModelDep, runtime: RuntimeDep) -> Response:
+    """The text encoder of the model, for devices that encode texts themselves: its manifest.
+
+    The network is the service's with its weights rounded to int8. The first request takes seconds: the file is written then.
+    """
+    manifest = await asyncio.to_thread(describe_encoder, model, runtime.workspace)
+    return json_response(manifest.model_dump(), headers={"Cache-Control": CACHE_CONTROL})
+
+
+@router.get("/v1/models/{model}/encoder/{name}", response_class=FileResponse, responses=FILE)
+async def get_encoder_file(request: Request, model: ModelDep, name: str, runtime: RuntimeDep) -> Response:
+    """One file of the text encoder: model.onnx or vocab.txt."""
+    files = await asyncio.to_thread(find_files, model, runtime.workspace)
+    if name not in files:
+        raise NotFound(f"the text encoder has no file {name[:80]!r}; it has {' and '.join(files)}")
+    tag = f'"{await asyncio.to_thread(hash_file, files[name], files[name].stat().st_mtime_ns)}"'
+    headers = {"Cache-Control": CACHE_CONTROL, "ETag": tag}
+    if matches(request.headers.get("if-none-match", ""), tag):
+        return Response(status_code=304, headers=headers)
+    return FileResponse(files[name], headers=headers, media_type="application/octet-stream")
+
+
+def describe_encoder(model: ModelRuntime, workspace: Workspace) -> EncoderManifest:
+    files = [
+        EncoderFile(name=name, bytes=path.stat().st_size, sha256=hash_file(path, path.stat().st_mtime_ns))
+        for name, path in find_files(model, workspace).items()
+    ]
+    return EncoderManifest(
+        epoch=compact_epoch(model.live.encoder_config.encoder_name),
+        width=minilm.WIDTH,
+        scale=TEXT_SCALE,
+        max_tokens=minilm.MAX_TOKENS,
+        files=files,
+    )
+
+
+def find_files(model: ModelRuntime, workspace: Workspace) -> dict[str, Path]:
+    """The files of the model's encoder by their names. Raises BadInput for a model that reads no texts."""
+    reads = input_options(model.spec.kind, model.spec.options)["input"]
+    if reads != "text":
+        raise BadInput(f"{model.spec.name} has no text encoder: its input is a {reads}")
+    tuned = workspace.tuned(model.live.encoder_config.encoder_name)
+    return {NETWORK: compact_file(cache_folder(), tuned), VOCABULARY: minilm.package_folder() / VOCABULARY}
+
+
+@lru_cache(maxsize=16)
+def hash_file(path: Path, changed_at_ns: int) -> str:
+    """The sha256 of a file, computed once for each change of it."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,62 @@
+"""The text encoder as a small download: its weights in int8, a quarter of the bytes, for a browser or a phone.
+
+    float32 weights --round each row or column by its own scale--> int8, float32 scales        23 MB where 91 MB were
+    int8 --Cast, Mul: ONNX Runtime computes them once, when it loads the file--> float32 weights
+
+Only the weights are rounded. Activations stay in float, so a device's vectors are within a hundredth of the service's
+(`benchmarks/browser_encoder.py`), but not the same: sums of both must not be mixed, so they have another epoch.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from online.models.encoders import minilm
+
+LARGEST = 127
+VERSION = 1  # part of the epoch and of the file's name: increase it when weights are rounded otherwise
+
+
+class CompactGraph(minilm.Graph):
+    """Stores matrices in int8. Each output of a linear layer, and each row of an embedding, has its own scale."""
+
+    def weight(self, name: str, transpose: bool = False) -> str:
+        tensor = self.weights[name]
+        if tensor.ndim < 2:
+            return super().weight(name)
+        matrix = tensor.T if transpose else tensor
+        axis = 0 if transpose else 1
+        quantised, scales = quantise(matrix, axis)
+        self.constants[f"{name}.int8"], self.constants[f"{name}.scale"] = quantised, scales
+        return self.op("Mul", self.op("Cast", f"{name}.int8", to=TensorProto.FLOAT), f"{name}.scale")
+
+    def embed_words(self, ids: str) -> str:
+        """Only the rows of the words in the text are turned into floats."""
+        name = "embeddings.word_embeddings.weight"
+        quantised, scales = quantise(self.weights[name], 1)
+        self.constants[f"{name}.int8"], self.constants[f"{name}.scale"] = quantised, scales
+        rows = self.op("Cast", self.op("Gather", f"{name}.int8", ids), to=TensorProto.FLOAT)
+        return self.op("Mul", rows, self.op("Gather", f"{name}.scale", ids))
+
+
+def quantise(matrix: NDArray[np.float32], axis: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Integers and scales whose product is closest to the matrix. axis: along which numbers share a scale."""
+    scales = np.maximum(np.abs(matrix).max(axis, keepdims=True), np.float32(1e-30)) / np.float32(LARGEST)
+    return np.ascontiguousarray(np.rint(matrix / scales).astype(np.int8)), scales
+
+
+def compact_epoch(tuned: str = "") -> str:
+    """The epoch of features by the compact encoder, or by a tuned one with this sha256."""
+    return f"minilm-{(tuned or minilm.WEIGHTS_SHA256)[:8]}-compact{VERSION}-{minilm.GRAPH_VERSION}"
+
+
+def compact_file(folder: Path, tuned: Path | None = None) -> Path:
+    """The compact encoder on disk, written at the first use. Raises what `minilm.onnx_file` raises."""
+    path = folder / f"{compact_epoch(tuned.stem if tuned else '')}.onnx"
+    if not path.exists():
+        weights = minilm.read_tuned(tuned) if tuned else minilm.read_weights(minilm.package_folder())
+        model = minilm.build_graph(weights, CompactGraph)
+        minilm.write_atomically(path, model.SerializeToString())
+    return path
