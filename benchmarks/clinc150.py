@@ -44,10 +44,15 @@ def data_file() -> Path:
     return path
 
 
+def read_questions(name: str) -> list[tuple[str, str]]:
+    """The questions of one split with their intents."""
+    questions: list[tuple[str, str]] = json.loads(data_file().read_bytes())[name]
+    return questions
+
+
 def split(name: str) -> Split:
     """Read one split and encode its questions."""
-    raw = data_file().read_bytes()
-    questions: list[tuple[str, str]] = json.loads(raw)[name]
+    raw, questions = data_file().read_bytes(), read_questions(name)
     file = f"clinc150-{hashlib.sha256(raw).hexdigest()[:16]}-{TextEncoder.epoch}-{name}.npy"
     cached = cache_folder() / "benchmarks" / file
     features = np.load(cached) if cached.exists() else encode_texts([text for text, _ in questions], cached)
