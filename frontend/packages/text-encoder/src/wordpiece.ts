@@ -26,14 +26,19 @@ export class WordPiece {
     vocabulary: string,
     private maxTokens = 256,
   ) {
-    this.ids = new Map(vocabulary.split('\n').map((token, place) => [token.replace(/\r$/, ''), place]));
+    this.ids = new Map(
+      vocabulary.split('\n').map((token, place) => [token.replace(/\r$/, ''), place]),
+    );
     for (const token of [UNKNOWN, FIRST, LAST])
       if (!this.ids.has(token)) throw new Error(`The vocabulary has no token ${token}.`);
   }
 
   /** The ids of a text, of which what is too long is left out. */
   encode(text: string): number[] {
-    const words = text.split(SPACES).filter((word) => word !== '').join(' ');
+    const words = text
+      .split(SPACES)
+      .filter((word) => word !== '')
+      .join(' ');
     const ids = words.split(SPECIAL).flatMap((part) => this.encodePart(part));
     return [this.idOf(FIRST), ...ids.slice(0, this.maxTokens - 2), this.idOf(LAST)];
   }
@@ -47,7 +52,7 @@ export class WordPiece {
     const letters = [...word];
     if (letters.length > MAX_WORD) return [this.idOf(UNKNOWN)];
     const pieces: number[] = [];
-    for (let start = 0; start < letters.length; ) {
+    for (let start = 0; start < letters.length;) {
       const found = this.longest(letters, start);
       if (found === null) return [this.idOf(UNKNOWN)];
       pieces.push(found.id);
