@@ -56,10 +56,10 @@ from online.api.rest import (
     replays,
     replies,
     reports,
-    text_encoder,
     versions,
 )
 from online.api.rest.curating import inbox, review
+from online.api.rest.exporting import text_encoder
 from online.api.rest.operating import alerts, devices, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
