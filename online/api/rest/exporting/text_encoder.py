@@ -31,7 +31,9 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 NETWORK, VOCABULARY = "model.onnx", "vocab.txt"
 CACHE_CONTROL = "private, no-cache"  # kept by the browser, and used after the ETag was compared
-FILE: dict[int | str, dict[str, Any]] = {200: {"content": {"application/octet-stream": {}}, "description": "The file. Its ETag is its sha256."}}
+FILE: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/octet-stream": {}}, "description": "The file. Its ETag is its sha256."}
+}
 
 
 @router.get("/v1/models/{model}/encoder", response_model=EncoderManifest)

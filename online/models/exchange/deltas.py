@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from online.models.statistics.sums_file import (
+from online.models.exchange.sums_file import (
     METADATA_KEY,
     narrow,
     read_metadata,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from online.models.exchange.sums_file import narrow, read_sums, write_sums
 from online.models.statistics.exact import ExactStatistics
-from online.models.statistics.sums_file import narrow, read_sums, write_sums
 
 
 def make_sums(count: int = 40, width: int = 6) -> ExactStatistics:
