@@ -1,6 +1,6 @@
 """create_app: the whole service as one ASGI application.
 
-request --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests --> Authentication
+request --> WidgetAccess --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests --> Authentication
                                                                                       |
                                             FastPath | Compression --> routes of every protocol | pages
                                                 |
@@ -39,6 +39,7 @@ from online.api.integrations.open_webui import OpenWebui
 from online.api.middleware.browser_rules import BrowserHeaders, BrowserRules, browser_headers
 from online.api.middleware.errors import ErrorResponses
 from online.api.middleware.paths import HeadRequests, PathPrefix
+from online.api.middleware.widget_access import WidgetAccess
 from online.api.open_inference import rest as open_inference
 from online.api.openai import chat_completions
 from online.api.responses import json_response, live_headers
@@ -125,7 +126,8 @@ class Application(FastAPI):
         stack: ASGIApp = AsyncExitStackMiddleware(self.router)
         for middleware in reversed(self.user_middleware):
             stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
-        return BrowserHeaders(ErrorResponses(stack, self.exception_handlers), self.state.runtime.settings)
+        settings = self.state.runtime.settings
+        return WidgetAccess(BrowserHeaders(ErrorResponses(stack, self.exception_handlers), settings), settings)
 
 
 def create_app(

@@ -81,7 +81,9 @@ class Settings(BaseSettings):
         description="Origins, such as https://example.com, whose pages may use the API from a browser. Default: none.",
     )
     widget_origins: tuple[WebOrigin, ...] = Field(
-        (), description="Origins whose pages may show the chat page in a frame. Default: none."
+        (),
+        description="Origins, such as https://example.com, whose pages may show the chat: with the widget, to visitors "
+        "(`public_teaching`), or the chat page in a frame. Default: none.",
     )
     page_name: str | None = Field(
         None,

@@ -1598,7 +1598,8 @@ export interface paths {
         };
         /**
          * Get Session
-         * @description Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors.
+         * @description Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors; the widget on a page
+         *     of `widget_origins` gets a token instead.
          */
         get: operations["get_session_v1_session_get"];
         put?: never;
@@ -3969,6 +3970,11 @@ export interface components {
              * @description Whether a conversation can be shared by a link.
              */
             share_conversations: boolean;
+            /**
+             * Visitor Token
+             * @description Of a new visitor of the widget, on a page of `widget_origins`: what its header X-Visitor-Token sends from now on. Null for everybody else.
+             */
+            visitor_token?: string | null;
         };
         /**
          * ShadowAnswer

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from online.api.auth.callers import SAFE_METHODS, Callers, read_credentials
 from online.api.auth.locality import PROXY_HEADERS
+from online.api.auth.origins import VISITOR_TOKEN
 from online.api.auth.rates import RateLimits
 from online.schemas.access.callers import Caller
 
@@ -18,7 +19,7 @@ MAX_REMEMBERED = 10_000  # requests of different credentials whose caller is rem
 Signature = tuple[str, bool, tuple[tuple[bytes, bytes], ...]]
 TELLING_HEADERS = frozenset(
     b"authorization x-api-key x-admin-key cookie host origin sec-fetch-site".split()
-    + [name.encode() for name in PROXY_HEADERS]
+    + [name.encode() for name in (VISITOR_TOKEN, *PROXY_HEADERS)]
 )
 
 

@@ -1,6 +1,8 @@
 """Find out who sends a request.
 
 key in Authorization, X-API-Key or X-Admin-Key --> that key's scopes, or nothing where it is invalid
+token of a visitor of the widget               --> as a visitor; without it, nobody: what the browser sends by itself, such as
+                                                   cookies, does not count on a page of `widget_origins`
 header of a trusted proxy                      --> the user that it names
 cookie of a session                            --> the scopes of the key that signed in
 this machine, where it needs no key            --> every scope
@@ -22,6 +24,7 @@ from starlette.types import Scope
 from online.api.auth.cookies import SESSION_COOKIE, VISITOR_COOKIE, Cookies, parse_cookies
 from online.api.auth.keys import PREFIX, ApiKey, KeyTable
 from online.api.auth.locality import is_loopback, is_proxy_header, names_this_machine
+from online.api.auth.origins import VISITOR_TOKEN, limited_origins, widget_origins
 from online.schemas.access import callers
 from online.schemas.access.callers import ANONYMOUS, SCOPES, Caller
 from online.settings import Settings, reveal
@@ -33,6 +36,9 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 BEARER = "bearer "
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 INVALID_KEY = "the key is not valid: it is misspelt, revoked or expired"
+NO_TOKEN = (
+    "a page of another origin needs the token of a visitor, which GET /v1/session gives to those in widget_origins"
+)
 
 
 @dataclass(slots=True)
@@ -40,12 +46,14 @@ class Credentials:
     """What a request shows of who sends it. headers: by name in lower case; over gRPC, the metadata.
 
     address: of its connection. may_use_cookies: whether a page of this service may have sent it, so that its cookies count.
+    is_own_page: whether a page of this service has sent it, as far as its browser says.
     """
 
     headers: Mapping[str, str]
     address: str
     host: str | None = None  # None over gRPC, which no page in a browser speaks
     may_use_cookies: bool = False
+    is_own_page: bool = False
     is_forwarded: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +83,7 @@ def read_credentials(scope: Scope) -> Credentials:
         "sec-fetch-site" not in headers and headers.get("origin", "").partition("://")[2] == headers.get("host")
     )
     may_use_cookies = scope["method"] in SAFE_METHODS or is_own_page
-    return Credentials(headers, client[0] if client else "", headers.get("host", ""), may_use_cookies)
+    return Credentials(headers, client[0] if client else "", headers.get("host", ""), may_use_cookies, is_own_page)
 
 
 class Callers:
@@ -87,6 +95,7 @@ class Callers:
         self.admin_digest = sha256((self.admin_key or "").encode()).hexdigest()
         self.is_on_loopback = is_loopback(settings.host)
         self.proxies = tuple(ip_network(each, strict=False) for each in settings.trusted_proxies)
+        self.widget_origins, self.limited_origins = widget_origins(settings), limited_origins(settings)
         self.is_trusted_proxy = lru_cache(1_024)(self._is_trusted_proxy)
 
     @property
@@ -112,6 +121,11 @@ class Callers:
         given = credentials.key
         if given and (caller := self.of_key(given)) is not None:
             return caller
+        if (origin := self.widget_origin(credentials)) is not None:
+            if caller := self._of_token(credentials, origin):
+                return caller
+            if origin in self.limited_origins:
+                return replace(ANONYMOUS, problem=NO_TOKEN)
         if caller := self._of_proxy(credentials) or self._of_session(credentials):
             return caller
         is_ours = given.startswith(PREFIX) or "x-admin-key" in credentials.headers
@@ -166,6 +180,15 @@ class Callers:
 
     def _of_visitor(self, credentials: Credentials) -> Caller | None:
         id = self.cookies.read_visitor(self._cookie(credentials, VISITOR_COOKIE))
+        return None if id is None or self.settings.public_teaching is None else self.visitor(id)
+
+    def widget_origin(self, credentials: Credentials) -> str | None:
+        """The origin of a page with the widget that has sent a request; None for any other request."""
+        origin = credentials.headers.get("origin", "")
+        return origin if origin in self.widget_origins and not credentials.is_own_page else None
+
+    def _of_token(self, credentials: Credentials, origin: str) -> Caller | None:
+        id = self.cookies.read_token(credentials.headers.get(VISITOR_TOKEN, ""), origin)
         return None if id is None or self.settings.public_teaching is None else self.visitor(id)
 
     def visitor(self, id: str) -> Caller:

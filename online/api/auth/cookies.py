@@ -65,6 +65,17 @@ class Cookies:
         value = f"{id}.{self._sign(f'visitor {id}')}"
         self._set(request, response, VISITOR_COOKIE, value, VISITOR_S, "lax")
 
+    # visitors of the widget, on pages of other origins
+
+    def make_token(self, id: str, origin: str) -> str:
+        """What stands for a visitor in the widget on the pages of an origin. It is no cookie, and no cookie is one."""
+        return f"{id}.{self._sign(f'widget {origin} {id}')}"
+
+    def read_token(self, value: str, origin: str) -> str | None:
+        """The id of the visitor that a token names; None if it is not one of ours for this origin."""
+        id, _, signature = value.partition(".")
+        return id if id and self._is_signed(f"widget {origin} {id}", signature) else None
+
     # sessions of operators
 
     def read_session(self, value: str) -> Session | None:

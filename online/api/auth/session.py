@@ -1,6 +1,6 @@
 """The session of the page: who it speaks for, signing in with a key, and signing out.
 
-GET     who the browser is; where there are visitors, a new one gets its cookie
+GET     who the browser is; where there are visitors, a new one gets its cookie, or in the widget its token
 POST    sign in with a key: a cookie stands for it from now on
 DELETE  sign out
 """
@@ -28,12 +28,17 @@ HEADERS = {"Cache-Control": "no-store"}
 
 @router.get(PATH, response_model=SessionAnswer)
 async def get_session(request: Request, caller: CallerDep) -> Response:
-    """Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors."""
+    """Who the page speaks for, and what it may do. A new visitor gets a cookie, where there are visitors; the widget on a page
+    of `widget_origins` gets a token instead."""
     callers: Callers = request.app.state.callers
-    if caller.id != "anonymous" or callers.settings.public_teaching is None or caller.problem:
+    origin = callers.widget_origin(read_credentials(request.scope))
+    if caller.id != "anonymous" or callers.settings.public_teaching is None or (caller.problem and origin is None):
         return answer(request, caller)
     id = callers.cookies.new_visitor()
-    response = answer(request, replace(callers.visitor(id), address=caller.address))
+    visitor = replace(callers.visitor(id), address=caller.address)
+    if origin is not None:
+        return answer(request, visitor, visitor_token=callers.cookies.make_token(id, origin))
+    response = answer(request, visitor)
     callers.cookies.set_visitor(request, response, id)
     return response
 
@@ -67,7 +72,9 @@ async def sign_out(request: Request) -> Response:
     return response
 
 
-def answer(request: Request, caller: Caller, is_signed_in: bool | None = None) -> Response:
+def answer(
+    request: Request, caller: Caller, is_signed_in: bool | None = None, visitor_token: str | None = None
+) -> Response:
     callers: Callers = request.app.state.callers
     if is_signed_in is None:
         cookie = parse_cookies(request.headers.get("cookie", "")).get(SESSION_COOKIE, "")
@@ -79,5 +86,6 @@ def answer(request: Request, caller: Caller, is_signed_in: bool | None = None) -
         public_teaching=callers.settings.public_teaching,
         may_name_user=caller.may("impersonate"),
         share_conversations=callers.settings.share_conversations,
+        visitor_token=visitor_token,
     )
     return json_response(content.model_dump(), headers=HEADERS)

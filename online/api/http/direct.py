@@ -178,7 +178,7 @@ class DirectPredictions:
     ) -> None:
         """headers: of every answer."""
         self.memory, self.rates, self.headers = memory, rates, headers
-        self.answers_other_origins = bool(runtime.settings.cors_origins)
+        self.answers_other_origins = bool(runtime.settings.cors_origins or runtime.settings.widget_origins)
         self.max_body_bytes = runtime.settings.max_body_bytes
         self.endpoints = {
             f"/v1/models/{name}:predict".encode(): Endpoint(model, self)

@@ -3,7 +3,8 @@
 Host     an address, a name without a dot, or a name of this service: an attacker can point another name
          here and read what a page of that name reads (DNS rebinding)
 Origin   of a request that changes something: this service, or one that is listed. A page of another site can
-         make the browser of its visitor send such a request, although the page cannot read the answer
+         make the browser of its visitor send such a request, although the page cannot read the answer. Pages with
+         the widget may use its routes alone (widget_access.py)
 answers  tell the browser not to run scripts of other sites, not to guess content types, not to tell other sites
          which page a visitor comes from, and not to show this service in a frame of another site
 """
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from online.api.auth.origins import origin_of
+from online.api.middleware.widget_access import WIDGET
 from online.errors import Forbidden, UnknownHost
 from online.settings import Settings
 
@@ -46,7 +49,7 @@ class BrowserRules:
         names = [urlsplit(url).hostname or "" for url in own]
         self.app = app
         self.hosts = frozenset(host.lower() for host in (*settings.allowed_hosts, *names))
-        self.origins = frozenset(map(origin_of, (*settings.cors_origins, *own)))
+        self.origins = frozenset(origin_of(url).encode() for url in (*settings.cors_origins, *own))
         self.is_known_host = lru_cache(KNOWN_HOSTS)(self._is_known_host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,10 +71,12 @@ class BrowserRules:
             raise UnknownHost(
                 f"the host {name[:80]!r} is no name of this service; set public_url, or add it to allowed_hosts"
             )
-        if (origin or site) and scope["method"] not in SAFE_METHODS and not self.may_change(host, origin, site):
+        if scope["method"] in SAFE_METHODS or scope.get(WIDGET, False):
+            return
+        if (origin or site) and not self.may_change(host, origin, site):
             raise Forbidden(
                 f"a page of {origin.decode('latin-1')[:80] or 'another site'} may change nothing here; if it is a page "
-                "of this service, set public_url to its address; otherwise add its origin to cors_origins"
+                "of this service, set public_url to its address; otherwise add its origin to widget_origins for the widget, or to cors_origins"
             )
 
     def may_change(self, host: bytes, origin: bytes, site: bytes) -> bool:
@@ -86,13 +91,6 @@ class BrowserRules:
         except ValueError:
             return False
         return is_unclaimed(name) or any(matches(name, allowed) for allowed in self.hosts)
-
-
-def origin_of(url: str) -> bytes:
-    """The origin of a URL as browsers send it: in lower case, and without the usual port of its scheme."""
-    parts = urlsplit(url.lower())
-    usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
-    return f"{parts.scheme}://{parts.netloc.removesuffix(usual)}".encode()
 
 
 def is_unclaimed(name: str) -> bool:

@@ -17,6 +17,8 @@ from starlette.types import Scope
 from online.api.web.negotiation import IDENTITY, pick_encoding
 
 ENDINGS = {"br": ".br", "gzip": ".gz"}  # by encoding, the best first
+WIDGET_FILES = ("widget.js", "widget.d.ts")  # which pages of other origins load
+OTHER_ORIGINS = {"Cross-Origin-Resource-Policy": "cross-origin", "Access-Control-Allow-Origin": "*"}
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -24,6 +26,7 @@ class BuiltFiles(StaticFiles):
     """Static files with cache headers.
 
     Files in assets/ have a hash in their name and may be cached forever. A browser revalidates all others.
+    Those of the widget may be loaded by pages of every origin: they are the same for everybody, and let nobody in.
     """
 
     async def get_response(self, path: str, scope: Scope) -> Response:
@@ -31,6 +34,8 @@ class BuiltFiles(StaticFiles):
             raise HTTPException(404)
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = FOR_EVER if path.startswith("assets/") else "no-cache"
+        if path in WIDGET_FILES:
+            response.headers.update(OTHER_ORIGINS)
         return response
 
     def file_response(
