@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import type { Plugin } from 'vite';
+import { build } from 'vite';
 import { defineConfig } from 'vitest/config';
 import { PAGES } from './src/lib/ui/pages.ts';
 
@@ -50,6 +51,32 @@ const swagger: Plugin = {
   },
 };
 
+/** The chat on pages of other origins, as one classic script: it finds its own tag, and needs no second request. */
+const widget: Plugin = {
+  name: 'widget',
+  apply: 'build',
+  async buildStart() {
+    const built = await build({
+      configFile: false,
+      logLevel: 'warn',
+      publicDir: false,
+      build: {
+        write: false,
+        lib: { entry: 'widget/widget.ts', formats: ['iife'], name: 'onlineWidget' },
+      },
+    });
+    const outputs = (Array.isArray(built) ? built : [built]).flatMap((each) =>
+      'output' in each ? each.output : [],
+    );
+    const [script, ...rest] = outputs;
+    if (script?.type !== 'chunk' || rest.length > 0)
+      throw new Error('the widget is not one script');
+    this.emitFile({ type: 'asset', fileName: 'widget.js', source: script.code });
+    const types = await readFile('widget/public_types.ts');
+    this.emitFile({ type: 'asset', fileName: 'widget.d.ts', source: types });
+  },
+};
+
 const TEXT = /\.(css|js|json|svg|txt)$/;
 const RENDERED = [WORKER, 'favicon.svg']; // and others without such an ending: the service writes into them, and compresses them itself
 const LARGE_BYTES = 500_000;
@@ -94,7 +121,7 @@ function isInFirstView(id: string, modules: Modules, visited = new Set<string>()
 }
 
 export default defineConfig(({ mode }) => ({
-  plugins: [svelte({ configFile: false }), shell, swagger, compression],
+  plugins: [svelte({ configFile: false }), shell, swagger, widget, compression],
   // Relative, so that the service can show the page under any path prefix; see src/lib/base.ts.
   base: './',
   build: {
