@@ -64,7 +64,7 @@ export class View {
       isInline ? 'section' : 'dialog',
       { class: 'panel', 'aria-label': title },
       [
-        createElement('header', {}, [title, ...(isInline ? [] : [this.closeButton()])]),
+        createElement('div', { class: 'head' }, [title, ...(isInline ? [] : [this.closeButton()])]),
         this.scroller,
         this.problem,
         this.composer(),
@@ -79,6 +79,7 @@ export class View {
     this.root.lang = language;
     this.root.dataset['theme'] = options.theme ?? 'auto';
     this.root.dataset['position'] = options.position ?? 'bottom-right';
+    this.closeOnEscape();
     this.attach(target);
     this.draw('');
   }
@@ -229,6 +230,20 @@ export class View {
     return button;
   }
 
+  /** Escape closes the panel, and so does the back button of a phone. */
+  private closeOnEscape() {
+    const { actions } = this;
+    this.root.onkeydown = (event) => {
+      if (event.key !== 'Escape' || event.isComposing || !this.isOpen) return;
+      event.preventDefault();
+      actions.close();
+    };
+    this.panel.addEventListener('cancel', (event) => {
+      event.preventDefault();
+      actions.close();
+    });
+  }
+
   private composer(): HTMLFormElement {
     const { field, conversation, actions, t } = this;
     const form = createElement('form', { class: 'composer' }, [
@@ -251,15 +266,6 @@ export class View {
       event.preventDefault();
       void send();
     };
-    this.root.onkeydown = (event) => {
-      if (event.key !== 'Escape' || event.isComposing || !this.isOpen) return;
-      event.preventDefault();
-      actions.close();
-    };
-    this.panel.addEventListener('cancel', (event) => {
-      event.preventDefault(); // the back button of a phone
-      actions.close();
-    });
     return form;
   }
 }

@@ -109,15 +109,23 @@ class Visit:
 
     def __init__(self, browser: Browser, width: int, scheme: str, locale: str) -> None:
         self.console, self.errors, self.requests = list[str](), list[str](), list[Request]()
+        self.urls = list[str]()  # of the requests, before a test has led them elsewhere
         dark = "dark" if scheme == "dark" else "light"
         context = browser.new_context(
-            viewport={"width": width, "height": 844 if width < 500 else 900}, color_scheme=dark, locale=locale
+            viewport={"width": width, "height": 844 if width < 500 else 900},
+            color_scheme=dark,
+            locale=locale,
+            reduced_motion="reduce",
         )
         self.page = context.new_page()
         self.page.set_default_timeout(SLOW_MS)
         self.page.on("console", lambda message: self.console.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request))
+        self.page.on("request", self._note)
+
+    def _note(self, request: Request) -> None:
+        self.requests.append(request)
+        self.urls.append(request.url)
 
 
 Open = Callable[..., Visit]
@@ -192,7 +200,7 @@ def test_the_plain_example_answers_and_a_thumb_changes_the_next_answer(visit: Op
     panel = open_chat(page)
     question = "Can I print here?"
     expect(ask(panel, question)).to_have_text("The printer is by the stairs.")
-    turn = last_turn(panel)
+    turn = panel.get_by_role("listitem").first
     button(turn, "Wrong reply").click()
     expect(button(turn, "Wrong reply")).to_have_attribute("aria-pressed", "true")
     expect(turn).to_contain_text("Learned")
@@ -436,7 +444,6 @@ def check_targets(panel: Locator) -> None:
 
 def test_nothing_moves_where_people_want_no_motion(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught)).page
-    page.emulate_media(reduced_motion="reduce")
     panel = open_chat(page)
     assert panel.evaluate("(panel) => getComputedStyle(panel).animationName") == "none"
     page.emulate_media(reduced_motion="no-preference")
@@ -448,7 +455,7 @@ def test_nothing_moves_where_people_want_no_motion(visit: Open, taught: Service)
 
 def test_neither_style_sheet_reaches_the_other_page(visit: Open, taught: Service) -> None:
     hostile = (
-        "<style>* { font-size: 40px !important; color: rgb(255, 0, 0) !important; letter-spacing: 9px }"
+        "<style>body * { font-size: 40px !important; color: rgb(255, 0, 0) !important; letter-spacing: 9px }"
         " button, dialog, textarea { display: none !important } html { font-size: 62.5% }</style>"
     )
     page = visit(taught, html_with(taught, head=hostile)).page
@@ -626,7 +633,7 @@ def test_it_works_below_a_path_prefix(visit: Open, site: Site, taught: Service) 
     site.pages["/"] = html_with(taught).replace("/widget.js", f"{prefix}/widget.js")
     opened.page.reload()
     expect(ask(open_chat(opened.page), QUESTION)).to_have_text(REPLY)
-    asked = [urlsplit(each.url).path for each in opened.requests if origin_of(each.url) == origin_of(taught.url)]
+    asked = [urlsplit(url).path for url in opened.urls if origin_of(url) == origin_of(taught.url)]
     assert asked and all(path.startswith(f"{prefix}/") for path in asked)
 
 
