@@ -70,11 +70,15 @@ export class TurnView {
     return isMissing && canTeach && turn.correction === null;
   }
 
-  /** Show or hide an element. What is hidden with the focus in it leaves it to the field of the question. */
+  /** Show or hide an element. What is hidden with the focus in it leaves it to the field of the question; what appears where the
+      visitor is comes into view. */
   private hideUnless(isShown: boolean, element: HTMLElement) {
     const hadFocus = !isShown && element.matches(':focus, :focus-within');
+    const isNew = isShown && element.hidden;
     element.hidden = !isShown;
     if (hadFocus) this.leave();
+    if (isNew && this.element.matches(':focus-within'))
+      element.scrollIntoView({ block: 'nearest' });
   }
 
   private correctionForm(): HTMLFormElement {

@@ -382,10 +382,10 @@ def test_everything_is_done_by_keyboard(visit: Open, taught: Service, width: int
     page.keyboard.press("Tab")
     assert focused(page) == "Open the chat"
     page.keyboard.press("Enter")
-    assert focused(page) == "Your question"
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_label("Your question")).to_be_focused()
     page.keyboard.type(QUESTION)
     page.keyboard.press("Enter")
-    panel = page.get_by_role("dialog")
     expect(panel.get_by_role("article", name="Reply")).to_have_text(REPLY)
     expect(panel.get_by_role("status")).to_have_text(REPLY)  # what a screen reader says
     page.keyboard.press("Shift+Tab")
@@ -407,7 +407,8 @@ def test_everything_is_done_by_keyboard(visit: Open, taught: Service, width: int
 
 def test_on_a_small_screen_the_page_behind_the_panel_cannot_be_reached(visit: Open, taught: Service) -> None:
     page = visit(taught, html_with(taught, body='<a href="/">Home</a>'), 390).page
-    open_chat(page)
+    panel = open_chat(page)
+    assert panel.bounding_box() == {"x": 0, "y": 0, "width": 390, "height": 844}
     reached = set[str]()
     for _ in range(8):
         page.keyboard.press("Tab")
@@ -429,7 +430,7 @@ def test_it_is_accessible_in_every_state(visit: Open, reviewed: Service, width: 
     turn = last_turn(panel)
     button(turn, "Wrong reply").click()
     expect(turn).to_contain_text("Saved")
-    expect(turn.get_by_label("What should I have said?")).to_be_visible()
+    expect(button(turn, "Suggest")).to_be_in_viewport(ratio=1)
     check_accessible(page)
     check_targets(panel)
     shoot(page, f"widget-rated-{width}-{scheme}")
@@ -491,6 +492,17 @@ def test_attributes_and_custom_properties_change_how_it_looks(visit: Open, taugh
     assert sent == ["rgb(255, 225, 77)", "rgb(0, 0, 0)"]  # black can be read on yellow
     check_accessible(page)
     shoot(page, "widget-themed")
+
+
+@pytest.mark.parametrize(("width", "is_open"), [(1440, True), (390, False)])
+def test_it_opens_by_itself_where_it_does_not_cover_the_page(
+    visit: Open, taught: Service, width: int, is_open: bool
+) -> None:
+    html = html_with(taught, "data-open", body='<label>Search <input autofocus></label>')
+    page = visit(taught, html, width).page
+    expect(button(page, "Close the chat").last if is_open else button(page, "Open the chat")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(1 if is_open else 0)
+    expect(page.get_by_label("Search")).to_be_focused()
 
 
 def test_it_speaks_the_language_of_the_page(visit: Open, taught: Service) -> None:
