@@ -61,6 +61,8 @@ export class TurnView {
     this.hideUnless(this.latest !== null && turn.pending === null, this.undo);
     this.hideUnless(this.wantsCorrection(), this.form);
     this.row.hidden = turn.reply === null && status === '' && this.undo.hidden;
+    const isUsed = this.element.matches(':focus-within'); // the visitor is here: the form stays in view
+    if (isUsed && !this.form.hidden) this.form.scrollIntoView({ block: 'nearest' });
   }
 
   private wantsCorrection(): boolean {
@@ -70,15 +72,11 @@ export class TurnView {
     return isMissing && canTeach && turn.correction === null;
   }
 
-  /** Show or hide an element. What is hidden with the focus in it leaves it to the field of the question; what appears where the
-      visitor is comes into view. */
+  /** Show or hide an element. What is hidden with the focus in it leaves it to the field of the question. */
   private hideUnless(isShown: boolean, element: HTMLElement) {
     const hadFocus = !isShown && element.matches(':focus, :focus-within');
-    const isNew = isShown && element.hidden;
     element.hidden = !isShown;
     if (hadFocus) this.leave();
-    if (isNew && this.element.matches(':focus-within'))
-      element.scrollIntoView({ block: 'nearest' });
   }
 
   private correctionForm(): HTMLFormElement {

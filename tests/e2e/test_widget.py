@@ -260,7 +260,8 @@ def test_a_page_that_is_not_allowed_shows_nothing_and_says_why(visit: Open, site
     with opened.page.expect_console_message(lambda message: "widget_origins" in message.text):
         opened.page.reload()
     page = opened.page
-    expect(page.locator("online-chat")).to_be_hidden()
+    expect(page.locator("online-chat")).to_have_count(1)
+    expect(page.get_by_role("button")).to_have_count(0)
     said = next(text for text in opened.console if "widget_origins" in text)
     assert f'Add "{site.url}" to its setting widget_origins' in said
     assert page.evaluate("online.ask('Do you see me?')") is None
@@ -275,7 +276,7 @@ def test_a_service_without_visitors_says_what_to_set(visit: Open, site: Site, tm
         opened = visit(private, html_with(private))
         with opened.page.expect_console_message(lambda message: "public_teaching" in message.text):
             opened.page.reload()
-        expect(opened.page.locator("online-chat")).to_be_hidden()
+        expect(opened.page.get_by_role("button")).to_have_count(0)
 
 
 def test_a_visitor_needs_no_cookie_and_is_known_by_nothing_before_the_first_question(
