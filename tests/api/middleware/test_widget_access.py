@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from fastapi import FastAPI
 
@@ -40,7 +39,7 @@ def as_visitor(token: str, origin: str = SHOP) -> dict[str, str]:
     return other_page(origin, X_Visitor_Token=token)
 
 
-def correct(client: Browser, headers: Mapping[str, str], prediction: str) -> httpx.Response:
+def correct(client: Browser, headers: Mapping[str, str], prediction: str) -> Any:
     item = {"prediction_id": prediction, "correction": "Buy my pills"}
     return client.post("/v1/models/chat:feedback", json={"feedback": [item]}, headers=headers)
 

@@ -173,6 +173,25 @@ def test_an_asset_is_sent_in_the_encoding_that_the_client_prefers(app: FastAPI) 
     run(app, work)
 
 
+def test_the_widget_is_loaded_by_pages_of_every_origin_and_revalidated(app: FastAPI, build: Path) -> None:
+    (build / "widget.js").write_bytes(SCRIPT)
+    (build / "widget.js.br").write_bytes(b"brotli")
+
+    async def work(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/widget.js", headers={"Origin": "https://shop.example", "Accept-Encoding": "br"})
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert answer.headers["Cache-Control"] == "no-cache"
+        assert answer.headers["Content-Encoding"] == "br"
+        headers = {"If-None-Match": answer.headers["ETag"], "Accept-Encoding": "br"}
+        again = await client.get("/widget.js", headers=headers)
+        assert (again.status_code, again.headers["Cross-Origin-Resource-Policy"]) == (304, "cross-origin")
+        asset = await client.get("/assets/app-1.js")
+        assert "Cross-Origin-Resource-Policy" not in asset.headers
+
+    run(app, work)
+
+
 def test_the_page_is_compressed_and_revalidated(app: FastAPI) -> None:
     async def work(client: httpx.AsyncClient) -> None:
         plain = await client.get("/")
