@@ -559,8 +559,6 @@ def test_it_obeys_a_strict_policy_of_the_page(visit: Open, site: Site, taught: S
         "Cross-Origin-Embedder-Policy": "require-corp",
     }
     opened = visit(taught, html_with(taught, 'data-accent="#7a1fa2"'))
-    assert (
-    )  # it opens windows of others; the policy holds all the same
     expect(ask(open_chat(opened.page), QUESTION)).to_have_text(REPLY)
     assert not [text for text in opened.console if "Policy" in text and "favicon" not in text]
 

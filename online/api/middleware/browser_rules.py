@@ -76,7 +76,8 @@ class BrowserRules:
         if (origin or site) and not self.may_change(host, origin, site):
             raise Forbidden(
                 f"a page of {origin.decode('latin-1')[:80] or 'another site'} may change nothing here; if it is a page "
-                "of this service, set public_url to its address; otherwise add its origin to widget_origins for the widget, or to cors_origins"
+                "of this service, set public_url to its address; otherwise add its origin to widget_origins for the widget, "
+                "or to cors_origins"
             )
 
     def may_change(self, host: bytes, origin: bytes, site: bytes) -> bool:
