@@ -8,7 +8,7 @@ import ts from 'typescript-eslint';
 const unsafe = ['argument', 'assignment', 'call', 'member-access', 'return'];
 
 export default ts.config(
-  { ignores: ['src/lib/api.gen.ts', 'eslint.config.js'] },
+  { ignores: ['src/lib/api.gen.ts', 'eslint.config.js', 'packages/*/dist'] },
   js.configs.recommended,
   ...ts.configs.recommendedTypeChecked,
   ...svelte.configs.recommended,

@@ -445,6 +445,26 @@ class Classifier:
             if "windows" in state:
                 self.windows.restore(state["windows"].tensors)
 
+    @property
+    def has_sums(self) -> bool:
+        """Whether the sums are loaded. Without them, it predicts what they were solved to."""
+        active = self._published is not None and self._published.weights.active.any()
+        return self.head.count > 0 or not active
+
+    def restore_sums(
+        self, mapping: dict[str, Any], octave: float, decided: HeadDecision, statistics: ExactStatistics
+    ) -> None:
+        """Continue from sums alone: no example is held out, and none is kept as a row.
+
+        mapping: from `Inputs.mapping`. Raises ValueError if the sums have another width than its features.
+        """
+        self.inputs.restore(mapping, None)
+        self.head = self._new_head(octave)
+        if statistics.width != self.statistics.width:
+            raise ValueError(f"the sums have {statistics.width} features, and the inputs {self.statistics.width}")
+        self.head.decided, self.head.statistics = decided, statistics
+        self._forget_solution()
+
 
 def check_windows(options: Options) -> None:
     """Raise ValueError for a window with a head that has no means, and for too few recent examples."""

@@ -1,0 +1,6 @@
+/* The public names of the package. */
+
+export { LearnerError } from './errors.js';
+export { Learner, type Example } from './learner.js';
+export type { Answer, Candidate } from './judgement.js';
+export type { CreateOptions } from './options.js';
