@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from online.models.contract import LARGEST_NUMBER, Example, Options
 from online.models.encoders.columns import Column, Columns
+from online.models.encoders.hashed import HASHED_EPOCH
 from online.models.encoders.text import TEXT_WIDTH, text_epoch
 from online.models.encoders.values import read_row
+from online.models.kinds import HASHED, MINILM
 from online.models.options import INPUT, SIZE, Option, require_size
 
 WARM_UP = 200  # examples to which the scales are fitted
@@ -35,6 +37,13 @@ MAX_FEATURES = Option(
 )
 OPTIONS = (
     INPUT,
+    Option(
+        "text_features",
+        MINILM,
+        "What texts become: the numbers of a network that knows meanings (minilm), or of hashed words and parts of "
+        "words (hashed), which a browser computes without any download.",
+        choices=(MINILM, HASHED),
+    ),
     Option("encoder", "", "sha256 of the tuned text encoder; empty: the one that is shipped. Set by `online adapt`."),
     SIZE,
     Option(
@@ -61,6 +70,9 @@ class Inputs:
         require_size(options)
         self.kind: str = options["input"]
         self.encoder: str = options["encoder"]
+        self.is_hashed: bool = options["text_features"] == HASHED
+        if self.is_hashed and (self.kind != "text" or self.encoder):
+            raise ValueError("option text_features = 'hashed' needs input = 'text', and no tuned encoder")
         self.size: int = options["size"]
         self.scale: float | None = options["scale"] or None
         self.limit: int = options["max_features"]
@@ -93,7 +105,7 @@ class Inputs:
     def epoch(self) -> str:
         """The name of the mapping from bytes to features."""
         if self.kind == "text":
-            return text_epoch(self.encoder)
+            return HASHED_EPOCH if self.is_hashed else text_epoch(self.encoder)
         return f"{self.kind}-warming" if self.warm is not None else f"{self.kind}-{self.columns.epoch()}"
 
     def features(self, inputs: Sequence[bytes]) -> NDArray[np.int8]:

@@ -18,6 +18,7 @@ from online.models.contract import Options
 Task = Literal["classification", "regression", "ranking"]
 Input = Literal["text", "vector", "table"]
 CHAT_LANGUAGE, ANY_LANGUAGE = "en", "any"  # of the option `language`
+MINILM, HASHED = "minilm", "hashed"  # of the option `text_features`
 ALL_INPUTS: tuple[Input, ...] = ("text", "vector", "table")
 
 
@@ -29,7 +30,7 @@ class KindSpec:
     kind with several has an option `input` that selects one. is_exact: any order and any batches of
     the same examples leave the same state, and examples are subtracted (within what the kind's
     options allow: see `Model.subtracts`). can_re_encode_texts: it learns from text features that a
-    tuned encoder can replace, and has an option `encoder`. state_is_signed: reading its state could
+    tuned encoder can replace, and has an option `encoder`. can_hash_texts: it has an option `text_features`. state_is_signed: reading its state could
     run code, so the state carries a signature made with the option `key`. is_ensemble: it contains
     other models. options_can_load_code: an option names code to import or objects to build. adapts: after an alarm of
     drift it may answer otherwise than from all examples alike. has_parts: several processes can learn the
@@ -44,6 +45,7 @@ class KindSpec:
     inputs: tuple[Input, ...] = ALL_INPUTS
     is_exact: bool = False
     can_re_encode_texts: bool = False
+    can_hash_texts: bool = False
     state_is_signed: bool = False
     is_ensemble: bool = False
     options_can_load_code: bool = False
@@ -112,6 +114,7 @@ KINDS: dict[str, KindSpec] = {
             "online.models.classifier:Classifier",
             is_exact=True,
             can_re_encode_texts=True,
+            can_hash_texts=True,
             adapts=True,
             has_partial_sums=True,
         ),
@@ -135,7 +138,14 @@ KINDS: dict[str, KindSpec] = {
         _classifier("knn", "online.models.neighbours.knn:Knn", is_exact=True, adapts=True),
         _classifier("majority", "online.models.statistics.majority:Majority", is_exact=True, has_partial_sums=True),
         _classifier("logistic", "online.models.logistic:Logistic", inputs=("vector", "table"), adapts=True),
-        KindSpec("regressor", "online.models.regressor:Regressor", "regression", is_exact=True, has_partial_sums=True),
+        KindSpec(
+            "regressor",
+            "online.models.regressor:Regressor",
+            "regression",
+            is_exact=True,
+            can_hash_texts=True,
+            has_partial_sums=True,
+        ),
         _classifier(
             "river",
             "online.models.libraries.river:River",
@@ -213,17 +223,24 @@ def input_options(kind: str, options: Options) -> dict[str, Any]:
 
 
 def encoder_options(kind: str, options: Options) -> dict[str, Any]:
-    """What its encoder depends on: what it reads, and the language that people type in; "" for texts read as they come."""
+    """What its encoder depends on.
+
+    That is what the model reads, what texts become, and the language that people type in; "" for texts read as they come.
+    """
     chats = kind in KINDS and KINDS[kind].has_repertoire
     language = str(options.get("language", CHAT_LANGUAGE)) if chats else ANY_LANGUAGE
-    return {**input_options(kind, options), "language": "" if language == ANY_LANGUAGE else language}
+    return {
+        **input_options(kind, options),
+        "language": "" if language == ANY_LANGUAGE else language,
+        "text_features": str(options.get("text_features", MINILM)),
+    }
 
 
 def can_tune_encoder(kind: str, options: Options) -> bool:
     """Whether a model, and its challenger if any, reads texts by an encoder that can be tuned."""
     specs = kinds_of(kind, options)
     expected = 2 if challenger_of(kind, options) else 1
-    reads_texts = options.get("input", "text") == "text"
+    reads_texts = options.get("input", "text") == "text" and options.get("text_features", MINILM) == MINILM
     return reads_texts and len(specs) == expected and all(spec.can_re_encode_texts for spec in specs)
 
 

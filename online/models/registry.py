@@ -15,6 +15,7 @@ from online.models.devices.placement import first_device
 from online.models.ensembles.challenger import CHALLENGER, CHAMPION, OPTIONS, ChampionChallenger
 from online.models.kinds import (
     KINDS,
+    MINILM,
     KindSpec,
     can_tune_encoder,
     challenger_of,
@@ -28,7 +29,7 @@ from online.models.own_kinds import create_own
 from online.models.retirement import WithRetiredClasses
 
 # what a challenger shares with its champion, which alone declares it
-SHARED_OPTIONS = frozenset({"input", "size", "encoder", "language", "key", "challenger"})
+SHARED_OPTIONS = frozenset({"input", "size", "text_features", "encoder", "language", "key", "challenger"})
 
 CHALLENGER_OPTION = Option(
     "challenger",
@@ -127,6 +128,10 @@ def challenger_options(champion: KindSpec, options: Options, kind: str, own: Opt
     shared = seen if spec.has_input_option else {}
     if spec.has_repertoire and "language" in options:
         shared["language"] = options["language"]
+    if options.get("text_features", MINILM) != MINILM:
+        if not spec.can_hash_texts:
+            raise ValueError(f"a {kind} cannot be the challenger of a model with hashed text features")
+        shared["text_features"] = options["text_features"]
     if options.get("encoder"):
         if not can_tune_encoder(kind, shared):
             raise ValueError(f"a {kind} cannot be the challenger of a model with a tuned encoder")

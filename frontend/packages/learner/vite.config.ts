@@ -1,6 +1,5 @@
 /* Builds the package as it is published: dist/index.js, dist/worker.js and the script of its worker. */
 
-import { fileURLToPath } from 'node:url';
 import { defineConfig, type Plugin } from 'vite';
 
 const SOURCE = "new URL('./worker_script.ts', import.meta.url)";
@@ -18,7 +17,7 @@ const address: Plugin = {
 };
 
 export default defineConfig({
-  root: fileURLToPath(new URL('.', import.meta.url)),
+  root: 'packages/learner', // from the folder frontend
   plugins: [address],
   build: {
     target: 'es2022',

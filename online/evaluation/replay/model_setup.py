@@ -15,6 +15,7 @@ from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
 from online.models import Encoder, admit_all, create, encoder_options, find_named_code, spec_of
 from online.models.encoders.factory import create_encoder
+from online.models.kinds import MINILM
 from online.models.lazy_torch import use_one_thread
 from online.settings import Drift
 
@@ -43,7 +44,7 @@ class ModelSetup:
         self.options = self._options()
         self.is_whole = not source.left_out
         self.same = self.own and self.is_whole and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
-        self.reads_logged = self.own or (self.spec.has_input_option and self._same_input())
+        self.reads_logged = (self.own or (self.spec.has_input_option and self._same_input())) and self._same_features()
         logged_drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
         self.drift: Drift = candidate.drift or logged_drift
 
@@ -69,6 +70,11 @@ class ModelSetup:
         return bool(self.source.header) and self.options.get("input", "text") == self._logged_input().get(
             "input", "text"
         )
+
+    def _same_features(self) -> bool:
+        """Whether texts become the same features as in the log."""
+        logged = self.source.header.get("options", {}).get("text_features", MINILM)
+        return bool(encoder_options(self.candidate.kind, self.options)["text_features"] == logged)
 
     def create_encoder(self) -> Encoder | None:
         """Create the encoder of the instances; None if the features are read from the log."""

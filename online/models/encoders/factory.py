@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from online.models.encoders.hashed import HashedTextEncoder
 from online.models.encoders.rows import TableEncoder, VectorEncoder
 from online.models.encoders.text import TextEncoder
+from online.models.kinds import HASHED
 
 
 def create_encoder(
@@ -16,13 +18,15 @@ def create_encoder(
     tuned: Path | None = None,
     keeps: bool = False,
 ) -> Any:
-    """The encoder for the options `input`, `size` and `language`.
+    """The encoder for the options `input`, `size`, `language` and `text_features`.
 
     cache: folder of the text encoder's graph. threads: that encode one text. max_chars: longest text.
     tuned: the file of a tuned text encoder, or None for the one that is shipped. keeps: whether features of texts
     are kept in `cache`.
     """
     match options.get("input", "text"):
+        case "text" if options.get("text_features") == HASHED:
+            return HashedTextEncoder(max_chars)
         case "text":
             return TextEncoder(cache, threads, max_chars, tuned, keeps, options.get("language", ""))
         case "vector":

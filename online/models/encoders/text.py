@@ -11,7 +11,7 @@ reads those.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -84,12 +84,8 @@ class TextEncoder:
         return [features[text] for text in texts]
 
     def _text(self, instance: Any, place: int) -> str:
-        text = read_text(instance) if self.language else extract_text(instance)
-        if text is None:
-            raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {format_value(instance)}')
-        if len(text) > self.max_chars:
-            raise TextTooLong(f"instance {place}", len(text), self.max_chars)
-        words = " ".join(text.split())
+        read = read_text if self.language else extract_text
+        words = " ".join(require_text(instance, place, self.max_chars, read).split())
         return SPELLING.correct(words) if self.language else words
 
     def _find(self, texts: Sequence[str]) -> dict[str, bytes]:
@@ -142,6 +138,16 @@ def extract_text(instance: Any) -> str | None:
     """The text of an instance, or of its member "text"; None if there is none."""
     text = instance.get("text") if isinstance(instance, dict) else instance
     return text if isinstance(text, str) and text.strip() else None
+
+
+def require_text(instance: Any, place: int, max_chars: int, read: Callable[[Any], str | None] = extract_text) -> str:
+    """The text of the instance at a place of a request. Raises ValueError if there is none, TextTooLong."""
+    text = read(instance)
+    if text is None:
+        raise ValueError(f'instance {place} must be a text or {{"text": ...}}, not {format_value(instance)}')
+    if len(text) > max_chars:
+        raise TextTooLong(f"instance {place}", len(text), max_chars)
+    return text
 
 
 def quantise(unit: NDArray[np.float32]) -> NDArray[np.int8]:

@@ -29,6 +29,8 @@ def create_member(who: str, own: Any, shared: Options, device: str) -> Model:
     if shared["input"] == "vector":
         given["size"] = shared["size"]
     options = {name: value for name, value in own.items() if name not in RESERVED}
+    if "text_features" in options:
+        raise ValueError(f"{who} cannot set option 'text_features': members read what their ensemble reads")
     model = create(kind, given | options, device)
     return model.model if isinstance(model, WithRetiredClasses) else model
 

@@ -1,6 +1,7 @@
 /* The public names of the package. */
 
 export { LearnerError } from './errors.js';
+export { hashed, hashText, type FeatureEncoder } from './hashed.js';
 export { Learner, type Example } from './learner.js';
 export type { Answer, Candidate } from './judgement.js';
 export type { CreateOptions } from './options.js';

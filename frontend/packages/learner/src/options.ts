@@ -4,6 +4,7 @@
 */
 
 import { LearnerError } from './errors.js';
+import { HASHED_EPOCH } from './hashed.js';
 import type { Head } from './solution.js';
 import { isObject, type Meta } from './sums_file.js';
 
@@ -62,6 +63,7 @@ export function nameOptions(options: CreateOptions): Meta {
   const named: Meta = {
     input: isVector ? 'vector' : options.input === 'features' ? 'text' : options.input,
     size: isVector ? options.size : undefined,
+    text_features: options.reads === HASHED_EPOCH ? 'hashed' : undefined,
     scale: options.scale,
     head: options.head,
     shrinkage: options.shrinkage,

@@ -45,6 +45,7 @@ export type WorkerPort = Pick<Worker, 'postMessage' | 'terminate' | 'onmessage' 
 export class LearnerWorker {
   private waiting = new Map<number, Waiting>();
   private calls = 0;
+  private over = ''; // why no call is answered any more
 
   private constructor(private worker: WorkerPort) {
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.take(data);
@@ -135,6 +136,7 @@ export class LearnerWorker {
   }
 
   private send(method: Call['method'], args: unknown[]): Promise<unknown> {
+    if (this.over) return Promise.reject(new LearnerError(this.over));
     return new Promise((resolve, reject) => {
       this.calls += 1;
       this.waiting.set(this.calls, { resolve, reject });
@@ -150,6 +152,7 @@ export class LearnerWorker {
   }
 
   private fail(reason: string): void {
+    this.over = reason;
     for (const call of this.waiting.values()) call.reject(new LearnerError(reason));
     this.waiting.clear();
   }
