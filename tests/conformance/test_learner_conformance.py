@@ -111,6 +111,25 @@ def test_chromium_has_the_fingerprint_of_python(page: Page, package: Path, scena
     check_result(scenario, replay_in_browser(page, package, scenario))
 
 
+def test_a_worker_in_chromium_learns_as_python_does(page: Page) -> None:
+    scenario = SCENARIOS[1]
+    rows = [row for step in scenario.steps[:10] for row in step.rows]
+    fingerprint = page.evaluate(
+        """async ([options, rows]) => {
+            const { LearnerWorker } = await import('/package/worker.js');
+            const worker = await LearnerWorker.create(options);
+            await worker.learn(rows.map(([input, label, reward]) => ({ input, label, reward })));
+            const fingerprint = await worker.fingerprint();
+            worker.close();
+            return fingerprint;
+        }""",
+        [scenario.create, [[row.value, row.label, row.reward] for row in rows]],
+    )
+    model = Classifier(scenario.options)
+    model.learn(scenario.as_examples(rows))
+    assert fingerprint == model.fingerprint()
+
+
 @by_name
 def test_python_continues_from_the_file_of_a_learner(node: str, package: Path, scenario: Scenario) -> None:
     model = scenario.learn()
