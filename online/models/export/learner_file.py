@@ -15,9 +15,9 @@ from typing import Any
 from online.models.classifier import Classifier
 from online.models.contract import Model, Options
 from online.models.encoders.columns import Column
+from online.models.exchange.sums_file import SumsFile, read_sums, write_sums
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.heads import HeadDecision
-from online.models.statistics.sums_file import SumsFile, read_sums, write_sums
 
 KIND = "classifier"
 HEADS = ("slda", "ridge")

@@ -9,8 +9,8 @@ import pytest
 
 from online.models import Example, create
 from online.models.classifier import Classifier
+from online.models.exchange.sums_file import read_sums, write_sums
 from online.models.export.learner_file import LearnerFacts, find_obstacle, read_learner_file, write_learner_file
-from online.models.statistics.sums_file import read_sums, write_sums
 
 OPTIONS = {"input": "vector", "size": 3, "scale": 4.0}
 FACTS = LearnerFacts("points", "7", 120)

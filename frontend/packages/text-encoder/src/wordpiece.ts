@@ -10,6 +10,7 @@ const [UNKNOWN, FIRST, LAST] = ['[UNK]', '[CLS]', '[SEP]'];
 const SPECIAL = /(\[PAD\]|\[UNK\]|\[CLS\]|\[SEP\]|\[MASK\])/;
 const MAX_WORD = 100; // code points; a longer word is unknown
 /** What Python's str.split() separates words by. */
+// eslint-disable-next-line no-control-regex -- separators of files and records are spaces in Python
 const SPACES = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u;
 const DROPPED = /[\0\ufffd\p{Cc}\p{Cf}\p{Co}]/gu;
 const ACCENTS = /\p{Mn}/gu;
