@@ -18,3 +18,7 @@ declare module 'node:zlib' {
   ): Uint8Array;
   export function gzipSync(text: Uint8Array, options: { level: number }): Uint8Array;
 }
+
+declare module 'node:url' {
+  export function fileURLToPath(address: URL): string;
+}

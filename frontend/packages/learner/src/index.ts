@@ -1,5 +1,6 @@
 /* The public names of the package. */
 
+export { applyDelta } from './delta.js';
 export { LearnerError } from './errors.js';
 export { hashed, hashText, type FeatureEncoder } from './hashed.js';
 export { Learner, type Example } from './learner.js';

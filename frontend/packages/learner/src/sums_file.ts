@@ -112,7 +112,7 @@ export function readSums(file: Uint8Array): { sums: Sums; meta: Meta } {
 
 const NOT_A_FILE = 'not a safetensors file with metadata "sums"';
 
-function readHeader(file: Uint8Array): { header: Meta; body: Uint8Array } {
+export function readHeader(file: Uint8Array): { header: Meta; body: Uint8Array } {
   if (file.length < 8) throw new LearnerError(NOT_A_FILE);
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   const end = 8 + Number(view.getBigUint64(0, true));
@@ -142,7 +142,7 @@ function parseObject(text: string): Meta {
 export const isObject = (value: unknown): value is Meta =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const isListOfNames = (value: unknown): value is string[] =>
+export const isListOfNames = (value: unknown): value is string[] =>
   Array.isArray(value) &&
   value.every((each) => typeof each === 'string') &&
   new Set(value).size === value.length;
@@ -173,6 +173,12 @@ function readTensor(header: Meta, body: Uint8Array, name: string, shape: number[
     size === 1 ? new Int8Array(bytes) : size === 2 ? new Int16Array(bytes) : new Int32Array(bytes),
   );
 }
+
+/** A tensor that is left out where it is zero. */
+export const readOptional = (header: Meta, body: Uint8Array, name: string, shape: number[]) =>
+  name in header
+    ? readTensor(header, body, name, shape)
+    : new Float64Array(shape.reduce((product, length) => product * length, 1));
 
 function largest(before: number, values: Float64Array): number {
   return values.reduce((most, value) => Math.max(most, Math.abs(value)), before);
