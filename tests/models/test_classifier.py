@@ -58,6 +58,18 @@ def test_it_learns_digits_in_one_pass() -> None:
     assert accuracy(model, [r.tobytes() for r in rows[1_200:]], labels[1_200:]) >= 0.9
 
 
+def test_a_probability_does_not_depend_on_the_inputs_that_are_answered_with_it() -> None:
+    digits = load_digits()
+    rows, labels = digits.data.astype(np.float64), [str(target) for target in digits.target]
+    model = Classifier({"input": "vector", "size": 64, "scale": 16.0})
+    model.learn([vector_example(n, rows[n], labels[n]) for n in range(800)])
+    together = model.predict([values.tobytes() for values in rows[800:1_300]])
+    for values, answer in zip(rows[800:1_300], together, strict=True):
+        (alone,) = model.predict([values.tobytes()])
+        chances = {candidate.id: candidate.score for candidate in alone.candidates}
+        assert chances == pytest.approx({each.id: each.score for each in answer.candidates}, abs=1e-9)
+
+
 def test_classes_that_arrive_one_after_the_other_are_not_forgotten() -> None:
     digits = load_digits()
     rows, labels = digits.data.astype(np.float64), [str(target) for target in digits.target]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.models.statistics.calibration import ENOUGH, Confidence, fit_temperature, softmax, subtract_best
+from online.models.statistics.calibration import ENOUGH, Confidence, Floats, fit_temperature, softmax, subtract_best
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.projection import Projection
 from online.models.statistics.ridge import RidgeSolver, solve_ridge
@@ -68,11 +68,16 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class SolvedHead:
-    """Solved weights of one head. start: the first feature that they read."""
+    """Solved weights of one head. start: the first feature that they read.
+
+    The scores of slda are small differences of large numbers: in float32, a chance would differ by 2e-4 with the number of inputs
+    that are answered together. So they are computed in float64.
+    """
 
     weights: LinearWeights
     start: int
     decided: HeadDecision
+    _wide: list[NDArray[np.float64]] = field(default_factory=list, init=False, repr=False, compare=False)  # cache
 
     def judge(self, features_BM: NDArray[np.int8], with_confidence: bool = True) -> Judgement:
         scores_BC, t = self.scores(features_BM), self.decided.temperature
@@ -86,14 +91,23 @@ class SolvedHead:
         odds_BC /= total_B1
         return Judgement(odds_BC, self.decided.confidence(1 / total_B1[:, 0], familiarity_B1[:, 0]))
 
-    def scores(self, features_BM: NDArray[np.int8]) -> NDArray[np.float32]:
+    def scores(self, features_BM: NDArray[np.int8]) -> Floats:
         known = features_BM[:, self.start : self.start + len(self.weights.matrix)]
-        scores_BC = known.astype(np.float32) @ self.weights.matrix + self.weights.bias
+        scores_BC: Floats = known.astype(self._matrix.dtype) @ self._matrix + self.weights.bias
         if not self.weights.active.all():
             scores_BC[:, ~self.weights.active] = -np.inf
         return scores_BC
 
-    def familiarity(self, scores_BC: NDArray[np.float32]) -> NDArray[np.float64]:
+    @property
+    def _matrix(self) -> Floats:
+        """The weights in the type in which scores are computed."""
+        if self.decided.head == "ridge":
+            return self.weights.matrix
+        if not self._wide:
+            self._wide.append(self.weights.matrix.astype(np.float64))
+        return self._wide[0]
+
+    def familiarity(self, scores_BC: Floats) -> NDArray[np.float64]:
         """Familiarity [B], low for inputs unlike everything learned.
 
         The evidence of the input under LDA, or the largest output of a ridge head.
@@ -235,7 +249,7 @@ class Head:
         return Confidence.fit(chances, solved.familiarity(scores), right)
 
 
-def log_loss(scores_NC: NDArray[np.float32], classes_N: NDArray[np.intp], temperature: float) -> float:
+def log_loss(scores_NC: Floats, classes_N: NDArray[np.intp], temperature: float) -> float:
     """Mean log loss over held-out examples.
 
     A class that only they contain counts as a chance of 1 in 1,000.
