@@ -108,6 +108,12 @@ class Conflict(OnlineError):
     status = 409
 
 
+class CannotExport(OnlineError):
+    """This model cannot be written in this format, or not by this installation."""
+
+    status = 409
+
+
 class AlreadyDecided(Conflict):
     """Somebody else decided about an item before. by: the id of that caller. action: what they decided."""
 

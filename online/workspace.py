@@ -12,6 +12,7 @@
 <state>/reports/<model>/           reports on its log: <last offset>.html, and <last offset>.de.html in German
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
 <state>/jobs/<id>.json             a batch prediction job and its state
+<state>/exports/<model>/           versions in formats that answer elsewhere; each can be exported again
 <state>/learner.lock               one learner at a time
 <state>/adapt.lock                 one encoder tuning at a time
 """
@@ -178,6 +179,9 @@ class Workspace:
 
     def reports(self, model: str) -> Path:
         return self.state / "reports" / model
+
+    def exports(self, model: str) -> Path:
+        return self.state / "exports" / model
 
     @property
     def replays(self) -> Path:

@@ -74,7 +74,7 @@ SERVING_LAYERS = [
     {"live"},
     {"batcher", "transactions", "event_feed", "answers", "encoder_sources"},
     {"prediction_rows", "monitoring", "processes"},
-    {"predictor", "stream_relay"},
+    {"predictor", "stream_relay", "exports"},
     {"feedback"},
     {"repertoire", "jobs", "callers"},
     {"usage"},

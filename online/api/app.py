@@ -60,7 +60,7 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.exporting import text_encoder
+from online.api.rest.exporting import exports, text_encoder
 from online.api.rest.operating import alerts, devices, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
@@ -91,6 +91,7 @@ MODULES = (
     reports,
     replays,
     versions,
+    exports,
     jobs,
     monitoring,
     health,

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 
@@ -98,3 +99,18 @@ def lower_priority(steps: int = 10) -> None:
     if os.getsid(0) == os.getpid():
         with suppress(OSError):
             Path("/proc/self/autogroup").write_text(str(steps))
+
+
+def import_whole(module: str) -> None:
+    """Import a module that is not Python's without being interrupted in the midst: that would look like a broken installation.
+
+    Ctrl-C takes effect after it.
+    """
+    interrupts = list[int]()
+    before = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number))
+    try:
+        import_module(module)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupts:
+        raise KeyboardInterrupt

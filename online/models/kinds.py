@@ -36,7 +36,8 @@ class KindSpec:
     drift it may answer otherwise than from all examples alike. has_parts: several processes can learn the
     parts of its steps. has_partial_sums: several processes can sum its
     examples (`contract.SummingModel`), as far as its options allow. spans_devices: it is created with several devices, joined
-    by commas, and its parts compute on all of them.
+    by commas, and its parts compute on all of them. graph: "module:function", imported when a version is exported: it builds the
+    served answer as a graph (`export`). not_exported: why there is none.
     """
 
     name: str
@@ -53,6 +54,13 @@ class KindSpec:
     has_partial_sums: bool = False
     has_parts: bool = False
     spans_devices: bool = False
+    graph: str = ""
+    not_exported: str = "there is no code that builds its answer as a graph"
+
+    @property
+    def can_be_exported(self) -> bool:
+        """Whether versions can be written as files that answer without this package."""
+        return bool(self.graph)
 
     @property
     def predicts_numbers(self) -> bool:
@@ -94,6 +102,11 @@ class KindSpec:
         return self.task == champion.task
 
 
+GRAPHS = "online.models.export.kinds"
+VOTES = "its answer combines the votes of several models; export one of its members as a model of its own"
+ESTIMATOR = "its estimator is an object of another library, which only Python can run"
+
+
 def _classifier(name: str, path: str, **facts: Any) -> KindSpec:
     return KindSpec(name, path, "classification", **facts)
 
@@ -108,6 +121,7 @@ KINDS: dict[str, KindSpec] = {
             inputs=("text",),
             is_exact=True,
             can_re_encode_texts=True,
+            not_exported="its answer also depends on the conversation, the repertoire's corrections and a policy's draws",
         ),
         _classifier(
             "classifier",
@@ -117,6 +131,7 @@ KINDS: dict[str, KindSpec] = {
             can_hash_texts=True,
             adapts=True,
             has_partial_sums=True,
+            graph=f"{GRAPHS}.classifier:build",
         ),
         _classifier(
             "best_of",
@@ -125,6 +140,7 @@ KINDS: dict[str, KindSpec] = {
             is_ensemble=True,
             options_can_load_code=True,
             adapts=True,
+            not_exported=VOTES,
         ),
         _classifier(
             "ensemble",
@@ -133,18 +149,38 @@ KINDS: dict[str, KindSpec] = {
             is_ensemble=True,
             options_can_load_code=True,
             adapts=True,
+            not_exported=VOTES,
             spans_devices=True,
         ),
-        _classifier("knn", "online.models.neighbours.knn:Knn", is_exact=True, adapts=True),
-        _classifier("majority", "online.models.statistics.majority:Majority", is_exact=True, has_partial_sums=True),
-        _classifier("logistic", "online.models.logistic:Logistic", inputs=("vector", "table"), adapts=True),
+        _classifier(
+            "knn",
+            "online.models.neighbours.knn:Knn",
+            is_exact=True,
+            adapts=True,
+            not_exported="it answers from its examples themselves, and a file would give the inputs of others away",
+        ),
+        _classifier(
+            "majority",
+            "online.models.statistics.majority:Majority",
+            is_exact=True,
+            has_partial_sums=True,
+            graph=f"{GRAPHS}.majority:build",
+        ),
+        _classifier(
+            "logistic",
+            "online.models.logistic:Logistic",
+            inputs=("vector", "table"),
+            adapts=True,
+            graph=f"{GRAPHS}.logistic:build",
+        ),
         KindSpec(
             "regressor",
             "online.models.regressor:Regressor",
             "regression",
             is_exact=True,
             can_hash_texts=True,
-            has_partial_sums=True,
+                        has_partial_sums=True,
+            graph=f"{GRAPHS}.regressor:build",
         ),
         _classifier(
             "river",
@@ -152,6 +188,7 @@ KINDS: dict[str, KindSpec] = {
             inputs=("table",),
             state_is_signed=True,
             options_can_load_code=True,
+            not_exported=ESTIMATOR,
         ),
         KindSpec(
             "river_regressor",
@@ -160,12 +197,14 @@ KINDS: dict[str, KindSpec] = {
             inputs=("table",),
             state_is_signed=True,
             options_can_load_code=True,
+            not_exported=ESTIMATOR,
         ),
         _classifier(
             "sklearn",
             "online.models.libraries.sklearn_classifier:SklearnClassifier",
             state_is_signed=True,
             options_can_load_code=True,
+            not_exported=ESTIMATOR,
         ),
         KindSpec(
             "sklearn_regressor",
@@ -173,9 +212,15 @@ KINDS: dict[str, KindSpec] = {
             "regression",
             state_is_signed=True,
             options_can_load_code=True,
+            not_exported=ESTIMATOR,
         ),
         _classifier(
-            "tower", "online.models.tower.tower:Tower", options_can_load_code=True, adapts=True, has_parts=True
+            "tower",
+            "online.models.tower.tower:Tower",
+            options_can_load_code=True,
+            adapts=True,
+            has_parts=True,
+            graph=f"{GRAPHS}.tower:build",
         ),
     )
 }

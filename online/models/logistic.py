@@ -144,9 +144,9 @@ class Logistic:
         frequencies = [self.options["frequency"] * draw_normal(column.name, count) for column in columns.columns]
         self.columns = columns
         self._known: tuple[bytes, Floats] | None = None
-        self._waves_NK = np.array(frequencies).reshape(len(frequencies), count)
-        self._phases_K = np.pi * draw_normal("", count)
-        self._amplitude = AMPLITUDE / max(count, 1) ** 0.5
+        self.frequencies_NK = np.array(frequencies).reshape(len(frequencies), count)
+        self.phases_K = np.pi * draw_normal("", count)
+        self.amplitude = AMPLITUDE / max(count, 1) ** 0.5
 
     def feature_epoch(self) -> str:
         return self.input
@@ -179,7 +179,7 @@ class Logistic:
         x_D = np.ones(1 + waves + len(columns))
         x_N = np.divide(columns, UNIT, out=x_D[1 + waves :])
         if waves:
-            x_D[1 : 1 + waves] = self._amplitude * np.cos(x_N @ self._waves_NK + self._phases_K)
+            x_D[1 : 1 + waves] = self.amplitude * np.cos(x_N @ self.frequencies_NK + self.phases_K)
         return x_D
 
     def _chances(self, x_D: Floats) -> Floats:
@@ -218,7 +218,7 @@ class Logistic:
             self.columns.admit_vectors(np.stack([np.frombuffer(e.features, np.float64) for e in examples]), None)
         else:
             self.columns.admit([parse_row(example.features) for example in examples], None)
-        if self.columns.width > len(self._waves_NK):
+        if self.columns.width > len(self.frequencies_NK):
             self._set_columns(self.columns)
             self._widen(len(self.labels), 1 + self.options["waves"] + self.columns.width)
 

@@ -31,6 +31,7 @@ from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
+from online.serving.exports.exports import VersionExports
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
@@ -269,6 +270,7 @@ class ModelBuilder:
             feed=feed,
             curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
             comparison=VersionComparison(spec.name, live, numbers, transactions.read),
+            exports=VersionExports(workspace, live.loader, self.disk),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),

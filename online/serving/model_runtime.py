@@ -17,6 +17,7 @@ from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
+from online.serving.exports.exports import VersionExports
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
@@ -83,6 +84,7 @@ class ModelRuntime:
     feed: EventFeed
     curve: CurveKeeper
     comparison: VersionComparison
+    exports: VersionExports
     ratings: RatingCounter
     metrics: Metrics
     starter_replies: list[NewReply]

@@ -73,7 +73,7 @@ class VersionLoader:
         CorruptSnapshot.
         """
         loaded = self.snapshots.load(version, known=known)
-        config = self._find_config(loaded.manifest.recipe, any_encoder)
+        config = self.find_config(loaded.manifest.recipe, any_encoder)
         if config is None:
             return None
         options = {**config.options, **self.source.key_option()}
@@ -137,7 +137,7 @@ class VersionLoader:
         facts = {"model": self.snapshots.model, "version": version, "reason": str(error)}
         log_event(log, "version refused", logging.ERROR, **facts)
 
-    def _find_config(self, wanted: str, any_encoder: bool) -> EncoderConfig | None:
+    def find_config(self, wanted: str, any_encoder: bool) -> EncoderConfig | None:
         """What a version of this recipe was made with, as far as it can still be made."""
         if wanted != self.config.recipe:
             self.refresh_config()

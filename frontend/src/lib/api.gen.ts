@@ -1008,6 +1008,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/versions/{version}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export Version
+         * @description A version as a file that gives the served answers elsewhere.
+         *
+         *     The first request for a version and a format takes up to seconds; later ones are answered from the disk. `version` is a number
+         *     or a label.
+         */
+        get: operations["export_version_v1_models__model__versions__version__export_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/versions/{version}/export/manifest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Export Manifest
+         * @description What the exported file reads and answers, its sha256, and how near its answers are to the served ones.
+         */
+        get: operations["show_export_manifest_v1_models__model__versions__version__export_manifest_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}:batchPredict": {
         parameters: {
             query?: never;
@@ -2545,6 +2588,120 @@ export interface components {
              * @description The nearest first.
              */
             witnesses: components["schemas"]["RatedQuestion"][];
+        };
+        /**
+         * ExportManifest
+         * @description What an exported file is, what it reads, what it answers, and how near that is to the served answer.
+         */
+        ExportManifest: {
+            /** Manifest Format */
+            manifest_format: number;
+            /** Model */
+            model: string;
+            /** Version */
+            version: number;
+            /** Kind */
+            kind: string;
+            /** Format */
+            format: string;
+            /**
+             * Task
+             * @enum {string}
+             */
+            task: "classification" | "regression" | "ranking";
+            /** Learned Until */
+            learned_until: number;
+            /**
+             * State Sha256
+             * @description Digest of what was learned.
+             */
+            state_sha256: string;
+            /** Weights Sha256 */
+            weights_sha256: string;
+            /** Feature Epoch */
+            feature_epoch: string;
+            /**
+             * Input
+             * @enum {string}
+             */
+            input: "text" | "vector" | "table";
+            /** Inputs */
+            inputs: components["schemas"]["TensorDetails"][];
+            /** Outputs */
+            outputs: components["schemas"]["TensorDetails"][];
+            /**
+             * Classes
+             * @description What the columns of `chances` mean, in order; empty for numbers.
+             */
+            classes: string[];
+            /**
+             * Numbers
+             * @description The columns of the input `numbers`, in order.
+             */
+            numbers: string[];
+            /**
+             * Categories
+             * @description The columns of the input `categories`, each "name=value", in order.
+             */
+            categories: string[];
+            /**
+             * Shares Overflow
+             * @description Whether other names share the categories "overflow-K=", where K is crc32(name) mod 16.
+             */
+            shares_overflow: boolean;
+            /**
+             * Preprocessing
+             * @description What is left to do before the graph, which does the rest.
+             */
+            preprocessing: string;
+            /**
+             * Tokenizer Sha256
+             * @description Of tokenizer.json; empty if no text is read.
+             */
+            tokenizer_sha256: string;
+            /**
+             * Temperature
+             * @description By which scores are divided in the graph.
+             */
+            temperature: number | null;
+            /** Abstain Below */
+            abstain_below: number;
+            /** File */
+            file: string;
+            /**
+             * Sha256
+             * @description Of the file; its ETag.
+             */
+            sha256: string;
+            /** Bytes */
+            bytes: number;
+            /**
+             * Golden Count
+             * @description Inputs on which the file was compared with the served model.
+             */
+            golden_count: number;
+            /**
+             * Largest Difference
+             * @description Of a probability; of numbers, as a share of the largest number that was served.
+             */
+            largest_difference: number;
+            /**
+             * Agreement Ratio
+             * @description The share of equal choices, or of numbers within one percent.
+             */
+            agreement_ratio: number;
+            /**
+             * Labelled Count
+             * @description Held-out examples on which both were scored; 0 if none are kept.
+             */
+            labelled_count: number;
+            /** Served Accuracy */
+            served_accuracy: number | null;
+            /**
+             * Accuracy
+             * @description Of the exported file.
+             */
+            accuracy: number | null;
         };
         /** FeedbackAnswer */
         FeedbackAnswer: {
@@ -4137,6 +4294,23 @@ export interface components {
             offset: number | null;
             /** Given At */
             given_at: string;
+        };
+        /** TensorDetails */
+        TensorDetails: {
+            /** Name */
+            name: string;
+            /**
+             * Dtype
+             * @enum {string}
+             */
+            dtype: "float32" | "float64" | "int64";
+            /**
+             * Shape
+             * @description Numbers, and names of dimensions that differ from call to call.
+             */
+            shape: (number | string)[];
+            /** Meaning */
+            meaning: string;
         };
         /** TestedEndpoint */
         TestedEndpoint: {
@@ -10060,6 +10234,209 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    export_version_v1_models__model__versions__version__export_get: {
+        parameters: {
+            query?: {
+                /** @description One of onnx, onnx-int8, safetensors, executorch, litert. */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                version: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description If-None-Match names the file that would be sent. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description This model cannot be written in this format; the message says why. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description Too many exports wait already. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    show_export_manifest_v1_models__model__versions__version__export_manifest_get: {
+        parameters: {
+            query?: {
+                /** @description One of onnx, onnx-int8, safetensors, executorch, litert. */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                version: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExportManifest"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description This model cannot be written in this format; the message says why. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description Too many exports wait already. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */

@@ -88,6 +88,8 @@ ROUTES: dict[Route, Access] = {
         f"PATCH {MODEL}/conversations/{{id}}",
         f"DELETE {MODEL}/conversations/{{id}}",
         f"GET {MODEL}/examples",  # those of everybody: curate
+        f"GET {MODEL}/versions/{{version}}/export",  # in formats that hold what others sent: curate
+        f"GET {MODEL}/versions/{{version}}/export/manifest",
         f"POST {MODEL}/conversations/{{id}}:share",
         f"DELETE {MODEL}/conversations/{{id}}:share",
         f"GET {MODEL}/predictions/{{id}}/why",

@@ -146,14 +146,18 @@ class Graph:
         mean = self.op("ReduceMean", x, self.integers(1), keepdims=0)
         return self.op("Div", mean, self.op("ReduceL2", mean, self.integers(1), keepdims=1))
 
+    def encode(self, ids: str) -> str:
+        """Unit vectors float32 [B, WIDTH] of token ids int64 [B, T]."""
+        x = self.embed(ids)
+        for index in range(LAYERS):
+            x = self.layer(x, index)
+        return self.pool(x)
+
 
 def build_graph(weights: dict[str, np.ndarray], create: type[Graph] = Graph) -> onnx.ModelProto:
     """The network as an ONNX model: `ids` int64 [B, T] -> `vectors` float32 [B, 384]."""
     graph = create(weights)
-    x = graph.embed("ids")
-    for index in range(LAYERS):
-        x = graph.layer(x, index)
-    graph.nodes.append(helper.make_node("Identity", [graph.pool(x)], ["vectors"]))
+    graph.nodes.append(helper.make_node("Identity", [graph.encode("ids")], ["vectors"]))
     body = helper.make_graph(
         graph.nodes,
         "all-MiniLM-L6-v2",

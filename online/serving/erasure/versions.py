@@ -2,7 +2,7 @@
 
     unlearn     a durable version has learned the retractions
     relearn     a durable version is what a run without the user gives
-    snapshots   every version before that one is deleted, with its labels, and every report on the model
+    snapshots   every version before that one is deleted, with its labels and exports, and every report on the model
     set_aside   every version that was learned from another log is deleted: what that log held is not known
 
 Only versions of the present log count. Those of another one are set aside by the learner, and until it has done so the
@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from online.serving.erasure import files
 from online.serving.erasure.progress import DONE, ModelErasure
 from online.serving.erasure.statement import describe_relearning, describe_state
+from online.serving.exports.files import ExportFolder
 from online.snapshots.manifest import Manifest
 from online.snapshots.set_aside import find_foreign
 from online.store.erasure import log, relearnings
@@ -65,6 +66,7 @@ def remove_snapshots(erasure: ModelErasure) -> bool:
     if erasure.context.is_making_report(erasure.name):
         return False
     erasure.snapshots.remove_before(erasure.counts["after"]["version"])
+    exports_of(erasure).remove_gone()
     reports = files.remove_reports(erasure.context.workspace, erasure.name)
     erasure.save("set_aside", reports_removed=reports)
     return True
@@ -78,8 +80,13 @@ def remove_set_aside(erasure: ModelErasure) -> bool:
         erasure.save("set_aside", set_aside_removed=len(erasure.snapshots.list_set_aside()))
         return True
     erasure.snapshots.delete_set_aside()
+    exports_of(erasure).remove_gone()
     erasure.save(DONE)
     return True
+
+
+def exports_of(erasure: ModelErasure) -> ExportFolder:
+    return ExportFolder(erasure.context.workspace.exports(erasure.name), erasure.snapshots)
 
 
 def find_durable(erasure: ModelErasure, offset: int) -> Manifest | None:

@@ -1,0 +1,81 @@
+"""Versions as files that answer elsewhere, in ONNX, safetensors and other formats.
+
+A file is computed once and kept. Its ETag is its sha256, so that a client which has it already sends If-None-Match and gets 304.
+"""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import FileResponse
+
+from online.api.auth.scopes import CallerDep, check_scope
+from online.api.dependencies import ModelDep
+from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.web.rendered_files import matches
+from online.models.export.formats import FORMATS, find_format
+from online.schemas.access.callers import Caller
+from online.schemas.fields import ErrorAnswer
+from online.schemas.operating.exports import ExportManifest
+from online.serving.exports.files import KeptExport
+from online.serving.model_runtime import ModelRuntime
+
+router = APIRouter(responses=ERROR_RESPONSES)
+
+BINARY = "application/octet-stream"
+FormatQuery = Annotated[str, Query(alias="format", max_length=40, description=f"One of {', '.join(FORMATS)}.")]
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}, "description": "The file."},
+    304: {"description": "If-None-Match names the file that would be sent."},
+    409: {"model": ErrorAnswer, "description": "This model cannot be written in this format; the message says why."},
+    429: {"model": ErrorAnswer, "description": "Too many exports wait already."},
+}
+
+
+@router.get("/v1/models/{model}/versions/{version}/export", response_class=FileResponse, responses=RESPONSES)
+async def export_version(
+    request: Request, caller: CallerDep, model: ModelDep, version: str, format: FormatQuery = "onnx"
+) -> Response:
+    """A version as a file that gives the served answers elsewhere.
+
+    The first request for a version and a format takes up to seconds; later ones are answered from the disk. `version` is a number
+    or a label.
+    """
+    kept = await find_export(caller, model, version, format)
+    headers = {"ETag": f'"{kept.sha256}"', "Cache-Control": "private, no-cache", "X-Model-Version": number_of(kept)}
+    if matches(request.headers.get("if-none-match", ""), headers["ETag"]):
+        return Response(status_code=304, headers=headers)
+    return FileResponse(kept.path, headers=headers, media_type=BINARY, filename=name_file(kept))
+
+
+@router.get(
+    "/v1/models/{model}/versions/{version}/export/manifest",
+    response_model=ExportManifest,
+    responses={status: RESPONSES[status] for status in (409, 429)},
+)
+async def show_export_manifest(
+    caller: CallerDep, model: ModelDep, version: str, format: FormatQuery = "onnx"
+) -> Response:
+    """What the exported file reads and answers, its sha256, and how near its answers are to the served ones."""
+    kept = await find_export(caller, model, version, format)
+    return json_response(kept.manifest, headers={"X-Model-Version": number_of(kept)})
+
+
+async def find_export(caller: Caller, model: ModelRuntime, version: str, format: str) -> KeptExport:
+    """Raises BadInput for an unknown format, Forbidden, and what `VersionExports.find` raises."""
+    form = find_format(format)
+    check_scope(caller, form.scope, model.spec.name)
+    number = await asyncio.to_thread(model.snapshots.resolve, version)
+    return await model.exports.find(number, form)
+
+
+def number_of(kept: KeptExport) -> str:
+    return str(kept.manifest["version"])
+
+
+def name_file(kept: KeptExport) -> str:
+    """chat-12.int8.onnx: a name for the folder of downloads."""
+    plain = re.sub(r"[^0-9A-Za-z_-]", "-", str(kept.manifest["model"]))[:80]
+    return f"{plain}-{number_of(kept)}{''.join(Path(kept.path).suffixes)}"

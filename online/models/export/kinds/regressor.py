@@ -1,0 +1,81 @@
+"""The graph of a regressor: the number, and the interval around it, on the grid of the targets."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from online.errors import CannotExport
+from online.models.contract import Tensors, unpack_json
+from online.models.export.answers import AnswerGraph
+from online.models.export.graph import Graph, TensorSpec
+from online.models.export.inputs import Features, read_inputs
+from online.models.regressor import TARGET_LIMIT, Regressor
+from online.models.tracking.members import PRODUCT_QUANTA
+from online.models.tracking.reach import student_t
+
+
+def build(model: Regressor, graph: Graph, retired: Collection[str]) -> AnswerGraph:
+    """Raises CannotExport for a model that has learned nothing."""
+    solved = model.state(serving_only=True)["weights"].tensors
+    count = int(solved["scalars"][0])
+    if not count:
+        raise CannotExport("the model has learned no number yet")
+    features = read_inputs(graph, model.inputs)
+    x = graph.widen(features.value)
+    mean, deviation = solve(graph, features, x, solved)
+    if "follow_weights" in solved:
+        mean, deviation = follow(graph, features, x, solved, mean, deviation)
+    exponent, centre = unpack_json(solved["meta"])["target"]
+    outputs = [
+        (TensorSpec("number", graph.wide, ("B",), "The predicted number."), to_number(graph, mean, exponent, centre))
+    ]
+    if count > 1:
+        t = student_t(model.options["level"], count - 1)
+        wide_reach = graph.op("Mul", deviation, graph.scalar("reach_of_deviation", t))
+        reach = graph.op("Max", wide_reach, graph.scalar("least_reach", 1.0))
+        for name, kind in (("low", "Sub"), ("high", "Add")):
+            bound = to_number(graph, graph.op(kind, mean, reach), exponent, centre)
+            outputs.append((TensorSpec(name, graph.wide, ("B",), f"The {name} end of the interval."), bound))
+    specs = tuple(spec for spec, _ in outputs)
+    return AnswerGraph(graph.finish(features.schema.tensors, outputs), features.schema, specs)
+
+
+def solve(graph: Graph, features: Features, x: str, solved: Tensors) -> tuple[str, str]:
+    """The mean and its standard deviation [B, 1], in quanta, as `Ridge.predict`."""
+    count, intercept, noise, _ = solved["scalars"].tolist()
+    away = graph.op("Sub", x, graph.constant("mean", features.arrange(solved["mean"]), graph.wide))
+    weighted = graph.multiply(away, "weights", features.arrange(solved["weights"])[:, None], graph.wide)
+    mean = graph.op("Add", weighted, graph.scalar("intercept", intercept))
+    spread = graph.widen(graph.constant("spread", features.arrange(solved["spread"]), "float32"))
+    along = graph.op("MatMul", away, spread)
+    leverage = graph.reduce("ReduceSum", graph.op("Mul", along, along))
+    variance = graph.op("Add", leverage, graph.scalar("own_variance", 1 + 1 / max(count, 1.0)))
+    return mean, graph.op("Sqrt", graph.op("Mul", variance, graph.scalar("noise", noise)))
+
+
+def follow(graph: Graph, features: Features, x: str, solved: Tensors, mean: str, deviation: str) -> tuple[str, str]:
+    """The same after the correction by the newest examples, as `Correction.apply`."""
+    share, intercept, reach = solved["follow_scalars"].tolist()
+    products_2P = solved["follow_products"]
+    known = len(solved["follow_weights"]) - products_2P.shape[1]
+    own, of_products = solved["follow_weights"][:known], solved["follow_weights"][known:]
+    weighted = graph.multiply(x, "follow_weights", features.arrange(own)[:, None], graph.wide)
+    if products_2P.size:
+        place_of = np.argsort(features.order)
+        first, second = (
+            graph.op("Gather", x, graph.constant(f"product_{name}", place_of[places], "int64"), axis=1)
+            for name, places in zip(("first", "second"), products_2P, strict=True)
+        )
+        products = graph.op("Div", graph.op("Mul", first, second), graph.scalar("product_quanta", PRODUCT_QUANTA))
+        added = graph.multiply(products, "product_weights", of_products[:, None], graph.wide)
+        weighted = graph.op("Add", weighted, added)
+    corrected = graph.op("Add", weighted, graph.scalar("follow_intercept", intercept))
+    shared = graph.op("Mul", mean, graph.scalar("follow_share", share))
+    return graph.op("Add", shared, corrected), graph.op("Mul", deviation, graph.scalar("follow_reach", reach))
+
+
+def to_number(graph: Graph, quanta: str, exponent: int, centre: int) -> str:
+    """Quanta [B, 1] as numbers [B] on the grid of the targets, as `Regressor._number`."""
+    whole = graph.op("Round", graph.clip(quanta, "farthest", 16 * TARGET_LIMIT))
+    moved = graph.op("Add", whole, graph.scalar("target_centre", centre))
+    return graph.flatten(graph.op("Mul", moved, graph.scalar("target_quantum", float(np.ldexp(1.0, -exponent)))))

@@ -1,0 +1,1 @@
+"""Versions as files that answer elsewhere: restored from their snapshots, exported, and kept for the next request."""

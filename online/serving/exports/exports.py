@@ -1,0 +1,61 @@
+"""Exports versions of one model for the API: from the disk, or computed, one at a time, in a thread."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from online.errors import NotFound, Overloaded
+from online.models.export.exporter import check_kind, export
+from online.models.export.formats import ExportFormat
+from online.serving.disk_space import DiskSpace
+from online.serving.exports.files import ExportFolder, KeptExport
+from online.serving.exports.restoring import restore
+from online.serving.version_loader import VersionLoader
+from online.workspace import Workspace
+
+MAX_WAITING = 4  # requests that may wait for another export of this model
+
+
+@dataclass(slots=True)
+class VersionExports:
+    """Exports of one model. loader: of its versions. disk: refuses to write where there is too little room."""
+
+    workspace: Workspace
+    loader: VersionLoader
+    disk: DiskSpace
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    waiting: int = 0
+
+    async def find(self, version: int, form: ExportFormat) -> KeptExport:
+        """Raises NotFound, CorruptSnapshot, Conflict, CannotExport, Overloaded or InsufficientStorage."""
+        check_kind(self.loader.kind, self.loader.config.options)
+        kept = await asyncio.to_thread(self._find_kept, version, form)
+        if kept is not None:
+            return kept
+        if self.waiting >= MAX_WAITING:
+            raise Overloaded(f"{MAX_WAITING} exports wait already; send the request again later")
+        self.waiting += 1
+        try:
+            async with self.lock:
+                return await asyncio.to_thread(self._find_or_export, version, form)
+        finally:
+            self.waiting -= 1
+
+    @property
+    def folder(self) -> ExportFolder:
+        snapshots = self.loader.snapshots
+        return ExportFolder(self.workspace.exports(snapshots.model), snapshots)
+
+    def _find_kept(self, version: int, form: ExportFormat) -> KeptExport | None:
+        return self.folder.find(self.loader.snapshots.manifest(version), form)
+
+    def _find_or_export(self, version: int, form: ExportFormat) -> KeptExport:
+        """Slow: a model of texts takes seconds."""
+        if kept := self._find_kept(version, form):
+            return kept
+        self.disk.check_room()
+        manifest = self.loader.snapshots.manifest(version)
+        self.folder.keep(manifest, form, export(restore(self.workspace, self.loader, version), form))
+        kept = self.folder.find(manifest, form)
+        if kept is None:
+            raise NotFound(f"version {version} of {manifest.model} was deleted while it was exported")
+        return kept

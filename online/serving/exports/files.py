@@ -1,0 +1,113 @@
+"""Exported files on the disk, so that the same version need not be exported again.
+
+    <state>/exports/<model>/<version>-<format>-<digest>/    the exported file, and manifest.json
+
+An entry is written aside and renamed. Entries of versions that are gone are deleted, because a version that was deleted for an
+erasure must not live on in another form; so are the entries that were read least recently, beyond MAX_BYTES.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from online.io.atomic import write_file
+from online.models.export.exporter import Exported
+from online.models.export.formats import ExportFormat
+from online.snapshots import Snapshots
+from online.snapshots.manifest import Manifest
+
+MANIFEST = "manifest.json"
+MAX_BYTES = 1 << 30  # of all entries of one model
+
+
+@dataclass(frozen=True, slots=True)
+class KeptExport:
+    """An exported file on the disk, and its manifest as JSON."""
+
+    path: Path
+    manifest: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        return str(self.manifest["sha256"])
+
+
+class ExportFolder:
+    """The entries of one model. folder: is created with the first entry."""
+
+    def __init__(self, folder: Path, snapshots: Snapshots, max_bytes: int = MAX_BYTES) -> None:
+        self.folder, self.snapshots, self.max_bytes = folder, snapshots, max_bytes
+
+    def _entry(self, version: Manifest, form: ExportFormat) -> Path:
+        key = json.dumps([version.weights_sha256, version.state_sha256, form.version])
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        return self.folder / f"{version.version}-{form.name}-{digest}"
+
+    def find(self, version: Manifest, form: ExportFormat) -> KeptExport | None:
+        """The entry of a version in a format; None if there is none that is whole."""
+        entry = self._entry(version, form)
+        try:
+            manifest = json.loads((entry / MANIFEST).read_bytes())
+            path = entry / form.file
+            if path.stat().st_size != manifest["bytes"]:
+                return None
+            os.utime(entry)
+        except (OSError, ValueError, KeyError, TypeError):  # there is none, or a crash or somebody damaged it
+            return None
+        return KeptExport(path, manifest)
+
+    def keep(self, version: Manifest, form: ExportFormat, exported: Exported) -> None:
+        """Write an entry, then delete what is not to be kept."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        entry, aside = self._entry(version, form), Path(tempfile.mkdtemp(dir=self.folder, prefix="."))
+        try:
+            write_file(aside / form.file, exported.data, durable=False)
+            write_file(aside / MANIFEST, json.dumps(exported.manifest.to_json()).encode(), durable=False)
+            shutil.rmtree(entry, ignore_errors=True)  # a damaged one
+            with suppress(OSError):  # another process has written the same entry meanwhile
+                aside.rename(entry)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+        self.remove_gone()
+        self._remove_oldest(besides=entry)
+
+    def remove_gone(self) -> int:
+        """Delete the entries of versions that are no longer kept; return how many."""
+        present = {str(version) for version in self.snapshots.versions()}
+        gone = [entry for entry in self._entries() if entry.name.partition("-")[0] not in present]
+        for entry in gone:
+            shutil.rmtree(entry, ignore_errors=True)
+        return len(gone)
+
+    def _remove_oldest(self, besides: Path) -> None:
+        sizes = {entry: count_bytes(entry) for entry in self._entries()}
+        for entry in sorted(sizes.keys() - {besides}, key=lambda entry: (read_time(entry), entry.name)):
+            if sum(sizes.values()) <= self.max_bytes:
+                return
+            shutil.rmtree(entry, ignore_errors=True)
+            del sizes[entry]
+
+    def _entries(self) -> Iterator[Path]:
+        with suppress(FileNotFoundError):
+            yield from (path for path in self.folder.iterdir() if path.name[0].isdigit())
+
+
+def count_bytes(entry: Path) -> int:
+    total = 0
+    with suppress(OSError):  # another process deletes it
+        for path in entry.iterdir():
+            total += path.stat().st_size
+    return total
+
+
+def read_time(entry: Path) -> float:
+    with suppress(OSError):
+        return entry.stat().st_mtime
+    return 0.0

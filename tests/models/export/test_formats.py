@@ -1,0 +1,246 @@
+"""The files: the same version gives the same bytes, describes itself, and says what its format cost; what cannot be exported says why."""
+
+import hashlib
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from online.errors import BadInput, CannotExport
+from online.models import KINDS, Example, create
+from online.models.export.exporter import Exported, RestoredVersion, check_kind, export
+from online.models.export.formats import FORMATS, ExportFormat, find_format, quantised
+from online.models.export.golden import Served, draw_instances
+from online.models.export.inputs import IDS, InputSchema, tokenizer_file
+from online.models.export.manifest import METADATA_KEY, describe
+from tests.models.export.cases import CASES, TEXT_CASES, Case, answer_with, case
+from tests.models.synthetic import tables, vectors
+
+BY_NAME = {each.name: each for each in (*CASES, *TEXT_CASES)}
+BASE_FORMATS = [form for form in FORMATS.values() if not form.extra]
+
+
+@cache
+def exported(name: str, form: str = "onnx") -> Exported:
+    return export_case(name, form)
+
+
+def export_case(name: str, form: ExportFormat | str = "onnx") -> Exported:
+    return export(BY_NAME[name].version(), form if isinstance(form, ExportFormat) else FORMATS[form])
+
+
+@pytest.mark.parametrize("form", BASE_FORMATS, ids=lambda form: form.name)
+@pytest.mark.parametrize("name", ["slda-table", "rp-vector", "number-table", "tower-cnn"])
+def test_the_same_version_gives_the_same_bytes(name: str, form: ExportFormat) -> None:
+    assert export_case(name, form).data == export_case(name, form).data
+
+
+def test_another_process_gives_the_same_bytes() -> None:
+    script = (
+        "import hashlib\n"
+        "from tests.models.export.test_formats import export_case\n"
+        'print(*(hashlib.sha256(export_case("rp-table", form).data).hexdigest() for form in ("onnx", "safetensors")))'
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert found == [exported("rp-table", form).manifest.sha256 for form in ("onnx", "safetensors")]
+
+
+def test_a_manifest_describes_the_file() -> None:
+    found = exported("abstaining")
+    manifest = json.loads(json.dumps(found.manifest.to_json()))
+    assert manifest["sha256"] == hashlib.sha256(found.data).hexdigest() and manifest["bytes"] == len(found.data)
+    assert (manifest["model"], manifest["version"], manifest["kind"], manifest["format"]) == (
+        "m",
+        7,
+        "classifier",
+        "onnx",
+    )
+    assert sorted(manifest["classes"]) == ["mango", "melon", "nut", "olive"]
+    assert [each["name"] for each in manifest["inputs"]] == ["numbers"]
+    assert [each["name"] for each in manifest["outputs"]] == ["chances", "confidence", "choice"]
+    assert manifest["numbers"] == [str(place) for place in range(6)]
+    assert manifest["abstain_below"] == 0.6 and manifest["temperature"] > 0
+    assert (
+        manifest["golden_count"] >= 256 and manifest["largest_difference"] < 1e-4 and manifest["agreement_ratio"] == 1
+    )
+    assert manifest["labelled_count"] > 100 and manifest["accuracy"] == manifest["served_accuracy"] > 0.9
+
+
+def test_an_onnx_file_holds_its_description() -> None:
+    found = exported("slda-table")
+    (entry,) = onnx.load_model_from_string(found.data).metadata_props
+    assert entry.key == METADATA_KEY
+    assert json.loads(entry.value) == json.loads(json.dumps(describe(found.manifest.description)))
+
+
+def test_the_inputs_and_outputs_of_an_onnx_file_are_those_of_its_manifest() -> None:
+    for name in ("slda-table", "number-vector", "tower-cnn", "majority-table"):
+        found = exported(name)
+        graph = onnx.load_model_from_string(found.data).graph
+        onnx.checker.check_model(onnx.load_model_from_string(found.data))
+        description = found.manifest.description
+        assert [each.name for each in graph.input] == [spec.name for spec in description.inputs]
+        assert [each.name for each in graph.output] == [spec.name for spec in description.outputs]
+
+
+def test_categories_are_named_with_their_values() -> None:
+    description = exported("slda-table").manifest.description
+    assert {"shape=s0", "shape=s1"} <= set(description.categories)
+    assert set(description.numbers) == {"width", "height", "weight"}
+    assert not description.shares_overflow
+    assert exported("slda-table-full").manifest.description.shares_overflow
+
+
+def test_a_text_model_names_its_tokenizer() -> None:
+    found = exported("slda-text")
+    description = found.manifest.description
+    assert description.tokenizer_sha256 == hashlib.sha256(tokenizer_file().read_bytes()).hexdigest()
+    assert description.inputs == (IDS,)
+    assert exported("majority-text").manifest.description.tokenizer_sha256 == ""
+
+
+def test_int8_makes_a_text_model_a_quarter_as_large_and_tells_what_it_cost() -> None:
+    whole, small = exported("slda-text"), exported("slda-text", "onnx-int8")
+    assert len(small.data) < 0.27 * len(whole.data)
+    assert whole.manifest.measured is not None and small.manifest.measured is not None
+    assert whole.manifest.measured.largest_difference < 1e-4
+    assert small.manifest.measured.largest_difference > 1e-3
+    assert 0.8 <= small.manifest.measured.agreement_ratio <= 1
+
+
+def test_int8_leaves_small_matrices_and_exact_products_as_they_are() -> None:
+    wide = {"input": "vector", "size": 64, "head": "rp_ridge", "random_features": 256, "scale": 4.0}
+    found = case("wide", "classifier", wide, lambda count, seed=0: vectors(count, seed, size=64))
+    exported = export(found.version(), FORMATS["onnx-int8"])
+    kinds = {node.op_type for node in onnx.load_model_from_string(exported.data).graph.node}
+    assert "MatMulInteger" not in kinds and "MatMul" in kinds  # the only large matrix is that of the random features
+    tower = case(
+        "tower", "tower", {"input": "vector", "size": 64, "hidden": [128, 128], "buffer": 100, "batch": 8}, images
+    )
+    quantised_tower = export(tower.version(), FORMATS["onnx-int8"])
+    kinds = {node.op_type for node in onnx.load_model_from_string(quantised_tower.data).graph.node}
+    assert "MatMulInteger" in kinds
+    assert quantised_tower.manifest.measured is not None and quantised_tower.manifest.measured.agreement_ratio > 0.95
+    assert quantised.LEAST_WEIGHTS == 4_096
+
+
+def images(count: int, seed: int = 0) -> list[Example]:
+    return vectors(count, seed, size=64)
+
+
+# what cannot be exported
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_kind_either_has_a_graph_or_says_why_not(kind: str) -> None:
+    spec = KINDS[kind]
+    if spec.can_be_exported:
+        module, _, name = spec.graph.partition(":")
+        assert importlib.util.find_spec(module) is not None and name == "build"
+        check_kind(kind, {})
+    else:
+        with pytest.raises(CannotExport, match=f"kind {kind} cannot be exported: {spec.not_exported[:20]}"):
+            check_kind(kind, {})
+
+
+def test_a_challenger_that_cannot_be_exported_is_refused_only_while_it_answers() -> None:
+    options = {"input": "vector", "size": 6, "challenger": {"kind": "knn"}}
+    challenged = case("challenged", "classifier", options, vectors)
+    version = challenged.version()
+    assert export(version, FORMATS["onnx"]).manifest.description.classes
+    version.served.model.served = "challenger"  # type: ignore[attr-defined]
+    with pytest.raises(CannotExport, match="kind knn cannot be exported"):
+        export(version, FORMATS["onnx"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        ("classifier", {"input": "vector", "size": 6}, "has learned no class yet"),
+        ("regressor", {"input": "table"}, "has learned no number yet"),
+        ("logistic", {"input": "table"}, "has learned no class yet"),
+        ("majority", {"input": "text"}, "has learned no class yet"),
+        ("tower", {"input": "vector", "size": 6}, "has learned no class yet"),
+    ],
+)
+def test_a_model_that_has_learned_nothing_is_refused(kind: str, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(CannotExport, match=reason):
+        export(with_model(kind, options), FORMATS["onnx"])
+
+
+def with_model(kind: str, options: dict[str, Any], *examples: Example) -> RestoredVersion:
+    model = create(kind, options)
+    if examples:
+        model.learn(examples)
+    subject = replace(BY_NAME["slda-vector"].version().subject, kind=kind)
+    return RestoredVersion(subject, options, Served(model, lambda instances: [bytes(each) for each in instances]))
+
+
+def test_a_model_with_all_classes_retired_is_refused() -> None:
+    retired = [Example(100 + n, "retire", b"", label) for n, label in enumerate({e.label for e in vectors(100)})]
+    version = with_model("majority", {"input": "vector", "size": 6}, *vectors(100), *retired)
+    with pytest.raises(CannotExport, match="all of them are retired"):
+        export(version, FORMATS["onnx"])
+
+
+def test_a_tower_with_a_network_of_its_operator_is_refused() -> None:
+    options = {"input": "vector", "size": 6, "network": "tests.models.tower.own_networks:wide", "batch": 1}
+    version = with_model("tower", options, *vectors(20))
+    with pytest.raises(CannotExport, match="code of its own, which only Python can run"):
+        export(version, FORMATS["onnx"])
+
+
+def test_a_table_without_columns_is_refused() -> None:
+    empty = [Example(n + 1, "label", b"{}", "a") for n in range(3)]
+    with pytest.raises(CannotExport, match="no column of a table"):
+        export(with_model("classifier", {"input": "table", "scale": 4.0}, *empty), FORMATS["onnx"])
+
+
+def test_an_unknown_format_is_refused_with_the_formats() -> None:
+    with pytest.raises(BadInput, match="'onyx'; use one of onnx, onnx-int8, safetensors, executorch, litert"):
+        find_format("onyx")
+
+
+@pytest.mark.parametrize("name", ["executorch", "litert"])
+def test_a_format_without_its_extra_names_it(name: str) -> None:
+    module = {"executorch": "executorch", "litert": "litert_torch"}[name]
+    if importlib.util.find_spec(module) is not None:
+        pytest.skip(f"the extra {name} is installed")
+    with pytest.raises(CannotExport, match=rf"pip install 'online\[{name}\]'"):
+        exported("slda-vector", name)
+
+
+def test_litert_refuses_texts() -> None:
+    with pytest.raises(CannotExport, match="texts have any number of tokens"):
+        exported("slda-text", "litert")
+
+
+def test_random_instances_are_the_same_each_time() -> None:
+    for name in ("slda-vector", "slda-table"):
+        description = exported(name).manifest.description
+        schema = InputSchema(description.input, description.inputs)
+        assert draw_instances(schema) == draw_instances(schema)
+    assert draw_instances(InputSchema("text", (IDS,))) == draw_instances(InputSchema("text", (IDS,)))
+
+
+def test_exporting_changes_nothing_about_the_model() -> None:
+    version = BY_NAME["rp-table"].version()
+    before = version.served.model.fingerprint()
+    inputs = [example.features for example in tables(20, 3)]
+    answers = version.served.model.predict(inputs)
+    export(version, FORMATS["onnx"])
+    assert version.served.model.fingerprint() == before and version.served.model.predict(inputs) == answers
+
+
+def test_one_text_gives_the_same_answer_alone_and_among_others_of_its_length() -> None:
+    found: Case = BY_NAME["slda-text"]
+    _, alone = answer_with(found, FORMATS["onnx"], ["hello there my friend"])
+    _, among = answer_with(found, FORMATS["onnx"], ["hello there my friend", "hello again my friend"])
+    assert np.array_equal(alone[0]["chances"], among[0]["chances"])

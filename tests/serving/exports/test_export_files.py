@@ -1,0 +1,152 @@
+"""Exported files on the disk: found again, bounded, and gone with their version."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from online.api.app import create_app
+from online.errors import Overloaded
+from online.io.wakeup import Wakeup
+from online.models import Example, Model, create, recipe
+from online.models.export.exporter import Exported, export
+from online.models.export.formats import FORMATS
+from online.serving.exports.exports import MAX_WAITING, VersionExports
+from online.serving.exports.files import ExportFolder, KeptExport
+from online.settings import Settings
+from online.snapshots import Snapshots
+from online.snapshots.manifest import Manifest
+from tests.api.auth.access import ADMIN_KEY, VEC
+from tests.models.export.cases import CASES
+
+ONNX, TENSORS = FORMATS["onnx"], FORMATS["safetensors"]
+VERSION = next(case for case in CASES if case.name == "slda-vector").version()
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Snapshots:
+    """Three versions."""
+    found = Snapshots(tmp_path / "snapshots", "m", Wakeup(tmp_path / "bell"))
+    for _ in range(3):
+        publish(found)
+    return found
+
+
+def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: str = "r") -> None:
+    number = snapshots.next_version()
+    manifest = Manifest(
+        snapshots.model,
+        number,
+        None,
+        learned_until=number,
+        created_at="2026-01-01T00:00:00+00:00",
+        state_sha256=model.fingerprint(),
+        weights_sha256="",
+        feature_epoch=model.feature_epoch(),
+        recipe=recipe,
+        durable=True,
+    )
+    snapshots.publish(model.state(), manifest)
+
+
+def exported(form: str = "onnx") -> Exported:
+    return export(VERSION, FORMATS[form])
+
+
+def keep_all(folder: ExportFolder, snapshots: Snapshots) -> None:
+    for number in snapshots.versions():
+        folder.keep(snapshots.manifest(number), ONNX, exported())
+
+
+def find(folder: ExportFolder, snapshots: Snapshots, number: int) -> KeptExport | None:
+    return folder.find(snapshots.manifest(number), ONNX)
+
+
+def test_what_is_kept_is_found_with_its_manifest(tmp_path: Path, snapshots: Snapshots) -> None:
+    folder, file = ExportFolder(tmp_path / "exports", snapshots), exported()
+    assert find(folder, snapshots, 1) is None
+    folder.keep(snapshots.manifest(1), ONNX, file)
+    kept = find(folder, snapshots, 1)
+    assert kept is not None and kept.path.read_bytes() == file.data and kept.sha256 == file.manifest.sha256
+    assert folder.find(snapshots.manifest(1), TENSORS) is None and find(folder, snapshots, 2) is None
+    assert not [path for path in (tmp_path / "exports").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "manifest.json"])
+def test_an_entry_that_is_not_whole_is_not_found_and_written_again(
+    tmp_path: Path, snapshots: Snapshots, name: str
+) -> None:
+    folder = ExportFolder(tmp_path / "exports", snapshots)
+    folder.keep(snapshots.manifest(1), ONNX, exported())
+    kept = find(folder, snapshots, 1)
+    assert kept is not None
+    kept.path.with_name(name).write_bytes(b"{}")
+    assert find(folder, snapshots, 1) is None
+    folder.keep(snapshots.manifest(1), ONNX, exported())
+    assert find(folder, snapshots, 1) is not None
+
+
+def test_the_entries_that_were_read_least_recently_go_first(tmp_path: Path, snapshots: Snapshots) -> None:
+    one = len(exported().data)
+    folder = ExportFolder(tmp_path / "exports", snapshots, max_bytes=3 * one)
+    for number in (1, 2):
+        folder.keep(snapshots.manifest(number), ONNX, exported())
+    for place, path in enumerate(sorted((tmp_path / "exports").iterdir())):
+        os.utime(path, (place, place))
+    assert find(folder, snapshots, 1) is not None  # read now, later than the other one
+    folder = ExportFolder(tmp_path / "exports", snapshots, max_bytes=3 * one)
+    folder.keep(snapshots.manifest(3), ONNX, exported())
+    present = [number for number in (1, 2, 3) if find(folder, snapshots, number)]
+    assert 3 in present and 2 not in present
+    small = ExportFolder(tmp_path / "exports", snapshots, max_bytes=1)
+    small.keep(snapshots.manifest(2), ONNX, exported())
+    assert [number for number in (1, 2, 3) if find(small, snapshots, number)] == [2]  # the newest is always kept
+
+
+def test_entries_of_versions_that_are_gone_are_deleted(tmp_path: Path, snapshots: Snapshots) -> None:
+    folder = ExportFolder(tmp_path / "exports", snapshots)
+    keep_all(folder, snapshots)
+    snapshots.remove_before(3)
+    assert folder.remove_gone() == 2
+    assert [path.name.partition("-")[0] for path in (tmp_path / "exports").iterdir()] == ["3"]
+    assert ExportFolder(tmp_path / "nothing", snapshots).remove_gone() == 0
+
+
+def test_a_version_that_is_deleted_while_it_is_exported_leaves_nothing(tmp_path: Path, snapshots: Snapshots) -> None:
+    folder, manifest = ExportFolder(tmp_path / "exports", snapshots), snapshots.manifest(1)
+    snapshots.remove_before(3)
+    folder.keep(manifest, ONNX, exported())
+    assert not list((tmp_path / "exports").iterdir())
+
+
+def test_few_requests_may_wait_for_another_export(tmp_path: Path) -> None:
+    exports: VersionExports = create_app(settings(tmp_path), with_learner=False).state.runtime.models["vec"].exports
+    options = exports.loader.config.options
+    model = create("classifier", options)
+    model.learn([Example(1 + n, "label", np.array([n % 2, 1.0]).tobytes(), f"l{n % 2}") for n in range(8)])
+    publish(exports.loader.snapshots, model, recipe("classifier", options))
+
+    async def ask() -> list[KeptExport | BaseException]:
+        async with exports.lock:  # as an export that goes on
+            waiting = [asyncio.create_task(exports.find(1, ONNX)) for _ in range(MAX_WAITING)]
+            await asyncio.wait([asyncio.create_task(until_waiting(exports))])
+            with pytest.raises(Overloaded, match="4 exports wait already"):
+                await exports.find(1, ONNX)
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    found = asyncio.run(ask())
+    assert all(isinstance(each, KeptExport) for each in found)
+    assert len({each.path for each in found if isinstance(each, KeptExport)}) == 1 and exports.waiting == 0
+
+
+async def until_waiting(exports: VersionExports) -> None:
+    """Return once all requests wait for the lock."""
+    async with asyncio.timeout(30):
+        while exports.waiting < MAX_WAITING:
+            await asyncio.to_thread(exports.folder.remove_gone)  # let the others go on
+
+
+def settings(folder: Path) -> Settings:
+    return Settings.model_validate({"state": folder / "state", "models": (VEC,), "admin_key": ADMIN_KEY})
