@@ -179,7 +179,7 @@ KINDS: dict[str, KindSpec] = {
             "regression",
             is_exact=True,
             can_hash_texts=True,
-                        has_partial_sums=True,
+            has_partial_sums=True,
             graph=f"{GRAPHS}.regressor:build",
         ),
         _classifier(
