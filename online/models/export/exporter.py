@@ -26,7 +26,7 @@ from online.models.export.manifest import (
     Subject,
     name_columns,
 )
-from online.models.kinds import KindSpec, challenger_of, input_options, kinds_of, spec_of
+from online.models.kinds import HASHED, KindSpec, challenger_of, encoder_options, input_options, kinds_of, spec_of
 from online.models.libraries.operator_code import import_attribute
 from online.models.retirement import WithRetiredClasses
 
@@ -63,6 +63,10 @@ def export(version: RestoredVersion, form: ExportFormat) -> Exported:
     """Raises CannotExport that says why this version cannot be written in this format."""
     spec, model, retired = unwrap(version)
     reads = input_options(version.subject.kind, version.options)["input"]
+    if reads == "text" and encoder_options(version.subject.kind, version.options)["text_features"] == HASHED:
+        raise CannotExport(
+            "texts that are read by hashing (option text_features) are not in any graph; a learner in a browser hashes them"
+        )
     graph = build_graph(spec, model, Graph(form.wide, read_encoder(version) if reads == "text" else None), retired)
     description = describe_export(version.subject, spec, graph, form)
     data = form.write(graph, description)

@@ -203,6 +203,12 @@ def test_a_table_without_columns_is_refused() -> None:
         export(with_model("classifier", {"input": "table", "scale": 4.0}, *empty), FORMATS["onnx"])
 
 
+def test_texts_that_are_read_by_hashing_are_refused() -> None:
+    learned = [Example(n + 1, "label", bytes(384), label) for n, label in enumerate("abab")]
+    with pytest.raises(CannotExport, match="read by hashing"):
+        export(with_model("classifier", {"text_features": "hashed"}, *learned), FORMATS["onnx"])
+
+
 def test_an_unknown_format_is_refused_with_the_formats() -> None:
     with pytest.raises(BadInput, match="'onyx'; use one of onnx, onnx-int8, safetensors, executorch, litert"):
         find_format("onyx")

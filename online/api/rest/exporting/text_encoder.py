@@ -19,10 +19,11 @@ from online.api.responses import ERROR_RESPONSES, json_response
 from online.api.web.rendered_files import matches
 from online.errors import BadInput, NotFound
 from online.io.cache import cache_folder
-from online.models import input_options
+from online.models import encoder_options
 from online.models.encoders import minilm
 from online.models.encoders.compact import compact_epoch, compact_file
 from online.models.encoders.text import TEXT_SCALE
+from online.models.kinds import HASHED
 from online.schemas.models import EncoderFile, EncoderManifest
 from online.serving.model_runtime import ModelRuntime
 from online.workspace import Workspace
@@ -75,9 +76,11 @@ def describe_encoder(model: ModelRuntime, workspace: Workspace) -> EncoderManife
 
 def find_files(model: ModelRuntime, workspace: Workspace) -> dict[str, Path]:
     """The files of the model's encoder by their names. Raises BadInput for a model that reads no texts."""
-    reads = input_options(model.spec.kind, model.spec.options)["input"]
-    if reads != "text":
-        raise BadInput(f"{model.spec.name} has no text encoder: its input is a {reads}")
+    reads = encoder_options(model.spec.kind, model.spec.options)
+    if reads["input"] != "text":
+        raise BadInput(f"{model.spec.name} has no text encoder: its input is a {reads['input']}")
+    if reads["text_features"] == HASHED:
+        raise BadInput(f"{model.spec.name} has no text encoder: its texts are read by hashing, which needs no file")
     tuned = workspace.tuned(model.live.encoder_config.encoder_name)
     return {NETWORK: compact_file(cache_folder(), tuned), VOCABULARY: minilm.package_folder() / VOCABULARY}
 

@@ -20,6 +20,10 @@ kind = "classifier"
 name = "digits"
 kind = "classifier"
 options = { input = "vector", size = 4, scale = 1.0 }
+[[models]]
+name = "hashed"
+kind = "classifier"
+options = { text_features = "hashed" }
 """
 
 
@@ -57,6 +61,8 @@ def test_the_network_that_is_sent_encodes_texts(service: Service) -> None:
 def test_a_model_that_reads_no_texts_has_no_encoder(service: Service) -> None:
     answer = service.http.get("/v1/models/digits/encoder")
     assert (answer.status_code, answer.json()["error"]) == (400, "digits has no text encoder: its input is a vector")
+    answer = service.http.get("/v1/models/hashed/encoder")
+    assert answer.status_code == 400 and "read by hashing" in answer.json()["error"]
 
 
 def test_an_unknown_file_is_refused(service: Service) -> None:
