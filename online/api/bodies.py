@@ -49,14 +49,19 @@ STEPS = np.array([{"[": 1, "{": 1, "]": -1, "}": -1}.get(chr(mark), 0) for mark 
 
 async def read_body(request: Request, settings: Settings) -> bytes:
     """The body. Raises TooLarge; at most `max_body_bytes` are read."""
-    announced, limit = request.headers.get("content-length", "0"), settings.max_body_bytes
+    return await read_bytes(request, settings.max_body_bytes, "max_body_bytes")
+
+
+async def read_bytes(request: Request, limit: int, setting: str) -> bytes:
+    """The body. Raises TooLarge, which names the setting of the limit; no more than that is read."""
+    announced = request.headers.get("content-length", "0")
     if announced.isdigit() and int(announced) > limit:
-        raise TooLarge(f"the body has {announced} bytes; at most {limit} are read (max_body_bytes)")
+        raise TooLarge(f"the body has {announced} bytes; at most {limit} are read ({setting})")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise TooLarge(f"the body has more than {limit} bytes (max_body_bytes)")
+            raise TooLarge(f"the body has more than {limit} bytes ({setting})")
     return bytes(body)
 
 

@@ -144,10 +144,7 @@ class LiveComparison:
             return None
         for version in (live, self.proposed):
             version.assess(compared_on, self.golden_questions)
-        lost = sorted(live.kept - self.proposed.kept, key=self.golden_questions.index)
-        if lost:
-            return f"the golden question {lost[0].question!r} would no longer get {lost[0].answer!r}"
-        return explain_regression(live.is_right, self.proposed.is_right)
+        return explain_loss(live, self.proposed, self.golden_questions)
 
     def mark_published(self, version: int) -> None:
         """Note that the last proposed snapshot is now this version."""
@@ -181,6 +178,16 @@ class LiveComparison:
             )
             return None
         return AssessedVersion(version, model)
+
+
+def explain_loss(
+    live: AssessedVersion, proposed: AssessedVersion, golden_questions: Sequence[GoldenQuestion]
+) -> str | None:
+    """Return what `proposed` answers worse than `live`; None if nothing. Both were assessed on the same."""
+    lost = sorted(live.kept - proposed.kept, key=golden_questions.index)
+    if lost:
+        return f"the golden question {lost[0].question!r} would no longer get {lost[0].answer!r}"
+    return explain_regression(live.is_right, proposed.is_right)
 
 
 def explain_regression(live: Mapping[int, bool], proposed: Mapping[int, bool]) -> str | None:

@@ -111,7 +111,7 @@ class Learner:
         self.guard = None if guard == "off" else Guard(snapshots, store, self.recipe, guard)
         self.counts = self._create_counts()
         self.bases = Bases(snapshots, store, self.recipe, self._create_training, self._create_counts, retention, clock)
-        self.is_outdated = is_outdated
+        self.is_outdated, self.golden_questions = is_outdated, golden_questions
         self._is_behind = True  # whether the log may go on beyond what was read last
         self.catch_up = None if board is None else CatchUp(board, snapshots.model, kind, options)
         self.team = None if board is None else Team(board, snapshots.model, kind, options, device)
@@ -416,6 +416,7 @@ class Learner:
             self._record_drift,
             restart=self.bases.restart,
             wrap=(lambda model: model) if self.team is None else self.team.wrap,
+            golden_questions=self.golden_questions,
         )
 
     def _create_counts(self) -> FeedbackCounts:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from online.learning.drift import Alarm, DriftMonitor
+from online.learning.gate import AssessedVersion, GoldenQuestion, explain_loss
 from online.learning.held_out import HeldOut
 from online.models import BadExample, Example, Model, Options, State, Tensors, create, follows_changes
 from online.models.statistics.partial_sums import as_summing
@@ -52,6 +53,7 @@ class TrainingState:
     up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
     are learned one by one and observed together, if alarms are only reported: a replay needs them at its end. find_sums:
     the sums of examples, where another process has computed them. wrap: what the model is learned through.
+    golden_questions: those that sums of a device may not make the model answer otherwise.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class TrainingState:
     observe_together: int = 1
     find_sums: Callable[[Sequence[Example]], Tensors | None] = lambda examples: None
     wrap: Callable[[Model], Model] = lambda model: model
+    golden_questions: Sequence[GoldenQuestion] = ()
     unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
@@ -147,8 +150,31 @@ class TrainingState:
                     self.held_out.drop_before(alarm.since)
 
     def _learn(self, entries: Sequence[Entry]) -> None:
-        if not entries:
+        for is_contribution, run in groupby(entries, lambda entry: entry.event.kind == "sums"):
+            if is_contribution:
+                for entry in run:
+                    self._learn_contribution(entry)
+            else:
+                self._learn_run(list(run))
+
+    def _learn_contribution(self, entry: Entry) -> None:
+        """Learn the sums of a device, or refuse all of them: if the model answers worse with them, they are subtracted."""
+        before = self._assess()
+        self._learn_run([entry])
+        if entry.offset in self.refused:
             return
+        reason = explain_loss(before, self._assess(), self.golden_questions)
+        if reason is not None:
+            self.model.unlearn([build_example(entry)])
+            self.refuse(entry.offset, f"with these sums the model would answer worse: {reason}")
+
+    def _assess(self) -> AssessedVersion:
+        """What the model answers to held-out feedback and to golden questions now, as the gate asks."""
+        assessed = AssessedVersion(0, self.model)
+        assessed.assess(self.held_out, self.golden_questions)
+        return assessed
+
+    def _learn_run(self, entries: Sequence[Entry]) -> None:
         try:
             self._learn_examples([build_example(entry) for entry in entries])
         except BadExample as error:  # nothing of the batch was learned
@@ -156,7 +182,7 @@ class TrainingState:
                 self.refuse(entries[0].offset, str(error))
                 return
             for entry in entries:
-                self._learn([entry])
+                self._learn_run([entry])
 
     def _learn_examples(self, examples: Sequence[Example]) -> None:
         sums = self.find_sums(examples) if len(examples) > 1 else None

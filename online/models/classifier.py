@@ -11,6 +11,7 @@ Shapes: B examples, A active classes, D inputs, M features.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,17 @@ from online.models.contract import (
     split_parts,
     unpack_json,
 )
+from online.models.contributions import Contribution, check_constant, find_merging_obstacle, read_contribution
 from online.models.encoders.text import TEXT_WIDTH
 from online.models.options import resolve
 from online.models.statistics.adaptation import LEAST_ROOM, Adaptation
 from online.models.statistics.calibration import Holdout
 from online.models.statistics.exact import ExactStatistics, LinearWeights
 from online.models.statistics.expiry import ExpiryBuckets
-from online.models.statistics.heads import Head, HeadDecision, Judgement, SolvedHead
+from online.models.statistics.heads import ONE, Head, HeadDecision, Judgement, SolvedHead
 from online.models.statistics.projection import Projection
 from online.models.statistics.slda import MeanSums
+from online.models.statistics.sums_file import write_sums
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
 
@@ -184,6 +187,13 @@ class Classifier:
     def learn(self, examples: Sequence[Example]) -> None:
         self.check(examples)
         self._forget_solution()
+        for is_contribution, run in groupby(examples, lambda example: example.kind == "sums"):
+            if is_contribution:
+                self._merge_contributions(list(run), times=1)
+            else:
+                self._learn_each(list(run))
+
+    def _learn_each(self, examples: Sequence[Example]) -> None:
         waiting = list(examples)
         while waiting:
             examples_now, waiting = self._split_at_decision(waiting)
@@ -223,6 +233,43 @@ class Classifier:
         if gone:
             self._expire(gone)
 
+    # sums of devices
+
+    def _merge_contributions(self, contributions: Sequence[Example], times: int) -> None:
+        """Add the sums of devices, or (times=-1) subtract them. Held-out examples decide nothing meanwhile."""
+        for example in contributions:
+            sums = self._read_contribution(example.features).statistics
+            self.head.merge(sums, times)
+            self.adaptation.merge(sums, example.offset, self.head, times)
+
+    def write_contribution(self) -> bytes:
+        """The file of all sums, which a model with the same options takes as an example of the kind `sums`."""
+        columns = {"columns": self.inputs.mapping()["columns"]} if self.inputs.kind == "vector" else {}
+        meta = {"reads": self.feature_epoch(), "octave": self.head.projection.octave, **columns}
+        return write_sums(self.statistics, meta)
+
+    def _read_contribution(self, data: bytes) -> Contribution:
+        """Raises BadExample for sums that are not of such features, or cannot be sums."""
+        obstacle = find_merging_obstacle("classifier", self.options)
+        if obstacle is not None:
+            raise BadExample(f"the model takes no sums: {obstacle}")
+        contribution = read_contribution(data)
+        meta, sums = contribution.meta, contribution.statistics
+        expected = {"reads": self.feature_epoch(), "octave": self.head.projection.octave}
+        if self.inputs.kind == "vector":
+            expected["columns"] = self.inputs.mapping()["columns"]
+        for name, value in expected.items():
+            if meta.get(name) != value:
+                raise BadExample(f"the sums are of other features: {name!r} differs from that of the model")
+        if sums.width != self.statistics.width:
+            raise BadExample(f"the sums are of {sums.width} features, where the model has {self.statistics.width}")
+        if self.head.start:
+            check_constant(sums, ONE)
+        for label in sums.classes:
+            if not label or (label == self.options["outside"] and sums.counts[0, sums.index(label)]):
+                raise BadExample(f"the sums have positive examples of {label!r}, which is no class")
+        return contribution
+
     # sums of shares
 
     @property
@@ -231,7 +278,7 @@ class Classifier:
         return fixed and self.adaptation.recent is None and self.adaptation.contest is None
 
     def sum_up(self, examples: Sequence[Example]) -> Tensors | None:
-        if not self.is_summing:
+        if not self.is_summing or any(example.kind == "sums" for example in examples):
             return None
         self.check(examples)
         share = Classifier(self.options, self.device)
@@ -304,6 +351,9 @@ class Classifier:
 
     def unlearn(self, examples: Sequence[Example]) -> None:
         self._forget_solution()
+        contributions = [example for example in examples if example.kind == "sums"]
+        self._merge_contributions(contributions, times=-1)
+        examples = [example for example in examples if example.kind != "sums"]
         outside, inside = self._split_outside(self.expiry.remove(examples))
         self.outside.remove(outside)
         self._sum_digest(outside, -1)
@@ -354,10 +404,14 @@ class Classifier:
                     self.windows.add(features, labels, offsets, times)
 
     def check(self, examples: Sequence[Example]) -> None:
+        labels = set[str]()
         for example in examples:
-            rows.check(example, "classifier", self.inputs.kind, self.inputs.size)
+            if example.kind == "sums":
+                labels.update(self._read_contribution(example.features).statistics.classes)
+            else:
+                rows.check(example, "classifier", self.inputs.kind, self.inputs.size)
+                labels.add(example.label)
         warm = self.inputs.warm
-        labels = {example.label for example in examples}
         if warm is None:
             count = len(self.statistics.classes) + sum(self.statistics.index(label) is None for label in labels)
         else:
@@ -415,6 +469,8 @@ class Classifier:
         parts = {"weights": Part(solved, serving=True)}
         if not serving_only:
             extra = {"outside_digest": self.outside_digest, "forgot": self.expiry.forgot}
+            if self.head.merged_count:
+                extra["merged_count"] = self.head.merged_count
             memory = pack_json({**self.inputs.memory(), **extra})
             parts["statistics"] = Part({**self.statistics.tensors(), "memory": memory}, serving=False)
             if self.windows.room:
@@ -438,6 +494,7 @@ class Classifier:
             sums = {name: tensor for name, tensor in state["statistics"].tensors.items() if name != "memory"}
             self.head.statistics = ExactStatistics.from_tensors(meta["labels"], sums, self.device)
             self.outside_digest = memory["outside_digest"]
+            self.head.merged_count = memory.get("merged_count", 0)
             self.expiry.restore(state, memory.get("forgot", False))
             self.held_out.restore(state["held_out"])
             self.outside.restore(state["outside"])

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 Tensors = Mapping[str, NDArray[Any]]
 Options = Mapping[str, Any]
-ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore"]
+ExampleKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "sums"]
 Scope = Literal["", "reply", "question"]
 
 LARGEST_NUMBER = 1e300  # largest number a model may be taught, so that interval bounds stay finite
@@ -32,7 +32,7 @@ LARGEST_NUMBER = 1e300  # largest number a model may be taught, so that interval
 class Example:
     """One event to learn from. `offset` is its position in the stream and its identity.
 
-    features: the encoded input. label: the right class (classification), the right reply's id
+    features: the encoded input; of sums, the file that a device sent (`contributions`). label: the right class (classification), the right reply's id
     (ranking) or the right number as text (regression); for a reward, what was answered; for a
     reply, the reply's own id; for retire and restore, the reply or class to change. text: the text
     of a new reply or of an example question. reward: in [0, 1]. scope: of a correction, how far it

@@ -35,7 +35,8 @@ class KindSpec:
     other models. options_can_load_code: an option names code to import or objects to build. adapts: after an alarm of
     drift it may answer otherwise than from all examples alike. has_parts: several processes can learn the
     parts of its steps. has_partial_sums: several processes can sum its
-    examples (`contract.SummingModel`), as far as its options allow. spans_devices: it is created with several devices, joined
+    examples (`contract.SummingModel`), as far as its options allow. merges_sums: the sums of a device can be added to its
+    own and subtracted again, as far as its options allow (`contributions`). spans_devices: it is created with several devices, joined
     by commas, and its parts compute on all of them. graph: "module:function", imported when a version is exported: it builds the
     served answer as a graph (`export`). not_exported: why there is none.
     """
@@ -52,6 +53,7 @@ class KindSpec:
     options_can_load_code: bool = False
     adapts: bool = False
     has_partial_sums: bool = False
+    merges_sums: bool = False
     has_parts: bool = False
     spans_devices: bool = False
     graph: str = ""
@@ -131,6 +133,7 @@ KINDS: dict[str, KindSpec] = {
             can_hash_texts=True,
             adapts=True,
             has_partial_sums=True,
+            merges_sums=True,
             graph=f"{GRAPHS}.classifier:build",
         ),
         _classifier(

@@ -9,7 +9,9 @@ TO_JSON = json.JSONEncoder(separators=(",", ":")).encode
 POSITIVE_REWARD = 0.5  # rewards are in [0, 1]
 BODY = ("id", "kind", "label", "text", "reward", "choice", "target")  # fields of an event's body, in their order
 Scope = Literal["", "reply", "question"]
-EventKind = Literal["label", "reward", "correction", "reply", "retire", "restore", "retraction", "void", "relearn"]
+EventKind = Literal[
+    "label", "reward", "correction", "reply", "retire", "restore", "sums", "retraction", "void", "relearn"
+]
 
 
 def is_positive(reward: float) -> bool:
@@ -27,6 +29,8 @@ class Event:
     of a retraction, the whole event that it retracts. holder: a number for the caller or user whose feedback
     it is; 0 for a trusted one. scope: of a correction, how far it reaches (online/models/ranker/corrections.py), and of
     the reply that it brought; "" where its giver did not say.
+
+    sums: what a device has learned by itself; `features` is the file of its sums (online/models/contributions.py).
 
     Two kinds teach nothing. void: the place of an event of an erased user, of which nothing is left.
     relearn: events before it were made void, so what was learned from them is learned again.

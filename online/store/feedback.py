@@ -22,7 +22,8 @@ class FeedbackRow(SQLModel, table=True):
     version: the first version that has learned it or, after a retraction, un-learned it.
     slot, slot_turn: of feedback that replaces earlier feedback of the same key, the key and its number.
     caller: the id of the caller that gave it; None for feedback of releases that had no callers.
-    about: the reply or class that it is about; None for a number, and for feedback of releases that had no callers.
+    about: the reply or class that it is about; None for a number, sums, and feedback of releases that had no callers.
+    example_count: of how many examples it is the sums; None for any other feedback.
     """
 
     __tablename__ = "feedback"
@@ -50,6 +51,7 @@ class FeedbackRow(SQLModel, table=True):
     slot_turn: int | None = None
     caller: str | None = None
     about: str | None = None
+    example_count: int | None = None
 
 
 FEEDBACK: Any = FeedbackRow.__table__  # type: ignore[attr-defined]
@@ -186,6 +188,13 @@ def count_standing(
     if except_prediction is not None:
         query = query.where(FEEDBACK.c.prediction_id.is_distinct_from(except_prediction))
     return connection.scalar(query) or 0
+
+
+def count_summed_examples(connection: Connection, model: str, holder: str) -> int:
+    """Of how many examples the sums of a holder are that are neither retracted nor refused."""
+    of_holder = (FEEDBACK.c.model == model, given_by == holder, FEEDBACK.c.example_count.is_not(None))
+    stands = (FEEDBACK.c.retracted_offset.is_(None), FEEDBACK.c.status != "refused")
+    return connection.scalar(select(func.sum(FEEDBACK.c.example_count)).where(*of_holder, *stands)) or 0
 
 
 def load_standing_of_holder(

@@ -271,6 +271,23 @@ def test_a_downgrade_removes_the_scopes_of_corrections(engine: Engine) -> None:
     assert bodies == [plain.body(), Event("f9#retraction", "retraction", b"x", target=Target(1, plain)).body()]
 
 
+def test_a_downgrade_makes_sums_void_with_their_retractions(engine: Engine) -> None:
+    sums, label = Event("f1", "sums", b"file"), Event("f2", "label", b"x", "a")
+    retraction = Event("f1#retraction", "retraction", b"file", target=Target(1, sums))
+    with engine.begin() as connection:
+        upgrade(connection, "0018")
+        append_events(connection, "m", [sums, label, retraction])
+        row = {"model": "m", "content": "{}", "created_at": AT, "status": "accepted"}
+        insert(connection, "feedback", {**row, "id": "f1", "offset": 1, "example_count": 3})
+        insert(connection, "feedback", {**row, "id": "f2", "offset": 2})
+        downgrade(connection, "0017")
+        bodies = connection.scalars(text('SELECT body FROM event ORDER BY "offset"')).all()
+        kept = connection.scalars(text("SELECT id FROM feedback")).all()
+        assert [entry.event.features for entry in read_events(connection, "m", 0, 9)] == [b"", b"x", b""]
+    assert bodies == [Event("void#1", "void").body(), label.body(), Event("void#3", "void").body()]
+    assert kept == ["f2"]
+
+
 def test_a_downgrade_gives_rows_of_numbers_the_features_that_earlier_releases_read(engine: Engine) -> None:
     inputs = {"a": "[2.50, -1e1, 3]", "b": '"[1]"', "c": "null", "d": "[7]"}
     features = {"a": b"", "b": b"text", "c": b"", "d": b"has some"}

@@ -107,6 +107,7 @@ ROUTES: dict[Route, Access] = {
     **table(
         "feedback",
         f"POST {MODEL}:feedback",  # with new replies, new classes and inputs of its own: teach
+        f"POST {MODEL}:merge",  # and teach
         f"GET {MODEL}/feedback/{{id}}",
         f"DELETE {MODEL}/feedback/{{id}}",
         f"DELETE {MODEL}/examples",

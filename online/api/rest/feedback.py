@@ -1,10 +1,12 @@
 """Feedback: give it, ask what became of it, retract it, and erase a user."""
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
 
 from online.api.audit import name_offset, record_action, record_corrections
 from online.api.auth.scopes import CallerDep
-from online.api.bodies import read_body_as
+from online.api.bodies import read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, live_headers, request_body
 from online.schemas.feedback import (
@@ -16,6 +18,15 @@ from online.schemas.feedback import (
     FeedbackRequest,
     Receipt,
 )
+from online.schemas.fields import Id, Name
+from online.serving.feedback.sums.submission import submit_sums
+
+SUMS_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -32,6 +43,26 @@ async def give_feedback(request: Request, model: ModelDep, runtime: RuntimeDep, 
     receipts = await model.feedback.submit(parsed.feedback, caller)
     await record_corrections(runtime, caller, model.spec.name, parsed.feedback, receipts)
     return json_response({"receipts": [receipt.model_dump() for receipt in receipts]}, 202, live_headers(model))
+
+
+@router.post("/v1/models/{model}:merge", status_code=202, response_model=Receipt, openapi_extra=SUMS_BODY)
+async def merge_sums(
+    request: Request,
+    model: ModelDep,
+    runtime: RuntimeDep,
+    caller: CallerDep,
+    id: Annotated[
+        Id | None, Query(description="An idempotency key: the same sums with the same id have no second effect.")
+    ] = None,
+    user: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """Add the sums of what a device has learned by itself, in place of its examples. `DELETE .../feedback/{id}` subtracts them.
+
+    The body is a file of sums. It is learned as a whole, or refused if the model would answer worse with it.
+    """
+    data = await read_bytes(request, runtime.settings.max_merge_bytes, "max_merge_bytes")
+    receipt = await submit_sums(model.feedback, data, id, user, caller)
+    return json_response(receipt.model_dump(), 202, live_headers(model))
 
 
 @router.get("/v1/models/{model}/feedback/{id}", response_model=FeedbackOutcome)

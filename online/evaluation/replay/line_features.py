@@ -61,6 +61,8 @@ class LineFeatures:
         if isinstance(line, LoggedPrediction):
             return (line.instance,)
         event = line.entry.event
+        if "sums" in (event.kind, event.target and event.target.event.kind):
+            return ()  # it has no instance: its features are a file
         words = event.text or (event.target.event.text if event.target else "")
         if line.prediction_id is not None or not (event.features or words):
             return ()

@@ -67,7 +67,7 @@ def read_page(connection: Connection, model: str, texts: dict[int, str]) -> list
 
 
 def _parse_text(row: Mapping[str, Any], event: Event, model: str) -> str:
-    if event.text or not event.features or event.kind == "reply":
+    if event.text or not event.features or event.kind in ("reply", "sums"):  # sums cannot be encoded again
         return " ".join(event.text.split())
     stored = row["input"] if row["input"] is not None else row["own_input"]
     if stored == NO_TEXT:  # erased, and therefore retracted: its features make no difference

@@ -111,6 +111,21 @@ class Adaptation:
                 classes = [whole.statistics.add_class(name) for name in names]
                 self.recent.add(features_BM[kept], classes, negative, times)
 
+    def merge(self, sums: ExactStatistics, offset: int, whole: Head, times: int) -> None:
+        """Note that the sums of a device, which came at an offset, were added to those of `whole` (times=-1: subtracted).
+
+        They count as recent on the same condition as negative examples do: neither are held as rows.
+        """
+        is_recent = offset > self.all_since
+        if self.recent is None or not (is_recent or self.translation is not None):
+            return
+        self._share_names(self.recent, whole)
+        if not is_recent:
+            own = [*sums.classes]
+            places = [sums.add_class(self._translate(label)) for label in own]
+            sums = sums.translated([*places, *range(len(own), len(sums.classes))])
+        self.recent.merge(sums, times)
+
     def _translate(self, label: str) -> str:
         return label if self.translation is None else self.translation.get(label, label)
 
@@ -223,6 +238,7 @@ class Adaptation:
         places = [whole.statistics.add_class(translation.get(label, label)) for label in whole.statistics.classes]
         head.statistics = sums.translated(places)
         head.statistics.add(features_NM, classes)
+        head.merged_count = whole.merged_count
         head.decided = replace(whole.decided, at_count=head.count)
         self.recent, self.since, self.all_since = head, offsets[0], self.rows.offsets[-1]
         self.translation = translation
@@ -297,6 +313,8 @@ class Adaptation:
         if self.translation is not None:
             memory["translation"] = self.translation
         memory["contest"] = asdict(self.contest) if self.contest is not None else None
+        if self.recent is not None and self.recent.merged_count:
+            memory["merged_count"] = self.recent.merged_count
         sums = self.recent.statistics.tensors() if self.recent is not None else {}
         return {**self.rows.parts(), PART: Part({**sums, "memory": pack_json(memory)}, serving=False)}
 
@@ -315,6 +333,7 @@ class Adaptation:
             if self.translation is not None:
                 self.recent = Head(whole.head, whole.projection, whole.shrinkage, whole.priors, whole.statistics.place)
             self.recent.decided, whole.decided = whole.decided, HeadDecision.from_json(memory["whole"])
+            self.recent.merged_count = memory.get("merged_count", 0)
             self.recent.statistics = ExactStatistics.from_tensors(
                 whole.statistics.classes, tensors, whole.statistics.place
             )

@@ -205,17 +205,17 @@ class ExactStatistics:
         else:
             torch.from_numpy(gram).add_(gram_product(torch.from_numpy(x_BD)), alpha=times)
 
-    def merge(self, other: ExactStatistics) -> None:
-        """Add another worker's sums. The state is the same as if its examples had been added here."""
+    def merge(self, other: ExactStatistics, times: int = 1) -> None:
+        """Add other sums (times=-1: subtract them). The state is the same as if their examples had been added here."""
         self.widen(other.width)
         places = [self.add_class(label) for label in other.classes]
-        self.counts[:, places] += other.counts
-        self.sums[:, places, : other.width] += other.sums
+        self.counts[:, places] += times * other.counts
+        self.sums[:, places, : other.width] += times * other.sums
         block = self.device_gram()[: other.width, : other.width]
         if isinstance(block, np.ndarray):
-            block += other.gram
+            block += times * other.gram
         else:
-            block.add_(torch.from_numpy(other.gram).to(self.place))
+            block.add_(torch.from_numpy(other.gram).to(self.place), alpha=times)
 
     def block(self, start: int, stop: int | None = None) -> ExactStatistics:
         """The same sums over the features from `start` to `stop`, as a view."""

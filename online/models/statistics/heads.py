@@ -127,6 +127,7 @@ class Head:
         self.start = 0 if head == "slda" else 1 + projection.width  # of the inputs among the features
         self.statistics = ExactStatistics(self.start, device)
         self.ridge, self.slda = RidgeSolver(), SldaSolver(shrinkage, priors, self.start)
+        self.merged_count = 0  # positive examples in the sums that came as sums of a device
         first = "slda" if head in ("slda", "best") else "ridge"
         self.decided = HeadDecision(first, PRIOR_TEMPERATURES[first])
 
@@ -149,6 +150,12 @@ class Head:
         self.ridge.add(features_BM, classes, negative, times)
         self.slda.add(features_BM, classes, negative, times)
 
+    def merge(self, sums: ExactStatistics, times: int = 1) -> None:
+        """Add the sums of a device (times=-1: subtract them). None of its examples is held out, so they decide nothing."""
+        self.statistics.merge(sums, times)
+        self.merged_count += times * int(sums.counts[0].sum())
+        self.forget_solutions()
+
     def forget_solutions(self) -> None:
         """Solve from the sums next time, because what decides the weights changed in another way than by `add`."""
         self.ridge.forget()
@@ -156,8 +163,8 @@ class Head:
 
     @property
     def count(self) -> int:
-        """The number of positive examples in the sums."""
-        return int(self.statistics.counts[0].sum())
+        """The number of positive examples that were learned one by one, so that some of them are held out."""
+        return int(self.statistics.counts[0].sum()) - self.merged_count
 
     def note_expired(self, count: int) -> None:
         """Note that `count` examples expired, so that the next decision comes sooner."""
@@ -195,7 +202,13 @@ class Head:
     # decisions by held-out feedback
 
     def decide(self, held_out_NM: NDArray[np.int8], classes_N: NDArray[np.intp], strange_NM: NDArray[np.int8]) -> None:
-        """Decide by held-out examples with their classes, and by strange ones that belong to no class."""
+        """Decide by held-out examples with their classes, and by strange ones that belong to no class.
+
+        Without held-out examples, as after all were retracted, what was decided before stays.
+        """
+        if not len(classes_N):
+            self.decided = replace(self.decided, at_count=self.count)
+            return
         others = self.statistics.copy()
         others.add(held_out_NM, classes_N.tolist(), times=-1)
         heads = ("slda", "ridge") if self.head == "best" else (self.decided.head,)

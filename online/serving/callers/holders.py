@@ -89,7 +89,10 @@ class Holders:
         return row
 
     async def retract_standing(self, holder: str, is_kept: bool) -> None:
-        """Retract all feedback of a holder that stands and has not expired. is_kept: hold it, so that it can be released."""
+        """Retract all feedback of a holder that stands and has not expired.
+
+        is_kept: hold it, so that it can be released. Sums are not held: nobody could see what they are.
+        """
         while await self.feedback.transactions.commit(
             lambda connection: self._retract_some(connection, holder, is_kept)
         ):
@@ -101,7 +104,7 @@ class Holders:
         rows = load_standing_of_holder(connection, self.name, holder, MAX_CHANGES, closed_until)
         for row in rows:
             record_retraction(connection, self.feedback.spec, row.id)
-        kept = [row for row in rows if is_kept and row.content != ERASED]
+        kept = [row for row in rows if is_kept and row.content != ERASED and row.example_count is None]
         if kept:
             add_held(connection, self._hold_again(connection, kept))
         return len(rows) == MAX_CHANGES

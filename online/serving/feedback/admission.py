@@ -24,6 +24,7 @@ from online.schemas.access.callers import Caller
 from online.serving.feedback.events import find_subject
 from online.serving.feedback.example_questions import contradicts_examples
 from online.serving.feedback.influence import Influence
+from online.serving.feedback.sums.admission import admit_sums
 from online.serving.processes.store_messages import NewFeedback
 from online.settings import ModelSettings, Settings
 from online.store.callers.held_feedback import HeldFeedbackRow, HoldReason, count_undecided
@@ -78,6 +79,7 @@ def is_teaching(connection: Connection, model: ModelSettings, item: NewFeedback)
 
 def admit(
     connection: Connection,
+    settings: Settings,
     influence: Influence,
     caller: Caller,
     place: int,
@@ -87,6 +89,10 @@ def admit(
     """Raises Forbidden for teaching by a caller that may not teach, and QuotaExceeded for too much that waits."""
     if caller.is_trusted:
         return Admission(False)
+    if item.example_count:
+        holder = holder_of(caller, item.user)
+        number = admit_sums(connection, settings, influence, caller, holder, item.example_count)
+        return Admission(True, holder=number)
     model, at = influence.model, datetime.now(UTC)
     teaches = is_teaching(connection, model, item)
     if teaches and not caller.may("teach") and not caller.is_reviewed:

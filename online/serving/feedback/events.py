@@ -1,6 +1,6 @@
 """Feedback items as events of the stream.
 
-reward, label            -> one event
+reward, label, sums      -> one event
 correction, known reply  -> the event; before it the reply is restored if it was retired
 correction, new reply    -> the reply's event, then the correction's
 """
@@ -39,6 +39,8 @@ def build_events(
 
     place: of the item in its request, for errors. holder: as in `Event`. Raises what `find_subject` does.
     """
+    if item.example_count:
+        return [Event(item.id, "sums", item.features, holder=holder)]
     question = prediction.features if prediction is not None else item.features
     choice = prediction.choice if prediction is not None else None
     id, subject = item.id, find_subject(connection, model, place, item, prediction) or ""

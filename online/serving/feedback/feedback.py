@@ -113,9 +113,10 @@ class Feedback:
         prepared = await prepare_items(items, chosen, config.encoder)
         has_features = any(item.features or item.correction_features for item in prepared)
         encoders = [config.encoder_name] if has_features else []
-        return await self._perform(SubmitFeedback(self.name, prepared, caller, encoders, slot, any(chosen)))
+        return await self.perform(SubmitFeedback(self.name, prepared, caller, encoders, slot, any(chosen)))
 
-    async def _perform(self, work: Work) -> list[Receipt]:
+    async def perform(self, work: Work) -> list[Receipt]:
+        """Let the store do work on feedback, in this process or another one."""
         return await self.transactions.commit_elsewhere(lambda: self.store.perform(work))
 
     async def load_outcome(self, id: str, caller: Caller) -> FeedbackOutcome:
@@ -138,7 +139,7 @@ class Feedback:
 
     async def retract(self, id: str, caller: Caller) -> Receipt:
         """Take one feedback back. A repeated call returns the same receipt. Raises NotFound, also for another caller's."""
-        receipts = await self._perform(RetractFeedback(self.name, id, caller))
+        receipts = await self.perform(RetractFeedback(self.name, id, caller))
         self.note_acknowledged(receipts)
         self.feed.send(FeedEvent("inbox", {}, scope="curate"))
         return receipts[0]

@@ -162,7 +162,9 @@ class SubmissionRecording:
         if not caller.is_trusted:
             self.write()  # what a holder has said before counts
             self._withdraw_replaced(item, caller)
-        admission = admit(self.connection, self.recorder.influence, caller, place, item, prediction)
+        admission = admit(
+            self.connection, self.recorder.settings, self.recorder.influence, caller, place, item, prediction
+        )
         self.new.append((item, admission))
         if admission.hold is not None:
             return self._hold(item, caller, prediction, admission.hold)
@@ -225,7 +227,7 @@ class SubmissionRecording:
         events = build_events(self.connection, self.spec, place, item, prediction, holder_number)
         offsets = self.events.append(events, feedback_id=item.id)
         self._add_replies(events, offsets)
-        about = None if spec_of(self.spec.kind).predicts_numbers else events[-1].label
+        about = None if spec_of(self.spec.kind).predicts_numbers else events[-1].label or None
         self.rows.append(build_row(self.name, item, offsets[-1], caller, about))
         receipt = Receipt(id=item.id, offset=offsets[-1], status="accepted")
         self.recorded[item.id] = item.content, receipt
@@ -284,6 +286,7 @@ def build_row(model: str, item: NewFeedback, offset: int, caller: str, about: st
         "created_at": now(),
         "caller": caller,
         "about": about,
+        "example_count": item.example_count or None,
     }
 
 

@@ -29,7 +29,8 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     """One item of feedback, checked and encoded: all that its transaction needs.
 
     content: the item as received, as JSON. input: JSON. is_id_chosen: whether the client has chosen the id. features: of the
-    input; correction_features: of the correction's text. Both are empty where the item has none.
+    input; correction_features: of the correction's text. Both are empty where the item has none. example_count: of how many
+    examples the item is the sums, whose file its features are; 0: it is no sums.
     """
 
     id: str
@@ -44,6 +45,7 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     features: bytes = b""
     correction_features: bytes = b""
     scope: Scope = ""
+    example_count: int = 0
 
 
 class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit"):

@@ -29,7 +29,7 @@ from online.store.refusals import REFUSALS
 from online.store.shadow_answers import SHADOW_ANSWERS
 from online.store.usage.ratings import count_until, forget_ratings
 
-GIVEN = ("label", "reward", "correction")  # kinds of a feedback's own event
+GIVEN = ("label", "reward", "correction", "sums")  # kinds of a feedback's own event
 NO_TITLE = "…"  # of a conversation whose first question is gone
 
 

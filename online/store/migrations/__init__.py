@@ -22,5 +22,6 @@ REVISIONS = (
     "0015",
     "0016",
     "0017",
+    "0018",
 )  # oldest first
 HEAD = REVISIONS[-1]

@@ -1,0 +1,1 @@
+"""Sums that devices have learned by themselves, as feedback: checks, admission, submission."""

@@ -1,0 +1,41 @@
+"""Whether a caller may send sums: all of them are learned at once, or none.
+
+its feedback is set apart, or held for review  --> Forbidden: a curator could not see in sums what to decide about
+it lacks the scope teach                       --> Forbidden: sums teach, as an example of its own does
+its examples that stand are too many           --> QuotaExceeded
+"""
+
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+from online.errors import Forbidden, QuotaExceeded
+from online.schemas.access.callers import Caller
+from online.serving.feedback.influence import Influence
+from online.settings import Settings
+from online.store.feedback import count_summed_examples
+
+DAY_S = 86_400
+
+
+def admit_sums(
+    connection: Connection, settings: Settings, influence: Influence, caller: Caller, holder: str, example_count: int
+) -> int:
+    """Return the number of the holder, as in `Event`. Raises Forbidden and QuotaExceeded."""
+    if not caller.may("teach"):
+        raise Forbidden(
+            f"sums teach, which needs the scope 'teach'; what the caller {caller.id!r} teaches is "
+            + ("held for review, and nobody can review sums" if caller.is_reviewed else "not learned")
+        )
+    standing = influence.meet(connection, caller, holder, datetime.now(UTC))
+    if standing.is_set_apart:
+        raise Forbidden(f"the feedback of {holder!r} is set apart: its sums are not learned")
+    most = settings.max_merge_examples_per_user
+    stands = count_summed_examples(connection, influence.model.name, holder)
+    if stands + example_count > most:
+        raise QuotaExceeded(
+            f"the sums of {holder!r} that stand are of {stands:,} examples, and {example_count:,} more would be over "
+            f"{most:,} (max_merge_examples_per_user); retract earlier ones first",
+            DAY_S,
+        )
+    return standing.number
