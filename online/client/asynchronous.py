@@ -41,6 +41,7 @@ class AsyncClient(BaseClient["httpx.AsyncClient"]):
     teach = run_async(Operations.teach)
     label = run_async(Operations.label)
     feedback = run_async(Operations.feedback)
+    merge = run_async(Operations.merge)
     feedback_status = run_async(Operations.feedback_status)
     retract = run_async(Operations.retract)
     erase = run_async(Operations.erase)

@@ -80,7 +80,8 @@ class EventParser:
 def request_arguments(request: HttpRequest) -> Json:
     """The arguments of httpx for a request."""
     timeout = {} if request.timeout_s is None else {"timeout": request.timeout_s}
-    return {"method": request.method, "url": request.path, "json": request.body, **timeout}
+    body = {"json": request.body} if request.content is None else {"content": request.content}
+    return {"method": request.method, "url": request.path, **body, **timeout}
 
 
 def read_response(response: "httpx.Response") -> HttpResponse:

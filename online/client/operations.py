@@ -44,12 +44,13 @@ class ClientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """timeout_s: None takes the timeout of the client."""
+    """timeout_s: None takes the timeout of the client. content: the body, if it is no JSON."""
 
     method: str
     path: str
     body: Json | None = None
     timeout_s: float | None = None
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,16 @@ class Operations:
         identified = [{"id": uuid.uuid4().hex, **user, **item} for item in check_list("items", items)]
         receipts: list[Receipt] = (yield from self._call("POST", ":feedback", {"feedback": identified}))["receipts"]
         return receipts
+
+    def merge(self, /, sums: bytes, id: str | None = None) -> Operation[Receipt]:
+        """Send the file of sums that a device has learned by itself; `retract` subtracts them again.
+
+        id: of the feedback that it becomes; the same file with the same id has no second effect.
+        """
+        user = {"user": self.user} if self.user else {}
+        query = urlencode({"id": id or uuid.uuid4().hex, **user})
+        receipt: Receipt = yield from self._call("POST", f":merge?{query}", content=sums)
+        return receipt
 
     def feedback_status(self, feedback_id: str) -> Operation[FeedbackStatus]:
         """What became of feedback."""
@@ -223,6 +234,7 @@ class Operations:
         is_repeatable: bool = True,
         timeout_s: float | None = None,
         of_model: bool = True,
+        content: bytes | None = None,
     ) -> Operation[Any]:
         """Send a request until it is answered, and return the JSON of the answer.
 
@@ -230,7 +242,7 @@ class Operations:
         arrived.
         """
         for attempt in range(self.retries + 1):
-            response = yield HttpRequest(method, self.root + path if of_model else path, body, timeout_s)
+            response = yield HttpRequest(method, self.root + path if of_model else path, body, timeout_s, content)
             if response.failure is None and response.status not in RETRYABLE_STATUSES:
                 break
             if attempt == self.retries or (response.failure is not None and response.sent and not is_repeatable):

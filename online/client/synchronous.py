@@ -43,6 +43,7 @@ class Client(BaseClient["httpx.Client"]):
     teach = run_blocking(Operations.teach)
     label = run_blocking(Operations.label)
     feedback = run_blocking(Operations.feedback)
+    merge = run_blocking(Operations.merge)
     feedback_status = run_blocking(Operations.feedback_status)
     retract = run_blocking(Operations.retract)
     erase = run_blocking(Operations.erase)

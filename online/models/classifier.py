@@ -244,9 +244,14 @@ class Classifier:
 
     def write_contribution(self) -> bytes:
         """The file of all sums, which a model with the same options takes as an example of the kind `sums`."""
-        columns = {"columns": self.inputs.mapping()["columns"]} if self.inputs.kind == "vector" else {}
-        meta = {"reads": self.feature_epoch(), "octave": self.head.projection.octave, **columns}
-        return write_sums(self.statistics, meta)
+        return write_sums(self.statistics, self._describe_features())
+
+    def _describe_features(self) -> dict[str, Any]:
+        """How inputs become features: equal for models whose sums may be added."""
+        projection, is_vector = self.head.projection, self.inputs.kind == "vector"
+        columns = {"columns": self.inputs.mapping()["columns"]} if is_vector else {}
+        drawn = {"seed": self.options["seed"]} if projection.width else {}
+        return {"reads": self.feature_epoch(), "octave": projection.octave, **columns, **drawn}
 
     def _read_contribution(self, data: bytes) -> Contribution:
         """Raises BadExample for sums that are not of such features, or cannot be sums."""
@@ -254,12 +259,9 @@ class Classifier:
         if obstacle is not None:
             raise BadExample(f"the model takes no sums: {obstacle}")
         contribution = read_contribution(data)
-        meta, sums = contribution.meta, contribution.statistics
-        expected = {"reads": self.feature_epoch(), "octave": self.head.projection.octave}
-        if self.inputs.kind == "vector":
-            expected["columns"] = self.inputs.mapping()["columns"]
-        for name, value in expected.items():
-            if meta.get(name) != value:
+        sums = contribution.statistics
+        for name, value in self._describe_features().items():
+            if contribution.meta.get(name) != value:
                 raise BadExample(f"the sums are of other features: {name!r} differs from that of the model")
         if sums.width != self.statistics.width:
             raise BadExample(f"the sums are of {sums.width} features, where the model has {self.statistics.width}")

@@ -176,18 +176,16 @@ class Settings(BaseSettings):
         description="Most new replies, new classes and examples of one caller in an hour. Curators have no limit.",
     )
     max_merge_bytes: int = Field(
-        4_000_000, ge=1, description="Largest file of sums that a device may send to be merged, in bytes."
-    )
-    max_merge_examples: int = Field(
-        1_000,
+        3_000_000,
         ge=1,
-        le=2**39,
-        description="Most examples whose sums are merged at once; those of a cohort count for each member.",
+        description="Largest file of sums that a device may send to be merged, in bytes. A log that holds larger ones is read "
+        "with a larger max_line_bytes.",
     )
+    max_merge_examples: int = Field(1_000, ge=1, le=2**39, description="Most examples whose sums are merged at once.")
     max_merge_examples_per_user: int = Field(
         5_000,
         ge=1,
-        description="Most examples in the sums of one user, or of a caller without one, that stand; more are refused until "
+        description="Most examples in the sums of one user, or of a caller without one, that stand; more get status 429 until "
         "some are retracted. Curators have no limit.",
     )
     influence_window_hours: float = Field(

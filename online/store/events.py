@@ -15,8 +15,10 @@ from typing import Any, Literal
 
 from sqlalchemy import (
     Connection,
+    CursorResult,
     Index,
     Integer,
+    Row,
     String,
     UniqueConstraint,
     bindparam,
@@ -35,6 +37,7 @@ from online.store.database.meta import load_instance
 from online.store.database.values import index_only_where, insert_rows, now
 from online.store.repertoire.examples import add_examples, delete_examples
 
+MAX_PAGE_BYTES = 1 << 26  # of the features of one page: sums of devices may take megabytes each
 EventSource = Literal["feedback", "repertoire", "operator"]
 
 
@@ -210,17 +213,29 @@ def load_feedback_id(connection: Connection, model: str, offset: int) -> str | N
 
 
 def read_events(connection: Connection, model: str, after: int, count: int, digest: str = "") -> list[Entry]:
-    """Return up to `count` events after an offset, in order.
+    """Return up to `count` events after an offset, in order; fewer if these hold more than MAX_PAGE_BYTES.
 
     digest: of the log up to `after`; "" if it is not known. Raises LogReplaced if the log is another one, or shorter.
     """
-    rows = connection.execute(PAGE, {"model": model, "after": after, "count": count + 1}).all()
+    rows = read_page(connection.execute(PAGE, {"model": model, "after": after, "count": count + 1}), after)
     if rows and rows[0].offset == after:
         check_digest(model, after, digest, rows[0].digest)
     elif not rows:
         check_log(connection, model, after, digest)
-    events = rows[1:] if rows and rows[0].offset == after else rows[:count]
-    return [Entry(offset, Event.parse(body, features), found) for offset, body, features, found in events]
+    later = rows[1:] if rows and rows[0].offset == after else rows[:count]
+    return [Entry(row.offset, Event.parse(row.body, row.features), row.digest) for row in later]
+
+
+def read_page(result: CursorResult[Any], after: int) -> list[Row[Any]]:
+    """The rows of a page, up to the first event after the offset with which they hold more than MAX_PAGE_BYTES."""
+    rows, size = list[Row[Any]](), 0
+    for row in result:
+        rows.append(row)
+        size += len(row.features) if row.offset > after else 0
+        if size > MAX_PAGE_BYTES:
+            break
+    result.close()
+    return rows
 
 
 def void_at(connection: Connection, model: str, offsets: Sequence[int]) -> None:

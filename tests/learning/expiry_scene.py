@@ -17,6 +17,7 @@ from online.schemas.feedback import FeedbackItem
 from online.serving.feedback.recording import build_row, prepare_item
 from online.serving.feedback.retraction import record_retraction
 from online.serving.jobs.event_retention import EventRetention, ExpiringModel, StreamCopy
+from online.serving.processes.store_messages import NewFeedback
 from online.settings import Drift
 from online.snapshots.manifest import Manifest
 from online.store.deletion.event_expiry import EventExpiry, load_expiry
@@ -68,6 +69,17 @@ class ExpiryScene(Scene):
 
         def record(connection: Connection) -> None:
             row = build_row("m", prepare_item(item), append_events(connection, "m", [event])[0], "local", "b")
+            row["created_at"] = at.isoformat()
+            add_feedback(connection, [row])
+
+        self.workspace.store.submit(record).result()
+
+    def give_sums(self, event: Event, at: datetime) -> None:
+        """Send the sums of a device."""
+        item = NewFeedback(event.id, "{}", features=event.features, example_count=1)
+
+        def record(connection: Connection) -> None:
+            row = build_row("m", item, append_events(connection, "m", [event])[0], "local", None)
             row["created_at"] = at.isoformat()
             add_feedback(connection, [row])
 

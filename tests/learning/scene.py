@@ -1,5 +1,6 @@
 """A learner on a real store and real snapshots, driven step by step, and events for it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from online.learning.learner import Learner
 from online.models import Example, Options, create
+from online.models.classifier import Classifier
 from online.schemas.events import Event, Target
 from online.settings import ModelSettings, Settings
 from online.stream.contract import Stream
@@ -23,6 +25,13 @@ def vector_event(id: str, label: str, seed: int) -> Event:
 
 def vector_events(count: int, start: int = 0) -> list[Event]:
     return [vector_event(f"e{n}", "ab"[n % 2], n) for n in range(start, start + count)]
+
+
+def sums_event(id: str, events: Sequence[Event]) -> Event:
+    """What a device sends that has learned these events by itself."""
+    device = Classifier(VECTOR)
+    device.learn([Example(n, "label", event.features, event.label) for n, event in enumerate(events)])
+    return Event(id, "sums", device.write_contribution())
 
 
 def text_features(seed: int) -> bytes:

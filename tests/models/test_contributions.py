@@ -282,6 +282,12 @@ def test_sums_of_other_features_are_refused(meta: dict[str, Any], problem: str) 
         create("classifier", VECTOR).check([as_example(data)])
 
 
+def test_sums_of_other_random_features_are_refused() -> None:
+    data = device_file({**SMALL, "seed": 7}, vectors(10))
+    with pytest.raises(BadExample, match="'seed' differs"):
+        create("classifier", SMALL).check([as_example(data)])
+
+
 def test_sums_of_another_width_are_refused() -> None:
     file = read_sums(device_file(VECTOR, vectors(10)))
     narrow = write_sums(file.statistics.block(0, 3), file.meta)

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import OperationalError
 
 from online.errors import BadInput, SetupError, Unavailable
-from online.store import Store, now
+from online.schemas.events import Event
+from online.store import Store, events, now
 from online.store.database.engine import create_engine_for
 from online.store.database.store import MAX_GROUP, MAX_PASSED, WAL_ROOM_BYTES
 from online.store.database.values import fold_text
@@ -324,3 +325,16 @@ def test_a_store_opens_while_another_process_writes(tmp_path: Path) -> None:
         connection.rollback()
     first.close()
     second.close()
+
+
+def test_a_page_of_the_log_ends_where_its_events_are_large(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MAX_PAGE_BYTES", 1_000)
+    written = [Event(f"s{n}", "sums", bytes(size)) for n, size in enumerate([600, 600, 600, 5_000, 10, 10])]
+    store.submit(lambda connection: events.append_events(connection, "m", written)).result()
+    pages, after = list[list[Event]](), 0
+    with store.reader.connect() as connection:
+        while page := events.read_events(connection, "m", after, 100):
+            pages.append([entry.event for entry in page])
+            after = page[-1].offset
+    assert [event for page in pages for event in page] == written
+    assert [len(page) for page in pages] == [2, 2, 2]

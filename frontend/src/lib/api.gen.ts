@@ -86,6 +86,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}:merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Merge Sums
+         * @description Add the sums of what a device has learned by itself, in place of its examples. `DELETE .../feedback/{id}` subtracts them.
+         *
+         *     The body is a file of sums. It is learned as a whole, or refused if the model would answer worse with it.
+         */
+        post: operations["merge_sums_v1_models__model__merge_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models/{model}/feedback/{id}": {
         parameters: {
             query?: never;
@@ -3720,7 +3742,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "retraction" | "void" | "relearn";
+            kind: "label" | "reward" | "correction" | "reply" | "retire" | "restore" | "sums" | "retraction" | "void" | "relearn";
             /**
              * Label
              * @description The class or reply that the event names.
@@ -5616,6 +5638,90 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FeedbackAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    merge_sums_v1_models__model__merge_post: {
+        parameters: {
+            query?: {
+                /** @description An idempotency key: the same sums with the same id have no second effect. */
+                id?: string | null;
+                user?: string | null;
+            };
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Receipt"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

@@ -41,7 +41,9 @@ def load_standing_statements(connection: Connection, model: str, count: int) -> 
     columns = (FEEDBACK.c.id, given_by.label("holder"), FEEDBACK.c.created_at, EVENTS.c.features, EVENTS.c.body)
     stands = (FEEDBACK.c.model == model, FEEDBACK.c.retracted_offset.is_(None), given_by.is_not(None))
     is_about_one = FEEDBACK.c.example_count.is_(None)  # sums are about many questions
-    newest = select(*columns).join(EVENTS, same).where(*stands, is_about_one).order_by(FEEDBACK.c.offset.desc()).limit(count)
+    newest = (
+        select(*columns).join(EVENTS, same).where(*stands, is_about_one).order_by(FEEDBACK.c.offset.desc()).limit(count)
+    )
     rows = connection.execute(newest).mappings().all()
     return [stated(row, Event.parse(row["body"], row["features"])) for row in reversed(rows)]
 

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Connection
 
 from online.errors import SetupError
-from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events
+from online.learning.encoder_tuning.adoption import replace_features
+from online.learning.encoder_tuning.text_events import TextEvent, read_standing_events, read_text_events
 from online.learning.encoder_tuning.tuning import FOLDS, EncoderTuning, Verdict, assign_fold, build_lessons
 from online.models.encoders.adapter import Lesson, Tuning
 from online.schemas.events import Entry, Event, Target
@@ -107,6 +108,15 @@ def test_retracted_and_refused_events_are_not_read(workspace: Workspace) -> None
     append(workspace, Event("gone#retraction", "retraction", bytes(384), target=Target(2, retracted)))
     workspace.store.submit(lambda c: mark_refused(c, "m", "recipe", 3, "because")).result()
     assert read_standing_events(workspace.store, "m", "recipe") == [TextEvent(Entry(1, kept), "a text kept")]
+
+
+def test_sums_have_no_text_and_stay_as_they_are(workspace: Workspace) -> None:
+    sums = Event("device", "sums", b"a file")
+    append(workspace, sums)
+    append(workspace, Event("device#retraction", "retraction", b"a file", target=Target(1, sums)))
+    events = read_text_events(workspace.store, "m")
+    assert [each.text for each in events] == ["", ""]
+    assert [replace_features(each, {}).event.features for each in events] == [b"a file", b"a file"]
 
 
 def test_features_without_text_are_reported(workspace: Workspace) -> None:

@@ -35,7 +35,7 @@ from online.stream.relay import relay
 from online.stream.sql import SqlStream
 from tests.conftest import Start
 from tests.learning.expiry_scene import OLD, YOUNG, ExpiryScene
-from tests.learning.scene import VECTOR
+from tests.learning.scene import VECTOR, sums_event, vector_events
 from tests.learning.test_base_building import FITTED, make_vector, vector
 from tests.serving.erasure.searching import find_in_folder
 from tests.serving.jobs.test_retention import LONG_AGO, MODELS, give, metric, predict
@@ -90,6 +90,22 @@ def test_on_postgres_it_is_the_same(tmp_path: Path, postgres_url: str) -> None:
     before = scene.fingerprint()
     scene.remove()
     assert scene.kinds() == ["void"] * 15 + ["label"] * 5
+    scene.damage_versions()
+    scene.learner = scene.start_learner()
+    scene.catch_up()
+    assert scene.fingerprint() == before
+    scene.workspace.store.close()
+
+
+def test_expired_sums_stay_learned_and_their_file_is_gone(tmp_path: Path) -> None:
+    scene = ExpiryScene(tmp_path)
+    teach(scene, old=10, young=0)
+    scene.give_sums(sums_event("device", vector_events(20, start=500)), OLD)
+    scene.give(make_vector(30), YOUNG)
+    scene.expire()
+    before = scene.fingerprint()
+    assert scene.kinds() == [*["void"] * 11, "label"]
+    assert not any(entry.event.features for entry in scene.entries()[:11])
     scene.damage_versions()
     scene.learner = scene.start_learner()
     scene.catch_up()
