@@ -15,7 +15,7 @@ from online.models import Example, create
 
 PACKAGE = Path(__file__).parent.parent / "online"
 LAYERS = [
-    {"errors", "schemas", ""},
+    {"errors", "schemas", "secure_aggregation", ""},
     {"settings"},  # above the schemas, whose names of scopes are types of settings
     {"models", "telemetry", "io", "journal", "prequential", "drift_changes"},
     {"store", "snapshots", "client", "signing_keys"},

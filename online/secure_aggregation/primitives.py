@@ -1,0 +1,55 @@
+"""The cryptography, all of it from the library of that name: X25519, HKDF-SHA256, AES-256-GCM, and AES-256-CTR as generator."""
+
+import hashlib
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from online.secure_aggregation.errors import AggregationFailed
+
+KEY_BYTES = 32  # of private and public keys, seeds and commitments
+NONCE = bytes(12)  # every key seals one message only
+COUNTER = bytes(16)  # every seed is expanded once
+
+
+def public_key(private: bytes) -> bytes:
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def agree(private: bytes, public: bytes, purpose: bytes) -> bytes:
+    """The key of 32 bytes that two holders of keys share for a purpose. Raises AggregationFailed for a bad public key."""
+    try:
+        shared = X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError as error:  # of another length, or of small order
+        raise AggregationFailed(f"a public key is invalid: {error}") from None
+    return HKDF(hashes.SHA256(), KEY_BYTES, None, purpose).derive(shared)
+
+
+def seal(key: bytes, message: bytes, context: bytes) -> bytes:
+    """Encrypt and authenticate. key: of this one message. context: is authenticated, too."""
+    return AESGCM(key).encrypt(NONCE, message, context)
+
+
+def unseal(key: bytes, sealed: bytes, context: bytes) -> bytes:
+    """Raises AggregationFailed for what was not sealed with this key and context."""
+    try:
+        return AESGCM(key).decrypt(NONCE, sealed, context)
+    except (InvalidTag, ValueError):
+        raise AggregationFailed("a sealed share was changed on its way") from None
+
+
+def expand(seed: bytes, count: int) -> NDArray[np.uint64]:
+    """`count` pseudo-random numbers of 64 bits."""
+    stream = Cipher(algorithms.AES256(seed), modes.CTR(COUNTER)).encryptor().update(bytes(8 * count))
+    return np.frombuffer(stream, "<u8")
+
+
+def commit(seed: bytes) -> bytes:
+    """What shows later that a seed is the same one. It hides the seed, which is uniform."""
+    return hashlib.sha256(b"online secure aggregation seed" + seed).digest()

@@ -1,0 +1,48 @@
+"""Sums of examples travel masked, and their total is the one of all examples."""
+
+import numpy as np
+import pytest
+
+from online.secure_aggregation.errors import AggregationFailed
+from online.secure_aggregation.sums import choose_layout, flatten_sums, unflatten_sums
+from tests.secure_aggregation.scene import Aggregation
+
+CLASSES, WIDTH, EXAMPLES = 3, 5, 8
+
+
+def draw_sums(seed: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    rows, classes = random.integers(-127, 128, (EXAMPLES, WIDTH)), random.integers(0, CLASSES, EXAMPLES)
+    counts, sums = np.zeros((2, CLASSES), np.int64), np.zeros((2, CLASSES, WIDTH), np.int64)
+    np.add.at(counts[0], classes, 1)
+    np.add.at(sums[0], classes, rows)
+    return {"counts": counts, "sums": sums, "gram": rows.T @ rows}
+
+
+def test_the_total_of_masked_sums_is_that_of_all_examples() -> None:
+    members = range(1, 5)
+    scene = Aggregation(len(members), layout=choose_layout(CLASSES, WIDTH, EXAMPLES * len(members)))
+    own = {number: draw_sums(number) for number in members}
+    scene.values = {number: flatten_sums(sums) for number, sums in own.items()}
+    total = unflatten_sums(scene.run(members, members, members), CLASSES, WIDTH)
+    for name in ("counts", "sums", "gram"):
+        assert (total[name] == sum(sums[name] for sums in own.values())).all()
+
+
+def test_the_largest_sums_of_a_whole_cohort_do_not_wrap_around() -> None:
+    members = range(1, 4)
+    scene = Aggregation(len(members), layout=choose_layout(1, 1, EXAMPLES * len(members)))
+    extreme = {"counts": [[EXAMPLES], [0]], "sums": [[[-127 * EXAMPLES]], [[0]]], "gram": [[127**2 * EXAMPLES]]}
+    tensors = {name: np.array(values) for name, values in extreme.items()}
+    scene.values = dict.fromkeys(members, flatten_sums(tensors))
+    total = unflatten_sums(scene.run(members, members, members), 1, 1)
+    assert total["sums"].tolist() == [[[-127 * EXAMPLES * 3]], [[0]]] and total["gram"].tolist() == [
+        [127**2 * EXAMPLES * 3]
+    ]
+
+
+def test_a_client_with_more_than_its_bits_is_refused() -> None:
+    layout = choose_layout(1, 1, EXAMPLES)
+    too_much = {"counts": np.array([[10 * EXAMPLES], [0]]), "sums": np.zeros((2, 1, 1)), "gram": np.zeros((1, 1))}
+    with pytest.raises(AggregationFailed, match="needs more than"):
+        layout.encode(flatten_sums(too_much))
