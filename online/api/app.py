@@ -61,7 +61,7 @@ from online.api.rest import (
 )
 from online.api.rest.curating import inbox, review
 from online.api.rest.exporting import exports, text_encoder
-from online.api.rest.operating import alerts, devices, usage
+from online.api.rest.operating import alerts, cohorts, devices, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
@@ -101,6 +101,7 @@ MODULES = (
     text_encoder,
     inbox,
     alerts,
+    cohorts,
     session,
     key_routes,
     holder_routes,

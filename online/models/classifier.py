@@ -242,9 +242,12 @@ class Classifier:
             self.head.merge(sums, times)
             self.adaptation.merge(sums, example.offset, self.head, times)
 
-    def write_contribution(self) -> bytes:
-        """The file of all sums, which a model with the same options takes as an example of the kind `sums`."""
-        return write_sums(self.statistics, self._describe_features())
+    def write_contribution(self, sums: ExactStatistics | None = None) -> bytes:
+        """The file of all sums, which a model with the same options takes as an example of the kind `sums`.
+
+        sums: others of the same features, in place of its own.
+        """
+        return write_sums(self.statistics if sums is None else sums, self._describe_features())
 
     def _describe_features(self) -> dict[str, Any]:
         """How inputs become features: equal for models whose sums may be added."""

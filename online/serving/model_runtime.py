@@ -18,6 +18,7 @@ from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
 from online.serving.exports.exports import VersionExports
+from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
@@ -75,6 +76,7 @@ class ModelRuntime:
     transactions: Transactions
     predictor: Predictor
     feedback: Feedback
+    cohorts: Cohorts
     holders: Holders
     caller_review: CallerReview
     outcomes: OutcomeMarker

@@ -173,7 +173,7 @@ def test_a_revealed_share_that_was_changed_fails_the_aggregation(dropped: bool) 
         else Unmasking(revealed.masking_keys, {**revealed.seeds, 4: change_last(revealed.seeds[4])})
     )
     scene.unmaskings[2] = changed
-    with pytest.raises(AggregationFailed, match="tampered with|do not fit together"):
+    with pytest.raises(AggregationFailed, match=r"tampered with|do not fit together"):
         scene.recover()
 
 

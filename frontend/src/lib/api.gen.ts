@@ -1654,6 +1654,146 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/models/{model}/cohorts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create Cohort
+         * @description Begin a cohort, whose members learn by themselves and send sums that only their total can be read from.
+         */
+        post: operations["create_cohort_v1_models__model__cohorts_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Cohort
+         * @description How far a cohort is, and how its members pack their values.
+         */
+        get: operations["get_cohort_v1_models__model__cohorts__id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join Cohort
+         * @description Join a cohort with two public keys. A holder is a member once.
+         */
+        post: operations["join_cohort_v1_models__model__cohorts__id__members_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Member
+         * @description What a member needs for the present round.
+         */
+        get: operations["get_member_v1_models__model__cohorts__id__members__number__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Shares
+         * @description While sharing: send a share of both secrets for every other member, sealed.
+         */
+        put: operations["send_shares_v1_models__model__cohorts__id__members__number__shares_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}/values": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Values
+         * @description While masking: send the masked sums, packed.
+         */
+        put: operations["send_values_v1_models__model__cohorts__id__members__number__values_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/cohorts/{id}/members/{number}/unmasking": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Send Unmasking
+         * @description While unmasking: reveal shares, of survivors those of their seeds, of others those of their masking keys.
+         */
+        put: operations["send_unmasking_v1_models__model__cohorts__id__members__number__unmasking_put"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/session": {
         parameters: {
             query?: never;
@@ -2014,6 +2154,88 @@ export interface components {
             probabilities: {
                 [key: string]: number;
             };
+        };
+        /**
+         * CohortAnswer
+         * @description How far a cohort is.
+         */
+        CohortAnswer: {
+            /** Id */
+            id: string;
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "joining" | "sharing" | "masking" | "unmasking" | "adding" | "done" | "failed";
+            parameters: components["schemas"]["CohortParameters"];
+            /**
+             * Width
+             * @description Features, D.
+             */
+            width: number;
+            /**
+             * Member Count
+             * @description Members that have joined.
+             */
+            member_count: number;
+            /**
+             * Threshold
+             * @description Members that each round needs; null while members join.
+             */
+            threshold?: number | null;
+            /**
+             * Deadline
+             * @description Of the present round, in ISO 8601.
+             */
+            deadline: string;
+            /**
+             * Reason
+             * @description Why it has failed.
+             */
+            reason?: string | null;
+            /**
+             * Segments
+             * @description (length, bits) of each part of the values, as they are packed.
+             */
+            segments: [
+                number,
+                number
+            ][];
+        };
+        /**
+         * CohortParameters
+         * @description What all members of a cohort agree on.
+         */
+        CohortParameters: {
+            /**
+             * Classes
+             * @description The classes, in the order of the sums.
+             */
+            classes: (string | number)[];
+            /**
+             * Size
+             * @description Members at which the cohort stops to take further ones.
+             * @default 100
+             */
+            size?: number;
+            /**
+             * Least
+             * @description Members below which it fails. Default: the setting `min_cohort_members`.
+             * @default null
+             */
+            least?: number | null;
+            /**
+             * Max Examples
+             * @description Most examples of one member; the bits of its values follow from it.
+             * @default 64
+             */
+            max_examples?: number;
+            /**
+             * Round S
+             * @description Longest time of a round, in seconds.
+             * @default 60
+             */
+            round_s?: number;
         };
         /** ConversationAnswer */
         ConversationAnswer: {
@@ -3353,6 +3575,19 @@ export interface components {
             /** Jobs */
             jobs: components["schemas"]["JobStatus"][];
         };
+        /** JoinRequest */
+        JoinRequest: {
+            /**
+             * Sealing
+             * @description Public key, X25519, to which others seal shares.
+             */
+            sealing: string;
+            /**
+             * Masking
+             * @description Public key, X25519, for pairwise masks.
+             */
+            masking: string;
+        };
         /** JudgedAnswer */
         JudgedAnswer: {
             /**
@@ -3413,6 +3648,60 @@ export interface components {
              * @description `cell_count`: the cells that the header names. `too_long`: the most characters. `text_taken`: the id of the other reply. `second_text`: the other line. Null for other codes.
              */
             about: string | null;
+        };
+        /**
+         * MemberAnswer
+         * @description What a member needs for the present round; null otherwise.
+         */
+        MemberAnswer: {
+            /**
+             * State
+             * @enum {string}
+             */
+            state: "joining" | "sharing" | "masking" | "unmasking" | "adding" | "done" | "failed";
+            /** Deadline */
+            deadline: string;
+            /** Threshold */
+            threshold?: number | null;
+            /**
+             * Keys
+             * @description While sharing: the public keys of all members.
+             */
+            keys?: {
+                [key: string]: components["schemas"]["JoinRequest"];
+            } | null;
+            /**
+             * Sealed
+             * @description While masking: shares for this member, by sender.
+             */
+            sealed?: {
+                [key: string]: string;
+            } | null;
+            /**
+             * Survivors
+             * @description While unmasking: the members whose values came.
+             */
+            survivors?: number[] | null;
+            /** Reason */
+            reason?: string | null;
+        };
+        /** Membership */
+        Membership: {
+            /**
+             * Number
+             * @description Of this member, from 1.
+             */
+            number: number;
+            /**
+             * Token
+             * @description Proves the membership: send it as `X-Cohort-Token`. It is shown once.
+             */
+            token: string;
+            /**
+             * Context
+             * @description What the derived keys and sealed shares are bound to.
+             */
+            context: string;
         };
         /**
          * MemoryFallback
@@ -5364,6 +5653,31 @@ export interface components {
              * @default null
              */
             id?: string | null;
+        };
+        /** SharesMessage */
+        SharesMessage: {
+            /** Sealed */
+            sealed: {
+                [key: string]: string;
+            };
+            /** Commitment */
+            commitment: string;
+        };
+        /** ValuesMessage */
+        ValuesMessage: {
+            /** Packed */
+            packed: string;
+        };
+        /** UnmaskingMessage */
+        UnmaskingMessage: {
+            /** Masking Keys */
+            masking_keys: {
+                [key: string]: string;
+            };
+            /** Seeds */
+            seeds: {
+                [key: string]: string;
+            };
         };
     };
     responses: never;
@@ -12661,6 +12975,578 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AlertTestAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    create_cohort_v1_models__model__cohorts_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CohortParameters"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CohortAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_cohort_v1_models__model__cohorts__id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CohortAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    join_cohort_v1_models__model__cohorts__id__members_post: {
+        parameters: {
+            query?: {
+                user?: string | null;
+            };
+            header?: never;
+            path: {
+                id: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["JoinRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Membership"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    get_member_v1_models__model__cohorts__id__members__number__get: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_shares_v1_models__model__cohorts__id__members__number__shares_put: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SharesMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_values_v1_models__model__cohorts__id__members__number__values_put: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ValuesMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
+                };
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_unmasking_v1_models__model__cohorts__id__members__number__unmasking_put: {
+        parameters: {
+            query?: never;
+            header: {
+                "X-Cohort-Token": string;
+            };
+            path: {
+                id: string;
+                number: number;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UnmaskingMessage"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberAnswer"];
                 };
             };
             /** @description The request is invalid; nothing was changed. */

@@ -108,6 +108,10 @@ ROUTES: dict[Route, Access] = {
         "feedback",
         f"POST {MODEL}:feedback",  # with new replies, new classes and inputs of its own: teach
         f"POST {MODEL}:merge",  # and teach
+        f"GET {MODEL}/cohorts/{{id}}",
+        f"POST {MODEL}/cohorts/{{id}}/members",  # and teach
+        f"GET {MODEL}/cohorts/{{id}}/members/{{number}}",
+        *(f"PUT {MODEL}/cohorts/{{id}}/members/{{number}}/{name}" for name in ("shares", "values", "unmasking")),
         f"GET {MODEL}/feedback/{{id}}",
         f"DELETE {MODEL}/feedback/{{id}}",
         f"DELETE {MODEL}/examples",
@@ -127,6 +131,7 @@ ROUTES: dict[Route, Access] = {
         f"POST {MODEL}/held/{{id}}:accept",
         f"POST {MODEL}/held/{{id}}:reject",
         f"POST {MODEL}/unanswered:dismiss",
+        f"POST {MODEL}/cohorts",
         *(f"GET {MODEL}/inbox{name}" for name in ("", ":count")),
         *(f"POST {MODEL}/inbox:{name}" for name in ("decide", "undo", "assign")),
         *(f"{method} {MODEL}/{name}/{{name:path}}" for method in ("PUT", "DELETE") for name in ("classes", "labels")),

@@ -25,6 +25,7 @@ from online.store.callers.held_feedback import HELD
 from online.store.callers.quotas import QUOTAS
 from online.store.callers.standing import STANDING
 from online.store.classes import CLASSES
+from online.store.cohorts import COHORT_MESSAGES, COHORTS
 from online.store.conversations.conversations import CONVERSATIONS
 from online.store.conversations.turns import TURNS
 from online.store.database.engine import create_engine_for, first_line, without_password
@@ -94,6 +95,8 @@ TABLES = [
     ALERT_STATES,
     ALERTS,
     DELIVERIES,
+    COHORTS,
+    COHORT_MESSAGES,
 ]
 
 

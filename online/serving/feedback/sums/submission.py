@@ -19,16 +19,18 @@ from online.serving.versions import EncoderConfig
 from online.settings import ModelSettings, Settings
 
 
-async def submit_sums(feedback: Feedback, data: bytes, id: str | None, user: str | None, caller: Caller) -> Receipt:
+async def submit_sums(
+    feedback: Feedback, data: bytes, id: str | None, user: str | None, caller: Caller, most: int | None = None
+) -> Receipt:
     """Store the sums of a device, to be learned as a whole.
 
-    id: an idempotency key. user: on whose behalf, if the caller may act for others. Raises an OnlineError, which names its
-    HTTP status.
+    id: an idempotency key. user: on whose behalf, if the caller may act for others. most: examples; None: as many as the
+    settings allow at once. Raises an OnlineError, which names its HTTP status.
     """
     own_id, own_user = id or feedback.transactions.new_id(), caller.acts_for(user)
 
     async def submit(config: EncoderConfig) -> Receipt:
-        contribution = await asyncio.to_thread(check_sums, data, feedback.spec, feedback.settings, config)
+        contribution = await asyncio.to_thread(check_sums, data, feedback.spec, feedback.settings, config, most)
         item = prepare_sums(data, contribution, own_id, own_user, is_id_chosen=id is not None)
         work = SubmitFeedback(feedback.name, [item], caller, [config.encoder_name], may_be_known=id is not None)
         return (await feedback.perform(work))[0]
@@ -39,7 +41,9 @@ async def submit_sums(feedback: Feedback, data: bytes, id: str | None, user: str
     return receipt
 
 
-def check_sums(data: bytes, model: ModelSettings, settings: Settings, config: EncoderConfig) -> Contribution:
+def check_sums(
+    data: bytes, model: ModelSettings, settings: Settings, config: EncoderConfig, most: int | None
+) -> Contribution:
     """Check everything about a file of sums that does not depend on who sends it. Raises BadInput and TooLarge."""
     obstacle = find_merging_obstacle(model.kind, config.options)
     if obstacle is not None:
@@ -49,7 +53,7 @@ def check_sums(data: bytes, model: ModelSettings, settings: Settings, config: En
         contribution = read_contribution(data)
     except BadExample as error:
         raise BadInput(str(error)) from None
-    if contribution.count > settings.max_merge_examples:
+    if contribution.count > (settings.max_merge_examples if most is None else most):
         raise TooLarge(
             f"the sums are of {contribution.count:,} examples; at most {settings.max_merge_examples:,} are merged at once "
             "(max_merge_examples)"

@@ -1,0 +1,100 @@
+"""Cohorts: clients whose sums are added without the service seeing one client's (secure aggregation)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from online.api.audit import record_action
+from online.api.auth.scopes import CallerDep
+from online.api.bodies import parse_as, read_body_as, read_bytes
+from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.responses import ERROR_RESPONSES, json_response, request_body
+from online.schemas.cohorts import (
+    CohortAnswer,
+    CohortParameters,
+    JoinRequest,
+    MemberAnswer,
+    Membership,
+    SharesMessage,
+    UnmaskingMessage,
+    ValuesMessage,
+)
+from online.schemas.fields import Name
+from online.serving.feedback.cohorts.cohorts import Message
+
+router = APIRouter(responses=ERROR_RESPONSES)
+Token = Annotated[str, Header(alias="X-Cohort-Token", max_length=128)]
+ROOT = "/v1/models/{model}/cohorts"
+MEMBER = f"{ROOT}/{{id}}/members/{{number}}"
+
+
+@router.post(ROOT, status_code=201, response_model=CohortAnswer, openapi_extra=request_body(CohortParameters))
+async def create_cohort(request: Request, model: ModelDep, runtime: RuntimeDep) -> Response:
+    """Begin a cohort, whose members learn by themselves and send sums that only their total can be read from."""
+    created = await model.cohorts.create(await read_body_as(request, CohortParameters, runtime.settings))
+    await record_action(request, "create cohort", model.spec.name, created.id)
+    return json_response(created.model_dump(), 201)
+
+
+@router.get(f"{ROOT}/{{id}}", response_model=CohortAnswer)
+async def get_cohort(model: ModelDep, id: str) -> Response:
+    """How far a cohort is, and how its members pack their values."""
+    return json_response((await model.cohorts.load(id)).model_dump())
+
+
+@router.post(
+    f"{ROOT}/{{id}}/members", status_code=201, response_model=Membership, openapi_extra=request_body(JoinRequest)
+)
+async def join_cohort(
+    request: Request,
+    model: ModelDep,
+    runtime: RuntimeDep,
+    caller: CallerDep,
+    id: str,
+    user: Annotated[Name | None, Query()] = None,
+) -> Response:
+    """Join a cohort with two public keys. A holder is a member once."""
+    keys = await read_body_as(request, JoinRequest, runtime.settings)
+    return json_response((await model.cohorts.join(id, keys, caller, user)).model_dump(), 201)
+
+
+@router.get(MEMBER, response_model=MemberAnswer)
+async def get_member(model: ModelDep, id: str, number: int, token: Token) -> Response:
+    """What a member needs for the present round."""
+    return answer(await model.cohorts.load_member(id, number, token))
+
+
+async def take(
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: str, schema: type[Message]
+) -> Response:
+    limit = 2 * runtime.settings.max_merge_bytes  # values are base64
+    message = parse_as(await read_bytes(request, limit, "max_merge_bytes"), schema)
+    return answer(await model.cohorts.send(id, number, token, message))
+
+
+@router.put(f"{MEMBER}/shares", response_model=MemberAnswer, openapi_extra=request_body(SharesMessage))
+async def send_shares(
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: Token
+) -> Response:
+    """While sharing: send a share of both secrets for every other member, sealed."""
+    return await take(request, model, runtime, id, number, token, SharesMessage)
+
+
+@router.put(f"{MEMBER}/values", response_model=MemberAnswer, openapi_extra=request_body(ValuesMessage))
+async def send_values(
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: Token
+) -> Response:
+    """While masking: send the masked sums, packed."""
+    return await take(request, model, runtime, id, number, token, ValuesMessage)
+
+
+@router.put(f"{MEMBER}/unmasking", response_model=MemberAnswer, openapi_extra=request_body(UnmaskingMessage))
+async def send_unmasking(
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: Token
+) -> Response:
+    """While unmasking: reveal shares, of survivors those of their seeds, of others those of their masking keys."""
+    return await take(request, model, runtime, id, number, token, UnmaskingMessage)
+
+
+def answer(member: MemberAnswer) -> Response:
+    return Response(member.model_dump_json(exclude_none=True), media_type="application/json")

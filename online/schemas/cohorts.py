@@ -1,0 +1,77 @@
+"""Cohorts of clients whose sums are added by secure aggregation, and the messages of their rounds. Bytes are base64."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from online.schemas.fields import Label, NativeRequest, Wire
+
+CohortStateName = Literal["joining", "sharing", "masking", "unmasking", "adding", "done", "failed"]
+Base64 = str
+
+
+class CohortParameters(NativeRequest):
+    """What all members of a cohort agree on."""
+
+    classes: list[Label] = Field(min_length=1, max_length=1_000, description="The classes, in the order of the sums.")
+    size: int = Field(100, ge=2, description="Members at which the cohort stops to take further ones.")
+    least: int | None = Field(
+        None, ge=2, description="Members below which it fails. Default: the setting `min_cohort_members`."
+    )
+    max_examples: int = Field(
+        64, ge=1, description="Most examples of one member; the bits of its values follow from it."
+    )
+    round_s: float = Field(60.0, gt=0, le=86_400, description="Longest time of a round, in seconds.")
+
+
+class CohortAnswer(Wire):
+    """How far a cohort is."""
+
+    id: str
+    state: CohortStateName
+    parameters: CohortParameters
+    width: int = Field(description="Features, D.")
+    member_count: int = Field(description="Members that have joined.")
+    threshold: int | None = Field(None, description="Members that each round needs; null while members join.")
+    deadline: str = Field(description="Of the present round, in ISO 8601.")
+    reason: str | None = Field(None, description="Why it has failed.")
+    segments: list[tuple[int, int]] = Field(
+        description="(length, bits) of each part of the values, as they are packed."
+    )
+
+
+class JoinRequest(NativeRequest):
+    sealing: Base64 = Field(max_length=64, description="Public key, X25519, to which others seal shares.")
+    masking: Base64 = Field(max_length=64, description="Public key, X25519, for pairwise masks.")
+
+
+class Membership(Wire):
+    number: int = Field(description="Of this member, from 1.")
+    token: str = Field(description="Proves the membership: send it as `X-Cohort-Token`. It is shown once.")
+    context: Base64 = Field(description="What the derived keys and sealed shares are bound to.")
+
+
+class MemberAnswer(Wire):
+    """What a member needs for the present round; null otherwise."""
+
+    state: CohortStateName
+    deadline: str
+    threshold: int | None = None
+    keys: dict[int, JoinRequest] | None = Field(None, description="While sharing: the public keys of all members.")
+    sealed: dict[int, Base64] | None = Field(None, description="While masking: shares for this member, by sender.")
+    survivors: list[int] | None = Field(None, description="While unmasking: the members whose values came.")
+    reason: str | None = None
+
+
+class SharesMessage(NativeRequest):
+    sealed: dict[int, Base64]
+    commitment: Base64 = Field(max_length=64)
+
+
+class UnmaskingMessage(NativeRequest):
+    masking_keys: dict[int, Base64]
+    seeds: dict[int, Base64]
+
+
+class ValuesMessage(NativeRequest):
+    packed: Base64

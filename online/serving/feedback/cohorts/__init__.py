@@ -1,0 +1,1 @@
+"""Cohorts: secure aggregation over REST, whose sum becomes one contribution."""

@@ -1,0 +1,276 @@
+"""A cohort over REST: the sum of its survivors becomes one contribution, or nothing is merged."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from online.models import Example
+from online.models.classifier import Classifier
+from online.settings import ModelSettings
+from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
+from tests.serving.feedback.cohorts.members import COHORTS, Member
+from tests.serving.feedback.sums.files import OPTIONS, central_fingerprint, draw
+
+LAB = ModelSettings(name="lab", kind="classifier", options=dict(OPTIONS))
+KNN = ModelSettings(name="near", kind="knn", options={"input": "vector", "size": 2})
+ADMIN = {"X-Admin-Key": ADMIN_KEY}
+PARAMETERS = {"classes": ["a", "b"], "size": 5, "max_examples": 10, "round_s": 60}
+SEEDS = count(1)
+
+
+class Clock:
+    """The service's clock, which only goes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def pass_round(self) -> None:
+        self.now += timedelta(seconds=61)
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    app = build(tmp_path_factory.mktemp("cohorts"), LAB, KNN, min_cohort_members=3, max_cohort_members=8)
+    with browse(app):
+        yield app
+
+
+@pytest.fixture
+def clock(app: FastAPI) -> Clock:
+    app.state.runtime.model("lab").cohorts.clock = clock = Clock()
+    return clock
+
+
+@pytest.fixture
+def client(app: FastAPI, clock: Clock) -> TestClient:
+    return browse(app)
+
+
+def create(client: TestClient, **changes: Any) -> str:
+    response = client.post(COHORTS, json={**PARAMETERS, **changes}, headers=ADMIN)
+    assert response.status_code == 201, response.text
+    assert response.json()["state"] == "joining"
+    return str(response.json()["id"])
+
+
+def gather(client: TestClient, cohort: str, size: int = 5) -> list[Member]:
+    """Members with rows of their own, which have joined."""
+    members = [Member(client, cohort, draw(6, seed=next(SEEDS)), ADMIN) for _ in range(size)]
+    for member in members:
+        assert member.join().status_code == 201
+    return members
+
+
+def load(client: TestClient, cohort: str) -> Any:
+    return client.get(f"{COHORTS}/{cohort}", headers=ADMIN).json()
+
+
+def rows_in_log(app: FastAPI, cohort: str) -> list[Example]:
+    """The contributions of a cohort in the log."""
+    entries = app.state.runtime.model("lab").stream.read(0, 1_000)
+    return [
+        Example(entry.offset, "sums", entry.event.features, "")
+        for entry in entries
+        if entry.event.id == f"cohort-{cohort}"
+    ]
+
+
+def merged_fingerprint(contributions: list[Example]) -> str:
+    model = Classifier(OPTIONS)
+    model.learn(contributions)
+    return model.fingerprint()
+
+
+def test_the_sum_of_a_cohort_becomes_one_contribution(app: FastAPI, client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    for round in ("share", "mask", "unmask"):
+        for member in members:
+            assert getattr(member, round)().status_code == 200
+    ended = load(client, cohort)
+    assert (ended["state"], ended["member_count"], ended["reason"]) == ("done", 5, None)
+    found = rows_in_log(app, cohort)
+    assert len(found) == 1
+    assert merged_fingerprint(found) == central_fingerprint([row for member in members for row in member.rows])
+    outcome = client.get(f"/v1/models/lab/feedback/cohort-{cohort}", headers=ADMIN).json()
+    assert outcome["status"] == "accepted"
+    retracted = client.delete(f"/v1/models/lab/feedback/cohort-{cohort}", headers=ADMIN)
+    assert retracted.status_code == 202
+
+
+def test_members_that_drop_out_in_each_round_are_recovered_or_left_out(
+    app: FastAPI, client: TestClient, clock: Clock
+) -> None:
+    """Of seven, one is gone before sharing, and one after it; five are needed."""
+    cohort = create(client, size=7)
+    members = gather(client, cohort, 7)
+    for member in members[:6]:
+        member.share()
+    assert load(client, cohort)["state"] == "sharing"
+    clock.pass_round()
+    for member in members[:5]:
+        assert member.mask().status_code == 200
+    clock.pass_round()
+    for member in members[:5]:
+        assert member.unmask().status_code == 200
+    assert load(client, cohort)["state"] == "done"
+    rows = [row for member in members[:5] for row in member.rows]
+    assert merged_fingerprint(rows_in_log(app, cohort)) == central_fingerprint(rows)
+
+
+@pytest.mark.parametrize(
+    ("joining", "sharing", "masking", "unmasking"), [(2, 0, 0, 0), (6, 4, 0, 0), (6, 6, 4, 0), (6, 6, 6, 4)]
+)
+def test_with_too_few_survivors_a_cohort_fails_and_nothing_is_merged(
+    app: FastAPI, client: TestClient, clock: Clock, joining: int, sharing: int, masking: int, unmasking: int
+) -> None:
+    """A cohort needs three members, and then five of six in each round."""
+    cohort = create(client, size=6)
+    members = gather(client, cohort, joining)
+    for round, left in (("share", sharing), ("mask", masking), ("unmask", unmasking)):
+        for member in members[:left]:
+            getattr(member, round)()
+    clock.pass_round()
+    ended = load(client, cohort)
+    assert ended["state"] == "failed" and "are needed" in ended["reason"]
+    assert rows_in_log(app, cohort) == []
+    assert members[0].put("values", {"packed": ""}).status_code == 404, "its messages are gone"
+
+
+def test_a_cohort_whose_shares_were_tampered_with_fails_and_nothing_is_merged(app: FastAPI, client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    for round in ("share", "mask"):
+        for member in members:
+            getattr(member, round)()
+    for member in members:
+        member.unmask(tampered=member is members[0])
+    ended = load(client, cohort)
+    assert ended["state"] == "failed" and "tampered with" in ended["reason"]
+    assert rows_in_log(app, cohort) == []
+
+
+def test_a_cohort_whose_sum_no_examples_can_have_fails_and_nothing_is_merged(app: FastAPI, client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    for member in members:
+        member.share()
+    for member in members[1:]:
+        member.mask()
+    sums = members[0].sum_rows()
+    sums.counts[0, 0] = -30
+    members[0].sum_rows = lambda: sums  # type: ignore[method-assign]
+    members[0].mask()
+    for member in members:
+        member.unmask()
+    ended = load(client, cohort)
+    assert ended["state"] == "failed" and "negative number of examples" in ended["reason"]
+    assert rows_in_log(app, cohort) == []
+
+
+def test_a_repeated_message_is_accepted_and_another_one_is_a_conflict(client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    member = members[0]
+    seen: list[Any] = []
+    put = member.put
+    member.put = lambda name, body: seen.append(body) or put(name, body)  # type: ignore[method-assign, func-returns-value]
+    assert member.share().status_code == 200
+    [body] = seen
+    assert put("shares", body).status_code == 200
+    other = put("shares", {**body, "commitment": "A" * 43 + "="})
+    assert other.status_code == 409
+
+
+def test_messages_of_another_round_or_shape_are_refused(client: TestClient) -> None:
+    cohort = create(client)
+    member = gather(client, cohort)[0]
+    assert member.put("values", {"packed": ""}).status_code == 409
+    for body in (
+        {},
+        {"sealed": {}, "commitment": "AA=="},
+        {"sealed": {"2": "?"}, "commitment": "x" * 100},
+        {"sealed": 3},
+    ):
+        assert member.put("shares", body).status_code == 400, body
+
+
+def test_a_full_cohort_takes_no_further_member(client: TestClient) -> None:
+    cohort = create(client)
+    gather(client, cohort)
+    response = Member(client, cohort, [], ADMIN).join()
+    assert response.status_code == 409 and "no further members" in response.json()["error"]
+
+
+def test_a_member_is_known_by_its_token_alone(client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort, 3)
+    members[0].membership = {**members[0].membership, "token": members[1].membership["token"]}
+    response = client.get(members[0].url, headers=members[0].own_headers)
+    assert response.status_code == 404
+    without = client.get(members[1].url, headers=ADMIN)
+    assert without.status_code == 400 and "X-Cohort-Token" in without.json()["error"]
+
+
+def test_a_holder_joins_once_and_must_be_allowed_to_teach(app: FastAPI, client: TestClient) -> None:
+    cohort = create(client)
+    device = Member(client, cohort, [], bearer(new_key(app, "feedback", "teach", name="device")))
+    assert device.join().status_code == 201
+    assert device.join().status_code == 409
+    rater = Member(client, cohort, [], bearer(new_key(app, "feedback", name="only rates")))
+    assert rater.join().status_code == 403
+    backend = bearer(new_key(app, "feedback", "teach", "impersonate", name="app's backend"))
+    users = [Member(client, cohort, [], backend).join(user=user) for user in ("ann", "ben", "ann")]
+    assert [response.status_code for response in users] == [201, 201, 409]
+
+
+def test_only_curators_begin_a_cohort(app: FastAPI, client: TestClient) -> None:
+    key = bearer(new_key(app, "feedback", "teach", name="no curator"))
+    assert client.post(COHORTS, json=PARAMETERS, headers=key).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "error"),
+    [
+        ("near", {}, "takes no sums"),
+        ("lab", {"classes": ["a", "a"]}, "named twice"),
+        ("lab", {"least": 2}, "min_cohort_members"),
+        ("lab", {"size": 9}, "max_cohort_members"),
+        ("lab", {"least": 5, "size": 4}, "a cohort of 5 to 4"),
+        ("lab", {"max_examples": 1_001}, "max_merge_examples"),
+        ("lab", {"classes": []}, "classes"),
+        ("lab", {"other": 1}, "unknown field"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(
+    client: TestClient, model: str, changes: dict[str, Any], error: str
+) -> None:
+    response = client.post(f"/v1/models/{model}/cohorts", json={**PARAMETERS, **changes}, headers=ADMIN)
+    assert response.status_code == 400 and error in response.json()["error"], response.text
+
+
+def test_an_unknown_cohort_is_not_found(client: TestClient) -> None:
+    assert client.get(f"{COHORTS}/none", headers=ADMIN).status_code == 404
+    assert Member(client, "none", [], ADMIN).join().status_code == 404
+
+
+def test_the_number_of_open_cohorts_is_limited_and_those_whose_time_is_up_do_not_count(
+    tmp_path: Path,
+) -> None:
+    app = build(tmp_path / "limited", LAB, min_cohort_members=3)
+    with browse(app) as client:
+        app.state.runtime.model("lab").cohorts.clock = clock = Clock()
+        for _ in range(16):
+            create(client)
+        assert client.post(COHORTS, json=PARAMETERS, headers=ADMIN).status_code == 429
+        clock.pass_round()
+        create(client)
