@@ -61,12 +61,21 @@ def find_merging_obstacle(kind: str, options: Options) -> str | None:
     return None
 
 
-def read_contribution(data: bytes) -> Contribution:
-    """Read a file of sums and check that they may be those of int8 examples. Raises BadExample."""
+def read_contribution(data: bytes, width: int | None = None, meta: Mapping[str, Any] | None = None) -> Contribution:
+    """Read a file of sums and check that they may be those of int8 examples. Raises BadExample.
+
+    width: number of features that they must be of; None: any. meta: values that their metadata must have. Both are checked
+    first, because the other checks take time with the square of the width and more.
+    """
     try:
         file = read_sums(data)
     except ValueError as error:
         raise BadExample(str(error)) from None
+    if width is not None and file.statistics.width != width:
+        raise BadExample(f"the sums are of {file.statistics.width} features, where the model has {width}")
+    for name, value in (meta or {}).items():
+        if file.meta.get(name) != value:
+            raise BadExample(f"the sums are of other features: {name!r} differs from that of the model")
     check_counts(file.statistics.counts)
     check_sums(file.statistics)
     return Contribution(select_used_classes(file.statistics), file.meta)
