@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from online.errors import BadInput, Conflict, Forbidden, NotFound, Overloaded, PreconditionFailed, TooLarge
+from online.errors import BadInput, Conflict, NotFound, Overloaded, PreconditionFailed, TooLarge
 from online.models import Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import find_merging_obstacle
@@ -46,6 +46,7 @@ from online.secure_aggregation.sums import choose_layout, unflatten_sums
 from online.serving.feedback.admission import holder_of
 from online.serving.feedback.cohorts.rounds import advance
 from online.serving.feedback.feedback import Feedback
+from online.serving.feedback.sums.admission import check_may_send_sums
 from online.serving.feedback.sums.submission import submit_sums
 from online.store.cohorts import (
     CohortMessageRow,
@@ -153,8 +154,7 @@ class Cohorts:
 
     async def join(self, id: str, keys: JoinRequest, caller: Caller, user: str | None) -> Membership:
         """Raises Forbidden, NotFound, and Conflict for a cohort that is full, or that the same holder has joined."""
-        if not caller.may("teach"):
-            raise Forbidden(f"sums teach, which needs the scope 'teach', and the caller {caller.id!r} lacks it")
+        check_may_send_sums(caller)
         for key in (keys.sealing, keys.masking):
             decode(key, KEY_BYTES)
         holder, token = holder_of(caller, caller.acts_for(user)), self.random(KEY_BYTES).hex()

@@ -1,8 +1,8 @@
 """Whether a caller may send sums: all of them are learned at once, or none.
 
-its feedback is set apart, or held for review  --> Forbidden: a curator could not see in sums what to decide about
-it lacks the scope teach                       --> Forbidden: sums teach, as an example of its own does
-its examples that stand are too many           --> QuotaExceeded
+it is a visitor, or lacks the scope teach  --> Forbidden: a visitor with a new cookie would have a new limit
+its feedback is set apart                  --> Forbidden: nobody could see in sums what to decide about
+its examples that stand are too many       --> QuotaExceeded
 """
 
 from datetime import UTC, datetime
@@ -22,11 +22,7 @@ def admit_sums(
     connection: Connection, settings: Settings, influence: Influence, caller: Caller, holder: str, example_count: int
 ) -> int:
     """Return the number of the holder, as in `Event`. Raises Forbidden and QuotaExceeded."""
-    if not caller.may("teach"):
-        raise Forbidden(
-            f"sums teach, which needs the scope 'teach'; what the caller {caller.id!r} teaches is "
-            + ("held for review, and nobody can review sums" if caller.is_reviewed else "not learned")
-        )
+    check_may_send_sums(caller)
     standing = influence.meet(connection, caller, holder, datetime.now(UTC))
     if standing.is_set_apart:
         raise Forbidden(f"the feedback of {holder!r} is set apart: its sums are not learned")
@@ -39,3 +35,11 @@ def admit_sums(
             DAY_S,
         )
     return standing.number
+
+
+def check_may_send_sums(caller: Caller) -> None:
+    """Raises Forbidden."""
+    if caller.is_visitor:
+        raise Forbidden("sums are taken of callers with a key and of users who are signed in, not of visitors")
+    if not caller.may("teach"):
+        raise Forbidden(f"sums teach, which needs the scope 'teach', and the caller {caller.id!r} lacks it")

@@ -1,6 +1,7 @@
 """Who may send sums, of how many examples, and take them back."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ ROOT = "/v1/models/lab"
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
-    app = build(tmp_path_factory.mktemp("sums"), LAB, KNN, public_teaching="review", max_merge_examples_per_user=100)
+    app = build(tmp_path_factory.mktemp("sums"), LAB, KNN, max_merge_examples_per_user=100)
     with browse(app):
         yield app
 
@@ -47,12 +48,14 @@ def test_a_caller_that_may_not_teach_is_refused(app: FastAPI, client: TestClient
     assert "needs the scope 'teach'" in error_of(response)
 
 
-def test_a_visitor_whose_teaching_is_reviewed_is_refused(app: FastAPI) -> None:
-    visitor = browse(app, "203.0.113.77")
-    visitor.get("/v1/session")
-    response = merge(visitor, None)
-    assert response.status_code == 403
-    assert "nobody can review sums" in error_of(response)
+@pytest.mark.parametrize("public_teaching", ["review", "on"])
+def test_a_visitor_is_refused_who_might_come_back_as_another_one(tmp_path: Path, public_teaching: str) -> None:
+    app = build(tmp_path / "public", LAB, public_teaching=public_teaching)
+    with browse(app, "203.0.113.77") as visitor:
+        assert visitor.get("/v1/session").json()["caller"].startswith("visitor:")
+        response = merge(visitor, None)
+        assert response.status_code == 403
+        assert "not of visitors" in error_of(response)
 
 
 def test_the_examples_of_one_caller_that_stand_are_limited(app: FastAPI, client: TestClient) -> None:
