@@ -36,6 +36,7 @@ from online.models.contract import (
 )
 from online.models.contributions import Contribution, check_constant, find_merging_obstacle, read_contribution
 from online.models.encoders.text import TEXT_WIDTH
+from online.models.exchange.sums_file import write_sums
 from online.models.options import resolve
 from online.models.statistics.adaptation import LEAST_ROOM, Adaptation
 from online.models.statistics.calibration import Holdout
@@ -44,7 +45,6 @@ from online.models.statistics.expiry import ExpiryBuckets
 from online.models.statistics.heads import ONE, Head, HeadDecision, Judgement, SolvedHead
 from online.models.statistics.projection import Projection
 from online.models.statistics.slda import MeanSums
-from online.models.statistics.sums_file import write_sums
 from online.models.statistics.windows import Windows
 from online.schemas.events import is_positive
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contract import BadExample, Options
+from online.models.exchange.sums_file import read_sums
 from online.models.kinds import find_kind
 from online.models.statistics.exact import ExactStatistics
-from online.models.statistics.sums_file import read_sums
 
 LARGEST = 127  # of a feature
 MAX_COUNT = 2**39  # examples: 127^2 times as much is below 2^53, so that every program reads the sums exactly

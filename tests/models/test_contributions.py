@@ -10,8 +10,8 @@ import pytest
 from online.models import KINDS, BadExample, Example, Model, Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import find_merging_obstacle, read_contribution
+from online.models.exchange.sums_file import read_sums, write_sums
 from online.models.statistics.exact import ExactStatistics
-from online.models.statistics.sums_file import read_sums, write_sums
 from tests.models.synthetic import texts, vectors
 
 VECTOR: Options = {"input": "vector", "size": 6, "scale": 4.0}
