@@ -60,8 +60,8 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.exporting import exports, text_encoder
-from online.api.rest.operating import alerts, cohorts, devices, usage
+from online.api.rest.exchange import cohorts, exports, text_encoder
+from online.api.rest.operating import alerts, devices, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding

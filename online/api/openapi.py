@@ -14,8 +14,14 @@ from online.api.middleware.browser_rules import POLICY, hash_inline, page_policy
 from online.schemas.access.inbox import AssignRequest, DecideRequest, DismissRequest, UndoRequest
 from online.schemas.access.sessions import NewKeyRequest, RotateKeyRequest, SignInRequest
 from online.schemas.chat import ChatRequest
-from online.schemas.cohorts import CohortParameters, JoinRequest, SharesMessage, UnmaskingMessage, ValuesMessage
 from online.schemas.conversations import ConversationChange, ShareRequest
+from online.schemas.exchange.cohorts import (
+    CohortParameters,
+    JoinRequest,
+    SharesMessage,
+    UnmaskingMessage,
+    ValuesMessage,
+)
 from online.schemas.feedback import FeedbackRequest, LinkedFeedback
 from online.schemas.integrations import OpenWebuiEvent, Score
 from online.schemas.jobs import BatchPredictRequest

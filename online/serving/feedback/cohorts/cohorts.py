@@ -27,7 +27,7 @@ from online.models.contributions import find_merging_obstacle
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.exact import ExactStatistics
 from online.schemas.access.callers import SERVICE, Caller
-from online.schemas.cohorts import (
+from online.schemas.exchange.cohorts import (
     CohortAnswer,
     CohortParameters,
     CohortStateName,

@@ -12,7 +12,7 @@ from typing import get_args
 
 from sqlalchemy import Connection
 
-from online.schemas.cohorts import CohortParameters
+from online.schemas.exchange.cohorts import CohortParameters
 from online.secure_aggregation.messages import choose_threshold
 from online.store.cohorts import CohortRow, CohortState, list_numbers, set_cohort
 

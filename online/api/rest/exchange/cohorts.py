@@ -9,7 +9,7 @@ from online.api.auth.scopes import CallerDep
 from online.api.bodies import parse_as, read_body_as, read_bytes
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response, request_body
-from online.schemas.cohorts import (
+from online.schemas.exchange.cohorts import (
     CohortAnswer,
     CohortParameters,
     JoinRequest,

@@ -17,8 +17,8 @@ from online.api.responses import ERROR_RESPONSES, json_response
 from online.api.web.rendered_files import matches
 from online.models.export.formats import FORMATS, find_format
 from online.schemas.access.callers import Caller
+from online.schemas.exchange.exports import ExportManifest
 from online.schemas.fields import ErrorAnswer
-from online.schemas.operating.exports import ExportManifest
 from online.serving.exports.files import KeptExport
 from online.serving.model_runtime import ModelRuntime
 

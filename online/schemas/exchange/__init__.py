@@ -1,0 +1,1 @@
+"""What other devices load and send: exported files, and the rounds of a cohort."""
