@@ -15,9 +15,11 @@ import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
 import { countInboxes, InboxCounter } from './lib/inbox/inbox_count.svelte';
 import { browserKey, newId } from './lib/ui/identity';
+import { createMemory } from './lib/ui/memory';
 import { LiveStatus } from './lib/ui/live_status.svelte';
 import { hasInbox, isChatModel, Models } from './lib/ui/models.svelte';
 import { Connection } from './lib/ui/connection.svelte';
+import { OfflineLoader } from './lib/ui/offline_loader.svelte';
 import { hrefOf, Router } from './lib/ui/router.svelte';
 import { registerServiceWorker } from './lib/ui/service_worker';
 import { applyColors, pageSettings } from './lib/ui/page_settings';
@@ -35,7 +37,8 @@ function storage() {
   }
 }
 
-const preferences = new Preferences(storage(), navigator.languages);
+const kept = storage();
+const preferences = new Preferences(kept, navigator.languages);
 const connection = new Connection(ping, pause);
 watchConnection((answered) => connection.report(answered));
 addEventListener('offline', () => connection.report(false));
@@ -43,10 +46,24 @@ const router = new Router(window);
 // What is shown belongs to the caller before, such as a conversation.
 const restart = () =>
   router.page === 'chat' ? location.assign(hrefOf('chat')) : location.reload();
-const session = new Session({ api: sessionApi, pause, browserId: browserKey, restart });
+const session: Session = new Session({
+  api: sessionApi,
+  pause,
+  restart,
+  browserId: browserKey,
+  forget: () => offline.load().then((opened) => opened.offline.forget()),
+  memory: createMemory(kept, 'online.session'),
+});
+const offline = new OfflineLoader(async () =>
+  (await import('./lib/offline')).openOffline(connection, session),
+);
 speakFor(session);
 void session.load();
-const models = new Models(() => session.usable.then(listModels), pause);
+const models = new Models(
+  () => session.usable.then(listModels),
+  pause,
+  createMemory(kept, 'online.models'),
+);
 void models.all();
 // The conversation is kept while other pages are shown; events are received only while it is shown.
 const api = createChatApi(() => models.first(isChatModel));
@@ -70,6 +87,7 @@ async function start() {
       router,
       connection,
       session,
+      offline,
       preferences,
       models,
       live,

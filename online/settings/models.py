@@ -103,6 +103,12 @@ class ModelSettings(FrozenModel):
         max_length=100,
         description="Tables {input, answer}: a proposed snapshot that loses an answer the live version gives is refused.",
     )
+    share_sums: bool = Field(
+        False,
+        description="Whether everybody who may predict may have the file with which a device goes on learning, such as a "
+        "browser without a connection. It holds sums over what others have taught: of a class with one example, the "
+        "example. Otherwise the file needs the scope curate.",
+    )
     versions: Annotated[int, Field(ge=1, le=1_000)] | Literal["all"] | tuple[int, ...] = Field(
         2,
         description="Versions that requests can name, beside labelled ones: this many of the newest, all, or a list.",

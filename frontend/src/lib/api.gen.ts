@@ -3777,6 +3777,11 @@ export interface components {
              * @description The length of a vector; 0: any length, or no vector.
              */
             size: number;
+            /**
+             * Share Sums
+             * @description Whether its export `learner` needs the scope predict only. Otherwise it needs the scope curate.
+             */
+            share_sums: boolean;
         };
         /**
          * ModelPlace

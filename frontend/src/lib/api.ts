@@ -10,6 +10,8 @@ import { language } from './messages';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
 import { mergeByScore } from './inbox/likely';
 import type { ComparisonApi } from './learning/comparison.svelte';
+import type { ExportApi } from './offline/local_model.svelte';
+import type { QueueApi } from './offline/queue.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
 import type {
@@ -23,6 +25,7 @@ import type {
   Curve,
   DriftChange,
   EditReply,
+  FeedbackItem,
   FeedbackProgress,
   FeedbackRequest,
   Guess,
@@ -86,6 +89,21 @@ export interface ModelApi<Prediction, Instance> {
   /** Call `onEvent` for each event and `onDisconnect` when the stream breaks; it reconnects by itself. Returns a function that stops it. */
   events: (onEvent: (event: ServerEvent) => void, onDisconnect: () => void) => () => void;
 }
+
+/** Feedback that is kept in this browser until the service can be reached.
+    delivered: its receipt; null if it was removed before; rejects if the service refused it. */
+export interface Queued {
+  delivered: Promise<Receipt | null>;
+}
+
+/** How feedback is given and taken back on pages that go on without the service. */
+export interface FeedbackApi {
+  giveFeedback(feedback: FeedbackRequest): Promise<Receipt | Queued>;
+  retract(id: string): Promise<Receipt | Queued>;
+}
+
+/** The same requests, of which feedback may wait in this browser. */
+export type Offlineable<A extends FeedbackApi> = Omit<A, keyof FeedbackApi> & FeedbackApi;
 
 /** A question; a short follow-up is read with the questions before it. */
 export type ChatInstance = string | { text: string; previous: string[] };
@@ -279,6 +297,10 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether a request failed because nothing answered. */
+export const isUnreachable = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.status === 0;
+
 /** Called after each request with whether it was answered. */
 let reportConnection: (answered: boolean) => void = () => {};
 export const watchConnection = (onEvent: (answered: boolean) => void) =>
@@ -342,7 +364,7 @@ async function call<T>(
   return answer as T;
 }
 
-const NO_ANSWER = 'The server does not answer. Is it running?';
+export const NO_ANSWER = 'The server does not answer. Is it running?';
 
 function failure(answer: unknown, status: number, retryAfter: string | null): ApiError {
   const { error, ...details } = (answer ?? {}) as ErrorDetails & { error?: string };
@@ -351,8 +373,11 @@ function failure(answer: unknown, status: number, retryAfter: string | null): Ap
 }
 
 /** A request with the user for whom it is made, if the page names one. */
-const withUser = (request: object) =>
+const withUser = <T extends object>(request: T): T & { user?: string } =>
   identity.user === undefined ? request : { ...request, user: identity.user };
+
+/** Feedback as it is sent now. Sent again, it must stay the same, whoever the page speaks for then. */
+export const completeFeedback = (feedback: FeedbackItem): FeedbackItem => withUser(feedback);
 
 /** Upload a large body and report the progress, which `fetch` cannot. */
 function upload<T>(
@@ -496,6 +521,34 @@ export function createApi<Prediction, Instance>(
       keepListening(async () => `${await model()}/events`, onEvent, onDisconnect),
   };
 }
+
+/** The requests of the queue: what it sends is complete. */
+export const queueApi: QueueApi = {
+  give: async (model, feedback) =>
+    (
+      await call<{ receipts: [Receipt] }>('POST', `${pathOf(model)}:feedback`, {
+        feedback: [feedback],
+      })
+    ).receipts[0],
+  retract: (model, id) => call('DELETE', `${pathOf(model)}/feedback/${encodeURIComponent(id)}`),
+  outcome: (model, id) => call('GET', `${pathOf(model)}/feedback/${encodeURIComponent(id)}`),
+};
+
+const TOO_LARGE = 413;
+
+export const exportApi: ExportApi = {
+  exported: async (model, version, max_bytes) => {
+    const query = new URLSearchParams({ format: 'learner' });
+    const url = `${pathOf(model)}/versions/${encodeURIComponent(version)}/export?${query}`;
+    const response = await fetch(url).catch(() => {
+      throw new ApiError(NO_ANSWER);
+    });
+    if (!response.ok) throw failure(await response.json().catch(() => null), response.status, null);
+    const file = new Uint8Array(await response.arrayBuffer());
+    if (file.length > max_bytes) throw new ApiError('The file is too large to keep.', TOO_LARGE);
+    return { file, etag: response.headers.get('etag') ?? '' };
+  },
+};
 
 const OF_USER: CallOptions = { namesUser: true };
 

@@ -15,7 +15,11 @@ export type RejectedExample = Omit<Schemas['RejectedExample'], 'input'> & {
 };
 /** What a user taught, and what of it a curator rejected. */
 export type Taught = { classes: TaughtClass[]; rejected: RejectedExample[] };
-export type TaughtExample = Omit<Schemas['TaughtExample'], 'input'> & { input: number[] | null };
+/** The status `waiting` is of a drawing that waits in this browser for the service. */
+export type TaughtExample = Omit<Schemas['TaughtExample'], 'input' | 'status'> & {
+  input: number[] | null;
+  status: Schemas['TaughtExample']['status'] | 'waiting';
+};
 export type Curve = Schemas['CurveAnswer'];
 export type CurvePoint = Schemas['CurvePoint'];
 export type PredictRequest<Instance = string> = Schemas['PredictRequest'] & {
@@ -34,6 +38,8 @@ export type CorrectionScope = NonNullable<Schemas['FeedbackItem']['scope']>;
 export type Correction = { correction: string; scope?: CorrectionScope };
 export type FeedbackContent = Thumb | Correction | { label: string };
 export type FeedbackRequest = FeedbackSubject & FeedbackContent;
+/** Feedback as it is sent. */
+export type FeedbackItem = Partial<Schemas['FeedbackItem']>;
 export type Receipt = Schemas['Receipt'];
 export type FeedbackStatus = Receipt['status'];
 export type FeedbackProgress = Schemas['FeedbackOutcome'];

@@ -42,6 +42,7 @@ def _model_card(model: ModelRuntime) -> dict[str, Any]:
         "kind": spec.kind,
         "task": spec_of(spec.kind).task,
         **input_options(spec.kind, spec.options),
+        "share_sums": spec.share_sums,
     }
 
 

@@ -10,6 +10,7 @@ export function describeStatus(state: FeedbackState, hasDetails: boolean): strin
   const { status } = t.chat;
   if (state.failed !== null) return status.notSaved(state.failed);
   if (state.undo !== 'none') return describeUndo(state, hasDetails);
+  if (state.waiting) return t.ui.progress.waiting;
   if (!state.saved) return status.saving;
   if (state.held) return status.held;
   if (state.rejected)

@@ -5,7 +5,7 @@
                                        +--> Gallery: all drawings that were taught, also before this visit
 */
 
-import { ApiError, type DrawApi } from '../api';
+import { ApiError, type DrawApi, type Offlineable } from '../api';
 import { DrawingBoard, type Cell } from './drawing_board.svelte';
 import { KnownDrawings, opinionOf, type Opinion } from './confidence';
 import { Gallery } from './gallery.svelte';
@@ -41,7 +41,7 @@ export interface NamedDrawing {
 }
 
 interface Dependencies {
-  api: DrawApi;
+  api: Offlineable<DrawApi>;
   newId: () => string;
   pause: Pause;
   rights: Rights;
@@ -76,7 +76,8 @@ export class DrawSession {
   /** Those that count as guesses: a name that was new, or waits for a curator, could not have been guessed. */
   judgedDrawings = $derived(
     this.activeDrawings.filter(
-      ({ feedback, wasKnown }) => wasKnown && feedback.saved && !feedback.held,
+      ({ feedback, wasKnown }) =>
+        wasKnown && (feedback.saved || feedback.waiting) && !feedback.held,
     ),
   );
   correctCount = $derived(
@@ -135,7 +136,7 @@ export class DrawSession {
   );
 
   readonly rights: Rights;
-  private api: DrawApi;
+  private api: Offlineable<DrawApi>;
   private sketches: Sketches;
   private pause: Pause;
   private context: FeedbackContext;

@@ -3,7 +3,7 @@
    load --> classes, each with its newest drawings --> forget one (an undo teaches it once more), forget a class
 */
 
-import type { DrawApi } from '../api';
+import type { DrawApi, Offlineable } from '../api';
 import type { RejectedExample, Taught, TaughtClass, TaughtExample } from '../schema';
 import { coalesce } from '../ui/coalesce';
 import type { Pause } from '../ui/live_status.svelte';
@@ -20,7 +20,7 @@ export interface Approved {
 }
 
 interface Dependencies {
-  api: Pick<DrawApi, 'examples' | 'forgetClass' | 'teachAgain' | 'retract'>;
+  api: Pick<Offlineable<DrawApi>, 'examples' | 'forgetClass' | 'teachAgain' | 'retract'>;
   sketches: Sketches;
   newId: () => string;
   pause: Pause;

@@ -4,9 +4,11 @@
              \-> retract -> retracted -> un-learned -> predicted again
              \-> held -> accepted or rejected by a curator, who may take that back (onTakenBack)
    resume (given before the page was opened) -/
+
+   Without the service it waits in this browser: send -> waiting -> saved, and so on.
 */
 
-import type { ModelApi } from '../api';
+import type { FeedbackApi, Queued } from '../api';
 import type { LiveStatus } from './live_status.svelte';
 import type { Receipt, FeedbackContent, FeedbackProgress, StoredFeedback } from '../schema';
 import { t } from '../messages';
@@ -24,13 +26,13 @@ export interface FeedbackContext<A extends FeedbackApi = FeedbackApi> {
   complain: (error: unknown) => void;
 }
 
-export type FeedbackApi = Pick<ModelApi<unknown, unknown>, 'giveFeedback' | 'retract'>;
-
 /** Repeat the prediction, unrecorded, with a version that has learned the event at `offset`; null for no answer. */
 export type Recheck = (offset: number) => Promise<string | null>;
 
 export class Feedback implements FeedbackState {
   saved = $state(false);
+  /** Whether it waits in this browser until the service can be reached. */
+  waiting = $state(false);
   /** Whether it waits for a curator. */
   held = $state(false);
   failed = $state<string | null>(null);
@@ -106,9 +108,10 @@ export class Feedback implements FeedbackState {
     try {
       await this.sent;
       if (this.failed !== null) return; // it never reached the server
-      const receipt = await this.context.api.retract(this.id);
+      const retraction = await this.context.api.retract(this.id);
       this.undo = 'saved';
-      if (!this.held) void this.followUndo(receipt, before);
+      this.waiting = false;
+      if (!this.held) void this.followUndo(retraction, before);
     } catch (error) {
       this.undo = 'none';
       throw error;
@@ -119,17 +122,36 @@ export class Feedback implements FeedbackState {
     const { api } = this.context;
     try {
       await earlier;
-      const receipt = await api.giveFeedback({
+      const given = await api.giveFeedback({
         id: this.id,
         prediction_id: this.predictionId,
         ...this.content,
       });
-      this.saved = true;
-      void this.follow(receipt);
+      if ('delivered' in given) void this.followDelivery(given);
+      else this.accept(given);
     } catch (error) {
       this.failed = problemOf(error);
       this.context.complain(error);
     }
+  }
+
+  private accept(receipt: Receipt) {
+    this.saved = true;
+    void this.follow(receipt);
+  }
+
+  /** While it waits, this device answers as if it were learned. */
+  private async followDelivery({ delivered }: Queued) {
+    this.waiting = true;
+    for (const one of this.earlier) one.replaced = true;
+    void this.runRecheck(0, this.before);
+    const receipt = await delivered.catch((error: unknown) => {
+      this.failed = problemOf(error);
+      return null;
+    });
+    this.waiting = false;
+    if (receipt !== null) this.accept(receipt);
+    else if (this.failed === null && this.undo === 'none') this.undo = 'saved'; // removed from the list of what waits
   }
 
   private async follow(receipt: Decided) {
@@ -172,8 +194,12 @@ export class Feedback implements FeedbackState {
     return decided;
   }
 
-  private async followUndo({ id, offset }: Receipt, before: string | null | undefined) {
+  private async followUndo(retraction: Receipt | Queued, before: string | null | undefined) {
     const { live } = this.context;
+    const receipt =
+      'delivered' in retraction ? await retraction.delivered.catch(() => null) : retraction;
+    if (receipt === null) return;
+    const { id, offset } = receipt;
     while (live.learnedUntil < offset) await live.awaitOffset(id, offset);
     this.unlearnedVersion = live.version;
     this.undo = 'learned';

@@ -1,12 +1,13 @@
-/* The models of this service, requested until the service answers. */
+/* The models of this service, requested until the service answers. Until then, as it answered last. */
 
 import type { Pause } from './live_status.svelte';
+import type { Memory } from './session.svelte';
 import type { ModelCard } from '../schema';
 
 const POLL_MS = 3000;
 
 export class Models {
-  /** null until the service has answered. */
+  /** null until the service has answered, or another time before. */
   cards = $state.raw<ModelCard[] | null>(null);
 
   private listed: Promise<ModelCard[]> | null = null;
@@ -14,6 +15,7 @@ export class Models {
   constructor(
     private list: () => Promise<ModelCard[]>,
     private pause: Pause,
+    private memory?: Memory<ModelCard[]>,
   ) {}
 
   all(): Promise<ModelCard[]> {
@@ -28,11 +30,25 @@ export class Models {
   }
 
   private async request(): Promise<ModelCard[]> {
-    while (this.cards === null) {
-      this.cards = await this.list().catch(() => null);
-      if (this.cards === null) await this.pause(POLL_MS);
-    }
-    return this.cards;
+    if (await this.ask()) return this.cards!;
+    this.cards = this.memory?.recall() ?? null;
+    const answered = this.askAgain();
+    return this.cards ?? answered;
+  }
+
+  private async askAgain(): Promise<ModelCard[]> {
+    do await this.pause(POLL_MS);
+    while (!(await this.ask()));
+    return this.cards!;
+  }
+
+  /** Ask once. Returns whether the service answered. */
+  private async ask(): Promise<boolean> {
+    const cards = await this.list().catch(() => null);
+    if (cards === null) return false;
+    this.cards = cards;
+    this.memory?.remember(cards);
+    return true;
   }
 }
 

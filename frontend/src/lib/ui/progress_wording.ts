@@ -6,6 +6,7 @@ import { milliseconds, truncate } from './wording';
 export interface FeedbackState {
   failed: string | null;
   saved: boolean;
+  waiting: boolean;
   held: boolean;
   refused: string | null;
   rejected: boolean;
@@ -50,6 +51,7 @@ export function describeFeedback(state: FeedbackState): string[] {
   if (state.failed !== null) return [t.ui.progress.notSaved(state.failed)];
   if (state.undo !== 'none') return describeUndo(state);
   const { saved } = t.ui.progress;
+  if (state.waiting) return [t.ui.progress.waiting];
   if (!state.saved) return [t.ui.progress.saving];
   if (state.held) return [t.ui.progress.held];
   if (state.refused !== null) return [saved, t.ui.progress.notLearned(state.refused)];

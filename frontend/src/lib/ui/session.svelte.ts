@@ -3,6 +3,7 @@
    load (before anything else) -> caller, scopes -> what the page offers
    sign in, sign out -> a cookie that no script can read -> the page starts again
    a request refused with 401 or 403 -> load again
+   without the service: as it answered last, until it answers
 */
 
 import { createContext } from 'svelte';
@@ -23,6 +24,12 @@ export interface SessionApi {
   signOut(): Promise<SessionAnswer>;
 }
 
+/** What this browser remembers of the service. */
+export interface Memory<T> {
+  recall(): T | null;
+  remember(value: T): void;
+}
+
 /** What becomes of a new reply that is taught: it is learned, held for review, or not accepted. */
 export type Teaching = 'on' | 'review' | 'off';
 
@@ -40,10 +47,13 @@ interface Dependencies {
   browserId: () => string;
   /** Called after signing in and out. */
   restart: () => void;
+  /** Called after signing out, before the page starts again. */
+  forget?: () => Promise<unknown>;
+  memory?: Memory<SessionAnswer>;
 }
 
 export class Session implements Rights {
-  /** null until the service has answered. */
+  /** null until the service has answered, or another time before. */
   answer = $state.raw<SessionAnswer | null>(null);
   problem = $state<string | null>(null);
   busy = $state(false);
@@ -84,6 +94,9 @@ export class Session implements Rights {
     this.answer?.may_name_user ? this.dependencies.browserId() : undefined,
   );
 
+  /** Identifies the caller, and the user whom this browser names: what is kept here belongs to one of them. null: not known yet. */
+  owner = $derived.by(() => this.answer && JSON.stringify([this.answer.caller, this.user ?? null]));
+
   /** Resolves once predictions can be asked for: never, if that needs a key. */
   readonly usable: Promise<void>;
 
@@ -110,7 +123,11 @@ export class Session implements Rights {
   }
 
   async signOut(): Promise<boolean> {
-    return this.change(() => this.dependencies.api.signOut());
+    const { api, forget } = this.dependencies;
+    return this.change(async () => {
+      await api.signOut();
+      await forget?.();
+    });
   }
 
   openDialog = () => {
@@ -118,13 +135,25 @@ export class Session implements Rights {
     this.isDialogOpen = true;
   };
 
-  private async ask() {
-    const { api, pause } = this.dependencies;
-    let answer: SessionAnswer | null;
-    while ((answer = await api.load().catch(() => null)) === null) await pause(POLL_MS);
+  /** Ask once. Returns whether the service answered. */
+  confirm = async (): Promise<boolean> => {
+    const { api, memory } = this.dependencies;
+    const answer = await api.load().catch(() => null);
+    if (answer === null) return false;
     this.hasEnded = this.isSignedIn && !answer.is_signed_in;
     this.answer = answer;
+    memory?.remember(answer);
     if (this.mayPredict) this.use();
+    return true;
+  };
+
+  private async ask() {
+    const { memory, pause } = this.dependencies;
+    while (!(await this.confirm())) {
+      this.answer ??= memory?.recall() ?? null;
+      if (this.mayPredict) this.use();
+      await pause(POLL_MS);
+    }
   }
 
   private async change(send: () => Promise<unknown>): Promise<boolean> {

@@ -85,6 +85,7 @@ export const draw: Messages['draw'] = {
   },
   status: {
     saving: 'Wird gespeichert …',
+    waiting: 'Auf diesem Gerät gelernt.',
     learning: 'Gespeichert. Ich lerne …',
     learned: (seconds) => `Gelernt in ${seconds} Sekunden.`,
     learnedNow: 'Gelernt.',
@@ -134,6 +135,7 @@ export const draw: Messages['draw'] = {
     count: drawings,
     waiting: (shown) => `${shown} noch zu prüfen`,
     rejected: 'Geprüft und nicht gelernt',
+    isUnsent: 'Auf diesem Gerät gelernt. Ich sende es, sobald die Verbindung wieder da ist.',
     isWaiting: 'Wird noch geprüft. Ich nutze sie noch nicht.',
     drawingOf: (label, at) => `Zeichnung von ${label}, ${at}`,
     of: (label) => `Zeichnung von ${label}`,

@@ -6,6 +6,7 @@ import { inbox } from './inbox';
 import { learning } from './learning';
 import { reports } from './reports';
 import { draw } from './draw';
+import { offline } from './offline';
 import { usage } from './usage';
 
 import type { Messages } from '..';
@@ -19,5 +20,6 @@ export const de: Messages = {
   learning,
   reports,
   draw,
+  offline,
   usage,
 };

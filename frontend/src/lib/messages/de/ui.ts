@@ -55,6 +55,7 @@ export const ui: Messages['ui'] = {
   progress: {
     saving: 'wird gespeichert …',
     saved: 'gespeichert',
+    waiting: 'Auf diesem Gerät aufgehoben, bis die Verbindung wieder da ist.',
     notSaved: (problem) => `nicht gespeichert: ${problem}`,
     held: 'Danke. Es wird geprüft, bevor es gelernt wird.',
     learned: (version) => `gelernt in Version ${version}`,

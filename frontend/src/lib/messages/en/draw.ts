@@ -84,6 +84,7 @@ export const draw = {
   },
   status: {
     saving: 'Saving …',
+    waiting: 'Learned on this device.',
     learning: 'Saved. Learning …',
     learned: (seconds: string) => `Learned in ${seconds} seconds.`,
     learnedNow: 'Learned.',
@@ -133,6 +134,7 @@ export const draw = {
     count: drawings,
     waiting: (shown: string) => `${shown} waiting to be checked`,
     rejected: 'Checked, and not learned',
+    isUnsent: 'Learned on this device. It is sent when the connection is back.',
     isWaiting: 'Waiting to be checked. I do not use it yet.',
     drawingOf: (label: string, at: string) => `Drawing of ${label}, ${at}`,
     of: (label: string) => `Drawing of ${label}`,

@@ -6,6 +6,7 @@ import { inbox } from './inbox';
 import { learning } from './learning';
 import { reports } from './reports';
 import { draw } from './draw';
+import { offline } from './offline';
 import { usage } from './usage';
 
 export const en = {
@@ -17,5 +18,6 @@ export const en = {
   learning,
   reports,
   draw,
+  offline,
   usage,
 };

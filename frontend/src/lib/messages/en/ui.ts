@@ -56,6 +56,7 @@ export const ui = {
   progress: {
     saving: 'saving…',
     saved: 'saved',
+    waiting: 'Kept on this device until the connection is back.',
     notSaved: (problem: string) => `not saved: ${problem}`,
     held: 'Thank you. It is checked before it is learned.',
     learned: (version: string) => `learned in version ${version}`,

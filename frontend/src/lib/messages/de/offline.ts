@@ -1,0 +1,48 @@
+/* Die Seite ohne den Dienst, und was in diesem Browser wartet. */
+
+import type { Messages } from '..';
+
+const plural = (count: number, one: string, many: string) => (count === 1 ? one : many);
+
+export const offline: Messages['offline'] = {
+  lost: 'Keine Verbindung zum Server.',
+  answers: (version) => `Version ${version} antwortet auf diesem Gerät.`,
+  simpler: 'Ihre Antworten sind einfacher als die des Servers.',
+  noAnswers: 'Antworten gibt es erst wieder mit Verbindung.',
+  keeps: 'Was Sie beibringen, wird aufgehoben und dann gesendet.',
+  waits: (count, shown) =>
+    `${shown} ${plural(count, 'Eintrag wartet', 'Einträge warten')} auf das Senden.`,
+  namesWait: (count, shown) =>
+    `${shown} ${plural(count, 'Name wartet', 'Namen warten')} auf das Senden.`,
+  sending: (count, shown) => `${shown} ${plural(count, 'Eintrag', 'Einträge')} werden gesendet …`,
+  sent: (parts) => `Gesendet: ${parts}.`,
+  learned: (shown) => `${shown} gelernt`,
+  held: (shown) => `${shown} zuerst zu prüfen`,
+  refusedOf: (shown) => `${shown} nicht gelernt`,
+  retracted: (shown) => `${shown} zurückgenommen`,
+  refused: (count, shown) =>
+    `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} nicht angenommen.`,
+  ofOthers: (count, shown) =>
+    `${shown} ${plural(count, 'Eintrag', 'Einträge')} eines anderen Kontos in diesem Browser ${plural(count, 'wartet', 'warten')}, bis sich dieses Konto anmeldet.`,
+  noRoom: 'Dieser Browser hat keinen Platz für die neueste Version.',
+  tooLarge: 'Die neueste Version ist zu groß für diesen Browser.',
+  show: 'Zeigen, was wartet',
+  hide: 'Ausblenden, was wartet',
+  list: 'Was wartet',
+  kinds: {
+    name: (title) => `Name „${title}“`,
+    good: (title) => `Gute Antwort: „${title}“`,
+    wrong: (title) => `Falsche Antwort: „${title}“`,
+    correction: (title) => `Bessere Antwort: „${title}“`,
+    retraction: (title) => `„${title}“ zurücknehmen`,
+  },
+  notAccepted: (reason) => `Nicht angenommen: ${reason}`,
+  remove: (what) => `Entfernen: ${what}`,
+  edit: (what) => `Ändern und noch einmal senden: ${what}`,
+  newText: 'Neuer Text',
+  send: 'Senden',
+  signOutTitle: 'Abmelden, obwohl etwas wartet?',
+  signOutText: (count, shown) =>
+    `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} noch nicht gesendet. Beim Abmelden ${plural(count, 'wird er', 'werden sie')} in diesem Browser gelöscht.`,
+  signOutAction: 'Abmelden und löschen',
+};

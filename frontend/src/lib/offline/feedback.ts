@@ -1,0 +1,75 @@
+/* Feedback that waits where the service cannot be reached.
+
+   What waits already goes first, so that no opinion overtakes an earlier one about the same answer.
+*/
+
+import { completeFeedback, type FeedbackApi, type ModelApi, type Queued } from '../api';
+import type { FeedbackRequest, Receipt } from '../schema';
+import type { LocalLearner, LocalModel } from './local_model.svelte';
+import type { Opinion, Queue } from './queue.svelte';
+import { reach, type Reachability } from './reach';
+import type { LocalExample } from './store';
+
+/** isLocal: whether it is about an answer that was given on this device. */
+export type Described = Opinion & { isLocal: boolean };
+
+interface Dependencies {
+  online: Pick<ModelApi<unknown, unknown>, 'giveFeedback' | 'retract'>;
+  queue: Queue;
+  local: LocalModel<LocalLearner>;
+  connection: Reachability;
+  newId: () => string;
+  describe: (feedback: FeedbackRequest) => Described;
+  /** What feedback of earlier visits has taught; null where that is not known. */
+  exampleOf: (id: string) => LocalExample | null;
+}
+
+export class FeedbackQueue implements FeedbackApi {
+  /** What was taught on this page, by the id of the feedback. */
+  private taught = new Map<string, LocalExample | null>();
+
+  constructor(private dependencies: Dependencies) {}
+
+  giveFeedback = async (feedback: FeedbackRequest): Promise<Receipt | Queued> => {
+    const { online, local, connection, describe } = this.dependencies;
+    const opinion = describe(feedback);
+    this.taught.set(feedback.id, opinion.example);
+    const keep = () => this.keep(opinion);
+    if (opinion.isLocal || this.waits()) return keep();
+    const receipt = await reach(connection, () => online.giveFeedback(feedback), keep);
+    if ('offset' in receipt) await local.note({ ...opinion, id: feedback.id, of: null }, receipt);
+    return receipt;
+  };
+
+  retract = async (id: string): Promise<Receipt | Queued> => {
+    const { online, queue, local, connection, newId, exampleOf } = this.dependencies;
+    const example = this.taught.get(id) ?? exampleOf(id);
+    const keep = async (): Promise<Queued> => {
+      const retraction = await queue.retract(local.name, id, example);
+      return retraction === null ? { delivered: Promise.resolve(null) } : this.deliver(retraction);
+    };
+    if (this.waits()) return keep();
+    const receipt = await reach(connection, () => online.retract(id), keep);
+    if ('offset' in receipt)
+      await local.note({ id: newId(), kind: 'retraction', of: id, title: '', example }, receipt);
+    return receipt;
+  };
+
+  /** Keep feedback until the service can be reached. */
+  async keep(opinion: Opinion): Promise<Queued> {
+    const { queue, local } = this.dependencies;
+    const body = completeFeedback(opinion.body);
+    return this.deliver(await queue.give(local.name, { ...opinion, body }));
+  }
+
+  private deliver(id: string): Queued {
+    const { queue, connection } = this.dependencies;
+    if (!connection.lost) void queue.flush();
+    return { delivered: queue.delivered(id) };
+  }
+
+  private waits(): boolean {
+    const { queue, local } = this.dependencies;
+    return queue.waiting.some(({ model }) => model === local.name);
+  }
+}

@@ -1,0 +1,196 @@
+/* A model that answers on this device: the last version that the service exported, and what waits in the queue on top of it.
+
+     service --file of a version--> store --> learner --\
+                                    queue --examples------> answers
+                                                   back online: the service's version answers again
+
+   The sums of the learner are integers: what is learned can be un-learned exactly. So the learner follows the queue item
+   by item, whichever tab changes it, until a version that has learned an item takes its place.
+*/
+
+import { ApiError } from '../api';
+import type { Receipt } from '../schema';
+import type { Queue } from './queue.svelte';
+import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store';
+
+const MAX_FILE_BYTES = 8_000_000;
+const TOO_LARGE = 413;
+
+export interface ExportApi {
+  /** The file of a version, and its checksum. Rejects with the status 413 for one of more than `max_bytes`. */
+  exported(
+    model: string,
+    version: string,
+    max_bytes: number,
+  ): Promise<{ file: Uint8Array; etag: string }>;
+}
+
+/** What answers on this device, made from a file. */
+export interface LocalLearner {
+  /** The offset that the file had learned. */
+  readonly learnedUntil: number;
+  learn(example: LocalExample): void;
+  unlearn(example: LocalExample): void;
+}
+
+/** Why no newer version is kept; null while it is. */
+export type MissingReason = 'not_allowed' | 'too_large' | 'no_room' | 'failed';
+
+export interface ModelOptions<L extends LocalLearner> {
+  model: string;
+  /** Whether this caller may have the file. */
+  mayKeep: () => boolean;
+  /** Raises an error for a file that it cannot read. */
+  read: (file: Uint8Array) => L;
+  /** Whether its answers are simpler than those of the service. */
+  isSimpler: boolean;
+}
+
+interface Dependencies<L extends LocalLearner> extends ModelOptions<L> {
+  store: OfflineStore;
+  api: ExportApi;
+  queue: Queue;
+  owner: () => string | null;
+  now: () => Date;
+}
+
+export class LocalModel<L extends LocalLearner> {
+  /** The version that is kept; null for none. */
+  version = $state<string | null>(null);
+  missing = $state<MissingReason | null>(null);
+  /** Changes whenever the learner has learned something. */
+  revision = $state(0);
+  learner: L | null = null;
+
+  private kept: KeptModel | null = null;
+  /** What the learner has learned from the queue, by the id of the item. */
+  private applied = new Map<string, Applied>();
+  private keeping: Promise<void> | null = null;
+
+  constructor(private dependencies: Dependencies<L>) {
+    dependencies.queue.onChange(() => this.follow());
+  }
+
+  get name(): string {
+    return this.dependencies.model;
+  }
+
+  get isSimpler(): boolean {
+    return this.dependencies.isSimpler;
+  }
+
+  /** Read what is kept. */
+  async load(): Promise<void> {
+    const { store, owner, model } = this.dependencies;
+    const by = owner();
+    if (by === null) return;
+    try {
+      const kept = await store.model(by, model);
+      if (kept !== null) this.use(kept);
+    } catch {
+      this.missing = 'failed'; // of an older page, or damaged
+    }
+  }
+
+  /** Note what the service has just accepted: the version that is kept here may not have learned it. */
+  async note(
+    { id, kind, of, title, example }: Pick<QueuedItem, 'id' | 'kind' | 'of' | 'title' | 'example'>,
+    receipt: Receipt,
+  ): Promise<void> {
+    if (this.learner === null) return;
+    await this.dependencies.queue
+      .noteSent({ id, kind, of, title, example, model: this.name, body: null }, receipt)
+      .catch(() => {}); // it is accepted all the same
+  }
+
+  /** Keep a version. Calls meanwhile share the request. */
+  keep(version: string): Promise<void> {
+    this.keeping ??= this.fetch(version).finally(() => (this.keeping = null));
+    return this.keeping;
+  }
+
+  private async fetch(version: string) {
+    const { store, api, owner, model, queue, now, mayKeep } = this.dependencies;
+    const by = owner();
+    if (by === null) return;
+    if (!mayKeep()) {
+      this.missing = 'not_allowed';
+      return queue.prune(model, Infinity);
+    }
+    try {
+      if (this.kept?.version !== version) {
+        const found = await api.exported(model, version, MAX_FILE_BYTES);
+        const kept = { ...found, owner: by, model, version, kept_at: now().toISOString() };
+        this.use(kept);
+        await store.keepModel(kept);
+      }
+      this.missing = null;
+    } catch (error) {
+      this.missing = reasonOf(error);
+    }
+    await queue.prune(model, this.learner?.learnedUntil ?? Infinity);
+  }
+
+  private use(kept: KeptModel) {
+    const learner = this.dependencies.read(kept.file);
+    [this.kept, this.learner, this.version] = [kept, learner, kept.version];
+    this.applied.clear();
+    this.follow();
+  }
+
+  /** Let the learner have learned exactly what is in the queue and not in the version. */
+  private follow() {
+    const { learner, applied } = this;
+    if (learner === null) return;
+    const wanted = examplesBeyond(this.name, learner.learnedUntil, this.dependencies.queue.items);
+    for (const [id, { example, learns }] of applied)
+      if (!wanted.has(id)) {
+        applied.delete(id);
+        apply(learner, { example, learns: !learns });
+      }
+    for (const [id, one] of wanted)
+      if (!applied.has(id)) {
+        applied.set(id, one);
+        apply(learner, one);
+      }
+    this.revision += 1;
+  }
+}
+
+/** learns: false if the example is un-learned. */
+interface Applied {
+  example: LocalExample;
+  learns: boolean;
+}
+
+const apply = (learner: LocalLearner, { example, learns }: Applied) =>
+  learns ? learner.learn(example) : learner.unlearn(example);
+
+/** What a version of a model has not learned of the queue, by the id of the item. A retraction and what it takes back
+    leave nothing to learn. */
+export function examplesBeyond(
+  model: string,
+  learnedUntil: number,
+  items: readonly QueuedItem[],
+): Map<string, Applied> {
+  const beyond = items.filter(
+    (item) =>
+      item.model === model &&
+      item.state !== 'refused' &&
+      (item.receipt?.offset ?? Infinity) > learnedUntil, // what is held for a curator has the offset 0
+  );
+  const given = new Set(beyond.map(({ id }) => id));
+  const takenBack = new Set(beyond.map(({ of }) => of));
+  const examples = new Map<string, Applied>();
+  for (const { id, of, example } of beyond) {
+    if (example === null || takenBack.has(id) || (of !== null && given.has(of))) continue;
+    examples.set(id, { example, learns: of === null });
+  }
+  return examples;
+}
+
+function reasonOf(error: unknown): MissingReason {
+  if (error instanceof ApiError) return error.status === TOO_LARGE ? 'too_large' : 'failed';
+  const isFull = error instanceof DOMException && error.name === 'QuotaExceededError';
+  return isFull ? 'no_room' : 'failed';
+}

@@ -1,0 +1,83 @@
+/* The page without the service: what is kept in this browser, what waits, and who answers. */
+
+import { exportApi, queueApi } from '../api';
+import type { Connection } from '../ui/connection.svelte';
+import { newId } from '../ui/identity';
+import { pause } from '../ui/pause';
+import type { Session } from '../ui/session.svelte';
+import { LocalModel, type LocalLearner, type ModelOptions } from './local_model.svelte';
+import { Queue } from './queue.svelte';
+import { openStore, type OfflineStore } from './store';
+import { exclusively, openTabs } from './tabs';
+
+/** Who the page speaks for. */
+type Identity = Pick<Session, 'owner' | 'confirm'>;
+
+export class Offline {
+  readonly queue: Queue;
+  readonly newId = newId;
+  /** The model that answers on the page shown, if the service cannot; null where none can. */
+  answering = $state.raw<LocalModel<LocalLearner> | null>(null);
+
+  private constructor(
+    private store: OfflineStore,
+    readonly connection: Connection,
+    private identity: Identity,
+  ) {
+    this.queue = new Queue({
+      store,
+      api: queueApi,
+      owner: () => identity.owner,
+      confirmOwner: identity.confirm,
+      exclusively,
+      tabs: openTabs(),
+      newId,
+      now: () => new Date(),
+      pause,
+    });
+  }
+
+  /** Open what is kept, and send what waits whenever the service can be reached. */
+  static async open(connection: Connection, identity: Identity): Promise<Offline> {
+    const offline = new Offline(await openStore(globalThis.indexedDB), connection, identity);
+    await offline.queue.reload();
+    connection.onRecovery(() => void offline.queue.flush());
+    void offline.queue.flush(); // which asks first whether the service answers
+    return offline;
+  }
+
+  /** A model that answers on this device. */
+  async openModel<L extends LocalLearner>(options: ModelOptions<L>): Promise<LocalModel<L>> {
+    const local = new LocalModel({
+      ...options,
+      store: this.store,
+      api: exportApi,
+      queue: this.queue,
+      owner: () => this.identity.owner,
+      now: () => new Date(),
+    });
+    await local.load();
+    return local;
+  }
+
+  /** Keep an answer of the service, for a page that is opened without it. */
+  async remember(name: string, model: string, value: unknown): Promise<void> {
+    const { owner } = this.identity;
+    if (owner === null) return;
+    await this.store
+      .keepAnswer({ owner, name: `${name} of ${model}`, value: structuredClone(value) })
+      .catch(() => {}); // there is no room: it is not shown without the service
+  }
+
+  async recall<T>(name: string, model: string): Promise<T | null> {
+    const { owner } = this.identity;
+    if (owner === null) return null;
+    return ((await this.store.answer(owner, `${name} of ${model}`)) as T | null) ?? null;
+  }
+
+  /** Delete everything that is kept for this caller. */
+  async forget(): Promise<void> {
+    if (this.identity.owner !== null) await this.store.clear(this.identity.owner);
+    await this.queue.reload();
+  }
+}

@@ -1,0 +1,23 @@
+/* Requests that this device answers while the service cannot be reached. */
+
+import { ApiError, isUnreachable, NO_ANSWER } from '../api';
+
+/** Whether the service could be reached last. */
+export interface Reachability {
+  readonly lost: boolean;
+}
+
+/** The answer of the service, or without it that of `locally`. error: that there was no answer. */
+export async function reach<T, U>(
+  connection: Reachability,
+  request: () => Promise<T>,
+  locally: (error: ApiError) => Promise<U>,
+): Promise<T | U> {
+  if (connection.lost) return locally(new ApiError(NO_ANSWER));
+  try {
+    return await request();
+  } catch (error) {
+    if (!isUnreachable(error)) throw error;
+    return locally(error);
+  }
+}

@@ -1,0 +1,250 @@
+/* What this browser keeps for the time without the service: feedback that waits, and the last version of each model.
+
+     queue    place -> QueuedItem     in the order in which it was given, for all tabs
+     models   [owner, model] -> KeptModel
+     answers  [owner, name] -> KeptAnswer      such as the drawings that were taught
+
+   IndexedDB, used directly: three small transactions do not need a library. Where the browser offers no database, as in
+   some private windows, everything is kept in memory and lasts as long as the page.
+*/
+
+import type { FeedbackItem, Receipt } from '../schema';
+
+const NAME = 'online.offline';
+const VERSION = 1;
+
+/** What this device learns from feedback, or un-learns with a retraction. reward: in [0, 1]; below 0.5, the label was wrong. */
+export interface LocalExample {
+  input: unknown;
+  label: string;
+  reward: number;
+}
+
+/** Why the service refused an item. status: of its answer. */
+export interface Refusal {
+  status: number;
+  message: string;
+}
+
+export type ItemState = 'waiting' | 'sending' | 'sent' | 'refused';
+
+export type ItemKind = 'name' | 'good' | 'wrong' | 'correction' | 'retraction';
+
+/** Feedback, or the retraction of one, on its way to the service. */
+export interface QueuedItem {
+  /** Of the feedback: the key by which the service knows it again. Of a retraction, an id of its own. */
+  id: string;
+  /** Who gave it, see `ownerOf`: it is never sent for somebody else. */
+  owner: string;
+  model: string;
+  kind: ItemKind;
+  /** What the list of what waits shows: a name, or the text of a reply. */
+  title: string;
+  /** What is sent. It never changes: the service compares it with what it knows by the id. null: a retraction. */
+  body: FeedbackItem | null;
+  /** The feedback that a retraction takes back. */
+  of: string | null;
+  /** null where this device cannot learn it. */
+  example: LocalExample | null;
+  made_at: string;
+  state: ItemState;
+  /** Whether it may have reached the service, so that removing it here is not enough. */
+  maybeReceived: boolean;
+  receipt: Receipt | null;
+  /** Whether what became of it is known: it was learned, refused, held or retracted. */
+  outcome: Receipt['status'] | null;
+  refusal: Refusal | null;
+}
+
+/** A version of a model, as the service exported it. */
+export interface KeptModel {
+  owner: string;
+  model: string;
+  version: string;
+  etag: string;
+  file: Uint8Array;
+  kept_at: string;
+}
+
+/** An answer of the service that a page shows again without it. */
+export interface KeptAnswer {
+  owner: string;
+  name: string;
+  value: unknown;
+}
+
+export interface OfflineStore {
+  /** In the order in which they were added. */
+  items(): Promise<QueuedItem[]>;
+  add(item: QueuedItem): Promise<void>;
+  /** Change an item in one step, which no other tab comes between. change: returns null to delete it. Returns it as it is then; null for none. */
+  change(id: string, change: (item: QueuedItem) => QueuedItem | null): Promise<QueuedItem | null>;
+  model(owner: string, model: string): Promise<KeptModel | null>;
+  /** Rejects with a QuotaExceededError where there is no room. */
+  keepModel(kept: KeptModel): Promise<void>;
+  /** null for none. */
+  answer(owner: string, name: string): Promise<unknown>;
+  keepAnswer(kept: KeptAnswer): Promise<void>;
+  /** Delete everything that belongs to an owner. */
+  clear(owner: string): Promise<void>;
+}
+
+/** The store of this browser; one in memory where there is no database. */
+export async function openStore(factory: IDBFactory | undefined): Promise<OfflineStore> {
+  try {
+    if (factory) return new DatabaseStore(await open(factory));
+  } catch {
+    // switched off, or damaged
+  }
+  return new MemoryStore();
+}
+
+function open(factory: IDBFactory): Promise<IDBDatabase> {
+  const opening = factory.open(NAME, VERSION);
+  opening.onupgradeneeded = () => {
+    const database = opening.result;
+    const queue = database.createObjectStore('queue', { autoIncrement: true });
+    queue.createIndex('id', 'id', { unique: true });
+    database.createObjectStore('models', { keyPath: ['owner', 'model'] });
+    database.createObjectStore('answers', { keyPath: ['owner', 'name'] });
+  };
+  return resultOf(opening);
+}
+
+const resultOf = <T>(request: IDBRequest<T>): Promise<T> =>
+  new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error ?? new Error('the database does not answer'));
+  });
+
+const completed = (transaction: IDBTransaction): Promise<void> =>
+  new Promise((resolve, reject) => {
+    transaction.oncomplete = () => resolve();
+    transaction.onabort = () => reject(transaction.error ?? new Error('the transaction ended'));
+  });
+
+class DatabaseStore implements OfflineStore {
+  constructor(private database: IDBDatabase) {
+    // Another tab has a newer page, which needs another layout: this one must not keep it waiting.
+    database.onversionchange = () => database.close();
+  }
+
+  items(): Promise<QueuedItem[]> {
+    const queue = this.database.transaction('queue').objectStore('queue');
+    return resultOf(queue.getAll() as IDBRequest<QueuedItem[]>);
+  }
+
+  async add(item: QueuedItem): Promise<void> {
+    const transaction = this.writing('queue');
+    transaction.objectStore('queue').add(item);
+    await completed(transaction);
+  }
+
+  async change(id: string, change: (item: QueuedItem) => QueuedItem | null) {
+    const transaction = this.writing('queue');
+    const opening = transaction.objectStore('queue').index('id').openCursor(id);
+    let changed: QueuedItem | null = null;
+    opening.onsuccess = () => {
+      const cursor = opening.result;
+      if (cursor === null) return;
+      changed = change(cursor.value as QueuedItem);
+      if (changed === null) cursor.delete();
+      else cursor.update(changed);
+    };
+    await completed(transaction);
+    return changed;
+  }
+
+  async model(owner: string, model: string): Promise<KeptModel | null> {
+    return ((await this.get('models', [owner, model])) as KeptModel | undefined) ?? null;
+  }
+
+  async keepModel(kept: KeptModel): Promise<void> {
+    await this.put('models', kept);
+  }
+
+  async answer(owner: string, name: string): Promise<unknown> {
+    return ((await this.get('answers', [owner, name])) as KeptAnswer | undefined)?.value ?? null;
+  }
+
+  async keepAnswer(kept: KeptAnswer): Promise<void> {
+    await this.put('answers', kept);
+  }
+
+  async clear(owner: string): Promise<void> {
+    const transaction = this.writing('queue', 'models', 'answers');
+    for (const name of transaction.objectStoreNames) {
+      const opening = transaction.objectStore(name).openCursor();
+      opening.onsuccess = () => {
+        const cursor = opening.result;
+        if (cursor === null) return;
+        if ((cursor.value as { owner: string }).owner === owner) cursor.delete();
+        cursor.continue();
+      };
+    }
+    await completed(transaction);
+  }
+
+  private get(name: string, key: IDBValidKey): Promise<unknown> {
+    return resultOf(this.database.transaction(name).objectStore(name).get(key));
+  }
+
+  private async put(name: string, value: unknown): Promise<void> {
+    const transaction = this.writing(name);
+    transaction.objectStore(name).put(value);
+    await completed(transaction);
+  }
+
+  private writing(...names: string[]): IDBTransaction {
+    // strict: what the page calls kept has reached the disk.
+    return this.database.transaction(names, 'readwrite', { durability: 'strict' });
+  }
+}
+
+export class MemoryStore implements OfflineStore {
+  private queue = new Map<string, QueuedItem>();
+  private models = new Map<string, KeptModel>();
+  private answers = new Map<string, KeptAnswer>();
+
+  async items() {
+    return [...this.queue.values()];
+  }
+
+  async add(item: QueuedItem) {
+    if (this.queue.has(item.id)) throw new Error(`the queue has an item ${item.id} already`);
+    this.queue.set(item.id, structuredClone(item));
+  }
+
+  async change(id: string, change: (item: QueuedItem) => QueuedItem | null) {
+    const item = this.queue.get(id);
+    if (item === undefined) return null;
+    const changed = change(item);
+    if (changed === null) this.queue.delete(id);
+    else this.queue.set(id, changed);
+    return changed;
+  }
+
+  async model(owner: string, model: string) {
+    return this.models.get(keyOf(owner, model)) ?? null;
+  }
+
+  async keepModel(kept: KeptModel) {
+    this.models.set(keyOf(kept.owner, kept.model), kept);
+  }
+
+  async answer(owner: string, name: string) {
+    return this.answers.get(keyOf(owner, name))?.value ?? null;
+  }
+
+  async keepAnswer(kept: KeptAnswer) {
+    this.answers.set(keyOf(kept.owner, kept.name), kept);
+  }
+
+  async clear(owner: string) {
+    const maps: Map<string, { owner: string }>[] = [this.queue, this.models, this.answers];
+    for (const map of maps)
+      for (const [key, value] of map) if (value.owner === owner) map.delete(key);
+  }
+}
+
+const keyOf = (...parts: string[]) => JSON.stringify(parts);

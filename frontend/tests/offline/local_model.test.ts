@@ -1,0 +1,156 @@
+import { expect, test } from 'vitest';
+import { ApiError } from '../../src/lib/api';
+import { LocalModel, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
+import type { LocalExample } from '../../src/lib/offline/store';
+import { settle } from '../fake';
+import { named, openBrowser } from './scene.svelte';
+
+/** Counts the examples of each label. */
+class Counter implements LocalLearner {
+  counts: Record<string, number> = {};
+
+  constructor(readonly learnedUntil: number) {}
+
+  learn({ label }: LocalExample) {
+    this.counts[label] = (this.counts[label] ?? 0) + 1;
+  }
+
+  unlearn({ label }: LocalExample) {
+    this.counts[label]! -= 1;
+    if (this.counts[label] === 0) delete this.counts[label];
+  }
+}
+
+async function openModel({ mayKeep = true } = {}) {
+  const { service, browser, queue } = await openBrowser();
+  const files = { learnedUntil: 0, failure: null as Error | null, requests: 0 };
+  const open = async () => {
+    const model = new LocalModel({
+      model: 'digits',
+      store: browser.store,
+      api: {
+        exported: async () => {
+          files.requests += 1;
+          if (files.failure) throw files.failure;
+          return { file: Uint8Array.of(files.learnedUntil), etag: '"e"' };
+        },
+      },
+      queue,
+      owner: () => 'ada',
+      mayKeep: () => mayKeep,
+      read: ([learnedUntil]) => new Counter(learnedUntil!),
+      isSimpler: false,
+      now: () => new Date('2026-11-26T12:00:00Z'),
+    });
+    await model.load();
+    return model;
+  };
+  return { service, browser, queue, files, open, model: await open() };
+}
+
+test('a version is kept for the next time that the page is opened', async () => {
+  const { model, open } = await openModel();
+  expect([model.version, model.learner]).toEqual([null, null]);
+  await model.keep('7');
+  const again = await open();
+  expect([again.version, again.learner?.learnedUntil]).toEqual(['7', 0]);
+});
+
+test('the same version is not requested again', async () => {
+  const { model, files } = await openModel();
+  await model.keep('7');
+  await model.keep('7');
+  expect(files.requests).toBe(1);
+});
+
+test('what waits is learned at once, and un-learned when it is taken back', async () => {
+  const { model, queue } = await openModel();
+  await model.keep('7');
+  await queue.give('digits', named('star'));
+  await queue.give('digits', named('heart'));
+  await queue.give('other', named('house'));
+  expect(model.learner?.counts).toEqual({ star: 1, heart: 1 });
+  await queue.retract('digits', 'f-star');
+  expect(model.learner?.counts).toEqual({ heart: 1 });
+});
+
+test('what another tab teaches is learned here as well', async () => {
+  const { model, browser } = await openModel();
+  await model.keep('7');
+  const other = await browser.openTab();
+  await other.give('digits', named('star'));
+  await settle();
+  expect(model.learner?.counts).toEqual({ star: 1 });
+});
+
+test('an item is learned once: here until the kept version has learned it', async () => {
+  const { model, queue, files } = await openModel();
+  await model.keep('7');
+  await queue.give('digits', named('star')); // its offset becomes 1
+  await queue.give('digits', named('heart')); // 2
+  await queue.flush();
+  expect(model.learner?.counts).toEqual({ star: 1, heart: 1 });
+  await settle(); // until it is known what became of them
+  files.learnedUntil = 1;
+  await model.keep('8');
+  expect(model.learner?.counts).toEqual({ heart: 1 });
+  expect(queue.items.map(({ title }) => title)).toEqual(['heart']);
+});
+
+test('a refused item is un-learned', async () => {
+  const { model, queue, service } = await openModel();
+  await model.keep('7');
+  service.refused.set('star', new ApiError('no', 403));
+  await queue.give('digits', named('star'));
+  expect(model.learner?.counts).toEqual({ star: 1 });
+  await queue.flush();
+  expect(model.learner?.counts).toEqual({});
+});
+
+test('what the kept version has learned is un-learned while its retraction waits', async () => {
+  const { model, queue } = await openModel();
+  await model.keep('7');
+  model.learner!.learn(named('star').example!); // as the file would have it
+  await queue.retract('digits', 'learned before', named('star').example);
+  expect(model.learner?.counts).toEqual({});
+});
+
+test('what the service has accepted counts until a version with it is kept', async () => {
+  const { model, queue, files } = await openModel();
+  await model.keep('7');
+  const { kind, title, example } = named('star');
+  await model.note(
+    { id: 'f1', kind, title, example, of: null },
+    { id: 'f1', offset: 9, status: 'accepted' },
+  );
+  expect(model.learner?.counts).toEqual({ star: 1 });
+  expect(queue.waiting).toEqual([]);
+  files.learnedUntil = 9;
+  await model.keep('8');
+  expect([model.learner?.counts, queue.items]).toEqual([{}, []]);
+});
+
+test('without the right to the file nothing is requested, and nothing sent is kept', async () => {
+  const { model, queue, files } = await openModel({ mayKeep: false });
+  await queue.give('digits', named('star'));
+  await queue.flush();
+  await settle();
+  await model.keep('7');
+  expect([files.requests, model.missing, model.version]).toEqual([0, 'not_allowed', null]);
+  expect(queue.items).toEqual([]);
+});
+
+test.each([
+  [new ApiError('too large', 413), 'too_large'],
+  [new DOMException('full', 'QuotaExceededError'), 'no_room'],
+  [new ApiError('no answer'), 'failed'],
+] as const)('a version that cannot be kept leaves the one before: %s', async (failure, reason) => {
+  const { model, files } = await openModel();
+  await model.keep('7');
+  files.failure = failure;
+  await model.keep('8');
+  expect([model.version, model.missing]).toEqual(['7', reason]);
+  files.failure = null;
+  await model.keep('8');
+  expect([model.version, model.missing]).toEqual(['8', null]);
+});

@@ -1,0 +1,192 @@
+import { expect, test } from 'vitest';
+import { ApiError } from '../../src/lib/api';
+import { MAX_ITEMS, QueueFull } from '../../src/lib/offline/queue.svelte';
+import { settle } from '../fake';
+import { named, openBrowser } from './scene.svelte';
+
+const titles = (items: readonly { title: string }[]) => items.map(({ title }) => title);
+
+test('what waits is sent in the order in which it was given', async () => {
+  const { service, queue } = await openBrowser();
+  service.isReachable = false;
+  for (const label of ['star', 'heart', 'house']) await queue.give('digits', named(label));
+  await queue.flush();
+  expect(titles(queue.waiting)).toEqual(['star', 'heart', 'house']);
+  expect(service.requests).toBe(0);
+
+  service.isReachable = true;
+  await queue.flush();
+  expect(service.log).toEqual(['ada: star', 'ada: heart', 'ada: house']);
+  expect(queue.waiting).toEqual([]);
+  await settle();
+  expect(queue.sentCounts).toEqual({ learned: 3, held: 0, refused: 0, retracted: 0 });
+});
+
+test('an item whose answer was lost is sent again and learned once', async () => {
+  const { service, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.losesAnswer = true;
+  await queue.flush();
+  expect(titles(queue.waiting)).toEqual(['star']);
+  await queue.flush();
+  expect([service.requests, service.log]).toEqual([2, ['ada: star']]);
+});
+
+test('a tab that was closed while it sent leaves the item to the next one', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  await service.give('digits', named('star').body); // it has arrived, and then the tab was closed
+  await browser.store.change('f-star', (item) => ({
+    ...item,
+    state: 'sending',
+    maybeReceived: true,
+  }));
+
+  const next = await browser.openTab();
+  await next.flush();
+  expect(service.log).toEqual(['ada: star']);
+  expect(next.waiting).toEqual([]);
+});
+
+test('two tabs share one queue, and only one of them sends an item', async () => {
+  const { service, browser, queue } = await openBrowser();
+  const other = await browser.openTab();
+  await queue.give('digits', named('star'));
+  await settle();
+  expect(titles(other.waiting)).toEqual(['star']);
+  await other.give('digits', named('heart'));
+  await Promise.all([queue.flush(), other.flush()]);
+  expect([service.requests, service.log]).toEqual([2, ['ada: star', 'ada: heart']]);
+  await settle();
+  expect([queue.waiting, other.waiting]).toEqual([[], []]);
+});
+
+test('what is given while others are sent follows them', async () => {
+  const { service, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  const sending = queue.flush();
+  await queue.give('digits', named('heart'));
+  await sending;
+  expect(service.log).toEqual(['ada: star', 'ada: heart']);
+});
+
+test('taking back what never left this browser drops it', async () => {
+  const { service, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  const delivered = queue.delivered('f-star');
+  expect(await queue.retract('digits', 'f-star')).toBeNull();
+  expect(await delivered).toBeNull();
+  await queue.flush();
+  expect(service.requests).toBe(0);
+});
+
+test('taking back what may have arrived retracts it after it was sent again', async () => {
+  const { service, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.failures = [new ApiError('no answer')];
+  await queue.flush();
+  const retraction = await queue.retract('digits', 'f-star');
+  expect(queue.items.map(({ kind, title }) => [kind, title])).toEqual([
+    ['name', 'star'],
+    ['retraction', 'star'],
+  ]);
+  await queue.flush();
+  expect(service.log).toEqual(['ada: star', 'retract f-star']);
+  expect((await queue.delivered(retraction!))?.status).toBe('retracted');
+});
+
+test('a retraction of what the service does not know is done', async () => {
+  const { service, queue } = await openBrowser();
+  const retraction = await queue.retract('digits', 'gone');
+  await queue.flush();
+  expect([service.log, queue.waiting, queue.refused]).toEqual([[], [], []]);
+  expect((await queue.delivered(retraction!))?.status).toBe('retracted');
+});
+
+test('a refused item is shown with its reason, and the others are sent', async () => {
+  const { service, queue } = await openBrowser();
+  service.refused.set('star', new ApiError('needs the scope teach', 403));
+  await queue.give('digits', named('star'));
+  await queue.give('digits', named('heart'));
+  const delivered = queue.delivered('f-star');
+  await queue.flush();
+  await expect(delivered).rejects.toThrow('needs the scope teach');
+  expect(queue.refused.map(({ refusal }) => refusal)).toEqual([
+    { status: 403, message: 'needs the scope teach' },
+  ]);
+  expect(service.log).toEqual(['ada: heart']);
+  await queue.remove(queue.refused[0]!);
+  expect(queue.refused).toEqual([]);
+});
+
+test('a refused item is changed and sent as new feedback', async () => {
+  const { service, queue } = await openBrowser();
+  service.refused.set('', new ApiError('the label is empty', 400));
+  await queue.give('digits', { ...named(''), title: '' });
+  await queue.flush();
+  await queue.edit(queue.refused[0]!, 'moon');
+  await queue.flush();
+  expect(service.log).toEqual(['ada: moon']);
+  expect(queue.items.map(({ id, body, example }) => [id, body?.id, example?.label])).toEqual([
+    ['n1', 'n1', 'moon'],
+  ]);
+});
+
+test('a busy service is asked again after the time that it names', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.failures = [new ApiError('too many', 429, 30), new ApiError('starting', 503)];
+  await queue.flush();
+  expect(browser.pauses.slice(0, 2)).toEqual([30_000, 2_000]);
+  expect(service.log).toEqual(['ada: star']);
+});
+
+test('without a session an item waits until the person signs in', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.failures = [new ApiError('who are you?', 401)];
+  await queue.flush();
+  expect(browser.pauses).toEqual([]);
+  expect(titles(queue.waiting)).toEqual(['star']);
+});
+
+test('what one person has given is never sent for another', async () => {
+  const { service, browser, queue } = await openBrowser();
+  service.isReachable = false;
+  await queue.give('digits', named('star'));
+
+  service.isReachable = true;
+  service.caller = 'bob'; // signed in by another tab
+  await queue.flush();
+  expect(service.log).toEqual([]);
+  const bobs = await browser.openTab('bob');
+  expect([bobs.items, bobs.ofOthers]).toEqual([[], 1]);
+  await bobs.flush();
+  expect(service.log).toEqual([]);
+
+  service.caller = 'ada';
+  await (await browser.openTab()).flush();
+  expect(service.log).toEqual(['ada: star']);
+});
+
+test('what was sent is forgotten once a kept version has learned it', async () => {
+  const { queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  await queue.give('digits', named('heart'));
+  await queue.flush();
+  await settle(); // until it is known what became of them
+  await queue.prune('digits', 1);
+  expect(titles(queue.items)).toEqual(['heart']);
+  await queue.prune('other', 2);
+  expect(titles(queue.items)).toEqual(['heart']);
+});
+
+test('a full queue refuses more', async () => {
+  const { queue, browser } = await openBrowser();
+  await queue.give('digits', named('star'));
+  const [item] = queue.items;
+  for (let place = 1; place < MAX_ITEMS; place += 1)
+    await browser.store.add({ ...item!, id: `f${place}` });
+  await queue.reload();
+  await expect(queue.give('digits', named('heart'))).rejects.toThrow(QueueFull);
+});

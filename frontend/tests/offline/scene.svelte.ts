@@ -1,0 +1,116 @@
+/* Tabs of one browser, and a service that can be unreachable, busy, or lose its answers. */
+
+import { ApiError } from '../../src/lib/api';
+import { Queue, type Opinion, type QueueApi } from '../../src/lib/offline/queue.svelte';
+import { MemoryStore, type OfflineStore } from '../../src/lib/offline/store';
+import type { FeedbackItem, FeedbackProgress, Receipt } from '../../src/lib/schema';
+
+/** Learns each id once, as the service does. */
+export class FakeService implements QueueApi {
+  /** What is in its log, in order. */
+  log: string[] = [];
+  /** Errors of the next requests. */
+  failures: ApiError[] = [];
+  /** Whether the next request is done, but its answer does not arrive. */
+  losesAnswer = false;
+  requests = 0;
+  caller = 'ada';
+  isReachable = true;
+  /** Why labels are refused. */
+  refused = new Map<string, ApiError>();
+  private receipts = new Map<string, Receipt>();
+
+  async give(_: string, feedback: FeedbackItem): Promise<Receipt> {
+    this.admit();
+    const refusal = this.refused.get(String(feedback.label));
+    if (refusal) throw refusal;
+    return this.answer(this.record(feedback.id!, `${this.caller}: ${feedback.label}`, 'accepted'));
+  }
+
+  async retract(_: string, id: string): Promise<Receipt> {
+    this.admit();
+    if (!this.receipts.has(id)) throw new ApiError('there is no such feedback', 404);
+    return this.answer(this.record(`${id}.retraction`, `retract ${id}`, 'retracted'));
+  }
+
+  async outcome(_: string, id: string): Promise<FeedbackProgress> {
+    return { ...this.receipts.get(id)!, status: 'learned' };
+  }
+
+  private admit() {
+    this.requests += 1;
+    if (!this.isReachable) throw new ApiError('no answer');
+    const failure = this.failures.shift();
+    if (failure) throw failure;
+  }
+
+  private record(id: string, entry: string, status: Receipt['status']): Receipt {
+    const known = this.receipts.get(id);
+    if (known) return known;
+    this.log.push(entry);
+    const receipt = { id, offset: this.log.length, status };
+    this.receipts.set(id, receipt);
+    return receipt;
+  }
+
+  private answer(receipt: Receipt): Receipt {
+    if (!this.losesAnswer) return receipt;
+    this.losesAnswer = false;
+    throw new ApiError('no answer');
+  }
+}
+
+/** One browser: a store, and locks and news that its tabs share. */
+export class Browser {
+  readonly store: OfflineStore = new MemoryStore();
+  /** How long the queues have waited between two attempts. */
+  pauses: number[] = [];
+  private listeners: (() => void)[] = [];
+  private turn: Promise<void> = Promise.resolve();
+  private ids = 0;
+
+  constructor(readonly service: FakeService) {}
+
+  /** signedInAs: who the page believes to speak for. */
+  async openTab(signedInAs = 'ada'): Promise<Queue> {
+    let caller = $state(signedInAs);
+    let isMuted = false;
+    const queue = new Queue({
+      store: this.store,
+      api: this.service,
+      owner: () => caller,
+      confirmOwner: async () => {
+        if (this.service.isReachable) caller = this.service.caller;
+        return this.service.isReachable;
+      },
+      exclusively: (work) => (this.turn = this.turn.then(work)),
+      tabs: {
+        announce: () => {
+          isMuted = true;
+          for (const listener of this.listeners) listener();
+          isMuted = false;
+        },
+        listen: (onChange) => this.listeners.push(() => isMuted || onChange()),
+      },
+      newId: () => `n${++this.ids}`,
+      now: () => new Date('2026-11-26T12:00:00Z'),
+      pause: async (ms) => void this.pauses.push(ms),
+    });
+    await queue.reload();
+    return queue;
+  }
+}
+
+/** The opinion that a drawing shows a class. */
+export const named = (label: string): Opinion => ({
+  kind: 'name',
+  title: label,
+  body: { id: `f-${label}`, input: [1, 2], label },
+  example: { input: [1, 2], label, reward: 1 },
+});
+
+export async function openBrowser() {
+  const service = new FakeService();
+  const browser = new Browser(service);
+  return { service, browser, queue: await browser.openTab() };
+}
