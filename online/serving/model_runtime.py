@@ -19,6 +19,7 @@ from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
 from online.serving.exports.exports import VersionExports
 from online.serving.feedback.cohorts.cohorts import Cohorts
+from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine
@@ -87,6 +88,7 @@ class ModelRuntime:
     curve: CurveKeeper
     comparison: VersionComparison
     exports: VersionExports
+    learner_files: LearnerFiles
     ratings: RatingCounter
     metrics: Metrics
     starter_replies: list[NewReply]
