@@ -75,6 +75,10 @@ const inboxCounter = new InboxCounter(
   pause,
   () => document.visibilityState === 'visible',
 );
+connection.onRecovery(() => {
+  void conversation.loadMissing();
+  void conversations.retry();
+});
 addEventListener('visibilitychange', () => session.mayCurate && inboxCounter.refresh());
 
 async function start() {

@@ -7,7 +7,7 @@
    An edited question starts a branch: the exchanges are a tree, and the branch chosen is shown.
 */
 
-import { ApiError, type ChatInstance } from '../api';
+import { ApiError, isUnreachable, type ChatInstance } from '../api';
 import { Exchange } from './exchange.svelte';
 import { Feedback } from '../ui/feedback.svelte';
 import type { Action } from './shortcuts';
@@ -60,6 +60,8 @@ export class Conversation {
   private actions = $state<UndoableAction[]>([]);
   private generation = 0;
   private hasAnswered = false;
+  /** A stored conversation that could not be loaded without the service; null for none. */
+  private missing: string | null = null;
 
   /** The question without an answer yet; null for none. */
   pending = $derived(this.pendingRequest?.exchange === null ? this.pendingRequest.question : null);
@@ -93,6 +95,11 @@ export class Conversation {
     if (id === null ? !this.hasStarted && !this.busy : id === this.id) return;
     this.clear(id ?? this.context.newId());
     if (id !== null) await this.load(id);
+  }
+
+  /** Load what could not be loaded without the service, unless something was asked meanwhile. */
+  async loadMissing(): Promise<void> {
+    if (this.missing === this.id && !this.hasStarted && !this.busy) await this.load(this.missing);
   }
 
   async ask(text = this.draft): Promise<void> {
@@ -284,6 +291,7 @@ export class Conversation {
     const { api } = this.context;
     const generation = this.generation;
     this.loading = true;
+    this.missing = null;
     try {
       const { said } = await api.conversation(id);
       if (generation === this.generation) for (const turn of said) this.restore(turn);
@@ -292,6 +300,7 @@ export class Conversation {
       const gone = error instanceof ApiError && error.status === 404;
       if (gone) this.id = this.context.newId(); // later questions start a new one
       if (gone) this.problem = t.chat.conversations.gone;
+      else if (isUnreachable(error)) this.missing = id;
       else this.complain(error);
     }
     if (generation === this.generation) this.loading = false;

@@ -61,6 +61,11 @@ export class StoredConversations {
     });
   }
 
+  /** Load the list once more where that failed. */
+  async retry(): Promise<void> {
+    if (this.problem !== null) await this.refresh();
+  }
+
   /** Load the next page. */
   async showMore(): Promise<void> {
     const count = ++this.count;
