@@ -18,6 +18,11 @@ class FeedbackItem(NativeRequest):
     )
     prediction_id: Name | None = None
     input: Any = Field(None, description="An instance, instead of a prediction_id.")
+    choice: Label | None = Field(
+        None,
+        description="Of a reward for an input, the reply id or class that it judges: what a device answered without the "
+        "service. It does not count as an answer of the service.",
+    )
     reward: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     label: Label | None = Field(None, description="The right class, reply id or number.")
     correction: Text | None = Field(

@@ -38,23 +38,35 @@ def check_signal(place: int, item: FeedbackItem) -> None:
         )
     if (item.prediction_id is None) == (item.input is None):
         raise BadInput(f"feedback {place} must have either a prediction_id or an input")
-    if item.input is not None and item.reward is not None:
+    check_choice(place, item)
+
+
+def check_choice(place: int, item: FeedbackItem) -> None:
+    """Check that a reward says what it judges: a prediction has its choice, an input needs one. Raises BadInput."""
+    if item.input is not None and item.reward is not None and item.choice is None:
         raise BadInput(
-            f"feedback {place} is a reward without a prediction_id: a reward judges a prediction; "
-            "send the prediction_id, or a label for the input"
+            f"feedback {place} is a reward without a prediction_id: a reward judges an answer; send the prediction_id, "
+            "the choice that a device answered to the input, or a label for the input"
+        )
+    if item.choice is not None and (item.input is None or item.reward is None):
+        raise BadInput(
+            f"feedback {place} has the choice {item.choice!r}: only a reward for an input has one; "
+            "a prediction is known by its prediction_id"
         )
 
 
 def check_label(place: int, item: FeedbackItem, settings: Settings) -> None:
-    if item.label is None:
-        return
-    if not item.label.strip():
-        raise BadInput(f"feedback {place} has an empty label")
-    if len(item.label) > settings.max_label_chars:
-        raise TooLarge(
-            f"feedback {place} has a label of {len(item.label)} characters; it may have "
-            f"{settings.max_label_chars} (max_label_chars)"
-        )
+    for name in ("label", "choice"):
+        label = getattr(item, name)
+        if label is None:
+            continue
+        if not label.strip():
+            raise BadInput(f"feedback {place} has an empty {name}")
+        if len(label) > settings.max_label_chars:
+            raise TooLarge(
+                f"feedback {place} has a {name} of {len(label)} characters; it may have "
+                f"{settings.max_label_chars} (max_label_chars)"
+            )
 
 
 def check_task(place: int, item: FeedbackItem, model: ModelSettings) -> None:

@@ -57,19 +57,20 @@ def find_subject(
 ) -> str | None:
     """The reply, class or number that an item is about; None for a reply that it would bring along.
 
-    Raises BadInput for a reward of an abstention, and NotFound for a label that names no reply.
+    Raises BadInput for a reward of an abstention, and NotFound for a label or a choice that names no reply.
     """
-    if item.reward is not None:
-        if prediction is None or prediction.choice is None:
+    if item.reward is not None and prediction is not None:
+        if prediction.choice is None:
             raise BadInput(
                 f"feedback {place}: prediction {item.prediction_id!r} abstained, so there is no answer to reward; "
                 "send a label or a correction"
             )
         return prediction.choice
-    if item.label is not None:
-        if spec_of(model.kind).has_repertoire and find_reply(connection, model.name, item.label) is None:
-            raise NotFound(f"feedback {place}: {model.name} has no reply {item.label!r}")
-        return item.label
+    named = item.choice if item.reward is not None else item.label
+    if named is not None:
+        if spec_of(model.kind).has_repertoire and find_reply(connection, model.name, named) is None:
+            raise NotFound(f"feedback {place}: {model.name} has no reply {named!r}")
+        return named
     reply = find_reply_by_text(connection, model.name, normalize_text(item.correction or ""))
     return None if reply is None else reply.id
 

@@ -307,6 +307,7 @@ def prepare_item(
         features=features,
         correction_features=correction_features,
         scope=item.scope or "",
+        choice=item.choice,
     )
 
 

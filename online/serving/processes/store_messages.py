@@ -30,7 +30,7 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
 
     content: the item as received, as JSON. input: JSON. is_id_chosen: whether the client has chosen the id. features: of the
     input; correction_features: of the correction's text. Both are empty where the item has none. example_count: of how many
-    examples the item is the sums, whose file its features are; 0: it is no sums.
+    examples the item is the sums, whose file its features are; 0: it is no sums. choice: what a device answered to the input.
     """
 
     id: str
@@ -46,6 +46,7 @@ class NewFeedback(msgspec.Struct, array_like=True, frozen=True):
     correction_features: bytes = b""
     scope: Scope = ""
     example_count: int = 0
+    choice: str | None = None
 
 
 class SubmitFeedback(msgspec.Struct, array_like=True, frozen=True, tag="submit"):
