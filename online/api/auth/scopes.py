@@ -83,6 +83,7 @@ ROUTES: dict[Route, Access] = {
         f"GET {MODEL}/replies/{{id}}",
         f"GET {MODEL}/encoder",
         f"GET {MODEL}/encoder/{{name}}",
+        f"GET {MODEL}/replies:offline",
         f"GET {MODEL}/conversations",
         f"GET {MODEL}/conversations/{{id}}",
         f"PATCH {MODEL}/conversations/{{id}}",

@@ -1,14 +1,17 @@
-"""The files with which devices go on learning: one of each version, computed when it is first asked for.
+"""The files with which devices go on learning, computed when they are first asked for.
 
-version --restored with its sums--> model --write_learner_file--> the file and its sha256, kept while the version is asked for
+version --> the newest durable one until it --restored with its sums--> model --write_learner_file--> file and sha256
+
+Only durable versions have their sums on the disk. While a model learns there is a new one every two seconds.
 """
 
 import hashlib
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
 
-from online.errors import Conflict
+from online.errors import Conflict, NotFound
 from online.models import create
 from online.models.export.learner_file import LearnerFacts, write_learner_file
 from online.serving.version_loader import VersionLoader
@@ -18,6 +21,9 @@ MAX_KEPT = 2  # files in memory: every page asks for that of the live version
 
 @dataclass(frozen=True, slots=True)
 class LearnerFile:
+    """version: whose sums are in the file."""
+
+    version: int
     data: bytes
     sha256: str
 
@@ -31,17 +37,26 @@ class LearnerFiles:
     lock: Lock = field(default_factory=Lock)
 
     def load(self, version: int) -> LearnerFile:
-        """Slow: it may read every file of the version.
+        """The file of the newest durable version until this one. Slow: it may read every file of it.
 
         Raises NotFound, CorruptSnapshot, or Conflict for a version that cannot go on learning elsewhere.
         """
         with self.lock:  # several pages that ask at once wait for one export
-            file = self.kept.get(version) or self._write(version)
-            self.kept[version] = file
-            self.kept.move_to_end(version)
+            number = self._find_durable(version)
+            file = self.kept.get(number) or self._write(number)
+            self.kept[number] = file
+            self.kept.move_to_end(number)
             while len(self.kept) > MAX_KEPT:
                 self.kept.popitem(last=False)
             return file
+
+    def _find_durable(self, version: int) -> int:
+        snapshots = self.loader.snapshots
+        for number in reversed([each for each in snapshots.versions() if each <= version]):
+            with suppress(NotFound):  # it was deleted just now
+                if snapshots.manifest(number).durable:
+                    return number
+        raise NotFound(f"{snapshots.model} has no version until {version} whose sums are on the disk yet; try again")
 
     def _write(self, version: int) -> LearnerFile:
         loader = self.loader
@@ -57,4 +72,4 @@ class LearnerFiles:
             data = write_learner_file(model, facts)
         except ValueError as error:
             raise Conflict(f"version {version} of {manifest.model} cannot go on learning elsewhere: {error}") from error
-        return LearnerFile(data, hashlib.sha256(data).hexdigest())
+        return LearnerFile(version, data, hashlib.sha256(data).hexdigest())

@@ -1,19 +1,26 @@
-"""The file with which a device goes on learning where it has no connection.
+"""Files with which a device answers and goes on learning where it has no connection.
+
+    classifier  sums, as a version has learned them           export?format=learner
+    ranker      its replies and their example questions        replies:offline
 
 A file of sums shows averages of what others have taught, and of a class with one example that example. So it needs the scope
 curate, unless the model's setting `share_sums` is true.
 """
 
 import asyncio
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
-from online.api.responses import ERROR_RESPONSES
+from online.api.responses import ERROR_RESPONSES, live_headers
+from online.api.rest.replies import check_ranker
 from online.api.web.rendered_files import matches
 from online.schemas.access.callers import Caller
+from online.serving.exports.repertoire_files import write_repertoire_file
 from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -22,6 +29,10 @@ BINARY = "application/octet-stream"
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}, "description": "The file."},
     304: {"description": "If-None-Match names the file that would be sent."},
+}
+REPERTOIRE_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The file."},
+    304: RESPONSES[304],
 }
 
 
@@ -33,7 +44,11 @@ async def export_version(
     version: str,
     format: Annotated[Literal["learner"], Query(description="What the file is for.")] = "learner",
 ) -> Response:
-    """A version as the file with which a device goes on learning. `version` is a number or a label."""
+    """A version as the file with which a device goes on learning. `version` is a number or a label.
+
+    Only some versions have their sums on the disk: the file is of the newest of them until this one, which `X-Model-Version`
+    names.
+    """
     return await send_learner_file(request, caller, model, version)
 
 
@@ -43,7 +58,22 @@ async def send_learner_file(request: Request, caller: Caller, model: ModelRuntim
         check_scope(caller, "curate", model.spec.name)
     number = await asyncio.to_thread(model.snapshots.resolve, version)
     file = await asyncio.to_thread(model.learner_files.load, number)
-    headers = {"ETag": f'"{file.sha256}"', "Cache-Control": "private, no-cache", "X-Model-Version": str(number)}
+    return send_file(request, file.data, file.sha256, BINARY, {"X-Model-Version": str(file.version)})
+
+
+@router.get("/v1/models/{model}/replies:offline", response_class=Response, responses=REPERTOIRE_RESPONSES)
+async def send_repertoire(request: Request, model: ModelDep) -> Response:
+    """The replies that are given now and their example questions, from which a device answers without the service.
+
+    It holds what `GET replies/{id}` shows, of the replies that are not retired.
+    """
+    check_ranker(model)
+    file = await model.read(partial(write_repertoire_file, model=model.spec.name))
+    return send_file(request, file.data, file.sha256, "application/json", live_headers(model))
+
+
+def send_file(request: Request, data: bytes, sha256: str, media_type: str, more_headers: Mapping[str, str]) -> Response:
+    headers = {"ETag": f'"{sha256}"', "Cache-Control": "private, no-cache", **more_headers}
     if matches(request.headers.get("if-none-match", ""), headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return Response(file.data, media_type=BINARY, headers=headers)
+    return Response(data, media_type=media_type, headers=headers)
