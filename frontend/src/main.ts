@@ -11,6 +11,7 @@ import {
   speakFor,
   watchConnection,
 } from './lib/api';
+import { DeviceApi } from './lib/chat/device_api';
 import { Conversation } from './lib/chat/conversation.svelte';
 import { StoredConversations } from './lib/chat/conversation_list.svelte';
 import { countInboxes, InboxCounter } from './lib/inbox/inbox_count.svelte';
@@ -55,7 +56,7 @@ const session: Session = new Session({
   memory: createMemory(kept, 'online.session'),
 });
 const offline = new OfflineLoader(async () =>
-  (await import('./lib/offline')).openOffline(connection, session),
+  (await import('./lib/offline/opened.svelte')).OpenedOffline.open(connection, session),
 );
 speakFor(session);
 void session.load();
@@ -67,8 +68,12 @@ const models = new Models(
 void models.all();
 // The conversation is kept while other pages are shown; events are received only while it is shown.
 const api = createChatApi(() => models.first(isChatModel));
+const device = new DeviceApi(api, async (online) => {
+  const { id } = (await models.all()).find(isChatModel)!;
+  return (await offline.load()).openChat(id, online);
+});
 const live = new LiveStatus(api, pause);
-const conversation = new Conversation({ api, live, newId, rights: session });
+const conversation = new Conversation({ api: device.requests, live, newId, rights: session });
 const conversations = new StoredConversations(api, pause);
 const inboxCounter = new InboxCounter(
   async () => countInboxes((await models.all()).filter(hasInbox), createInboxApi),
@@ -97,6 +102,7 @@ async function start() {
       live,
       conversation,
       conversations,
+      device,
       inboxCounter,
     },
   });

@@ -110,3 +110,53 @@ def test_five_shapes_taught_without_the_service_are_learned_there_as_if_it_had_s
         assert state_of(service) == state_of(other)
     finally:
         other.stop()
+
+
+CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
+QUESTION, REPLY = "When do you open?", "We open at nine."
+
+
+def open_chat(visits: Visits, service: Service, **options: Any) -> Page:
+    """The chat, once it can do without the service."""
+    service.wait_learned("chat", 1)
+    page = visits.open(service.url, **options)
+    read_cache(page)
+    until(lambda: any(each["model"] == "chat" for each in read_kept(page, "models")), what="the replies that are kept")
+    return page
+
+
+def ask(page: Page, question: str) -> Any:
+    """Ask, and return the reply."""
+    count = page.get_by_role("article", name="Reply").count()
+    page.get_by_label("Your question").fill(question)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article", name="Reply")).to_have_count(count + 1)
+    return page.get_by_role("article", name="Reply").last
+
+
+def test_the_chat_answers_without_the_service_and_a_thumb_counts_at_once_and_later_there(
+    visits: Visits, start: Start
+) -> None:
+    service = start(CHAT)
+    page = open_chat(visits, service)
+    page.context.set_offline(True)
+    expect_banner(page, "answers on this device. Its answers are simpler than those of the server.")
+    reply = ask(page, QUESTION)
+    expect(reply).to_contain_text(REPLY)
+    expect(reply).to_contain_text("Answered on this device.")
+    reply.get_by_role("button", name="Wrong reply").click()
+    expect(reply).to_contain_text("Kept on this device until the connection is back.")
+    expect(ask(page, QUESTION)).not_to_contain_text(REPLY)
+    expect_banner(page, "1 entry waits to be sent.")
+    check_accessible(page)
+    shoot(page, "offline-chat-light")
+
+    page.reload()
+    expect_banner(page, "1 entry waits to be sent.")
+    expect(ask(page, QUESTION)).not_to_contain_text(REPLY)
+
+    page.context.set_offline(False)
+    expect_banner(page, "Sent: 1 learned.")
+    answer = service.http.post("/v1/models/chat:predict", json={"instances": [QUESTION]}).json()["predictions"][0]
+    assert answer["reply"] is None or answer["reply"]["text"] != REPLY
+    expect(ask(page, "Can I print here?")).to_contain_text("The printer is by the stairs.")

@@ -10,7 +10,7 @@ import { language } from './messages';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
 import { mergeByScore } from './inbox/likely';
 import type { ComparisonApi } from './learning/comparison.svelte';
-import type { ExportApi } from './offline/local_model.svelte';
+import type { ExportApi, ExportedFile } from './offline/local_model.svelte';
 import type { QueueApi } from './offline/queue.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
 import type { SessionApi } from './ui/session.svelte';
@@ -536,18 +536,42 @@ export const queueApi: QueueApi = {
 
 const TOO_LARGE = 413;
 
-export const exportApi: ExportApi = {
-  exported: async (model, version, max_bytes) => {
+const NOT_MODIFIED = 304;
+
+/** A file for the time without the service; null where it has the checksum `etag`. */
+async function download(
+  url: string,
+  etag: string,
+  max_bytes: number,
+): Promise<ExportedFile | null> {
+  const headers = etag === '' ? {} : { 'if-none-match': etag };
+  const response = await fetch(url, { headers, cache: 'no-store' }).catch(() => {
+    throw new ApiError(NO_ANSWER);
+  });
+  if (response.status === NOT_MODIFIED) return null;
+  if (!response.ok) throw failure(await response.json().catch(() => null), response.status, null);
+  const file = new Uint8Array(await response.arrayBuffer());
+  if (file.length > max_bytes) throw new ApiError('The file is too large to keep.', TOO_LARGE);
+  return {
+    file,
+    etag: response.headers.get('etag') ?? '',
+    version: response.headers.get('x-model-version') ?? '',
+  };
+}
+
+/** What a classifier has learned. */
+export const learnerFileApi: ExportApi = {
+  exported: (model, version, etag, max_bytes) => {
     const query = new URLSearchParams({ format: 'learner' });
     const url = `${pathOf(model)}/versions/${encodeURIComponent(version)}/export?${query}`;
-    const response = await fetch(url).catch(() => {
-      throw new ApiError(NO_ANSWER);
-    });
-    if (!response.ok) throw failure(await response.json().catch(() => null), response.status, null);
-    const file = new Uint8Array(await response.arrayBuffer());
-    if (file.length > max_bytes) throw new ApiError('The file is too large to keep.', TOO_LARGE);
-    return { file, etag: response.headers.get('etag') ?? '' };
+    return download(url, etag, max_bytes);
   },
+};
+
+/** The replies that a chat gives, whatever the version. */
+export const repertoireFileApi: ExportApi = {
+  exported: (model, _version, etag, max_bytes) =>
+    download(`${pathOf(model)}/replies:offline`, etag, max_bytes),
 };
 
 const OF_USER: CallOptions = { namesUser: true };

@@ -30,6 +30,8 @@ export type PredictResponse<Prediction = RankerPrediction> = Omit<
   'predictions'
 > & {
   predictions: Prediction[];
+  /** Whether this device has answered, without the service. */
+  isLocal?: boolean;
 };
 type FeedbackSubject = { [Name in 'id' | 'prediction_id']: string };
 export type Thumb = { reward: 0 | 1; reason?: string; comment?: string };

@@ -29,10 +29,13 @@ async function openModel({ mayKeep = true } = {}) {
       model: 'digits',
       store: browser.store,
       api: {
-        exported: async () => {
+        exported: async (_, version, etag) => {
           files.requests += 1;
           if (files.failure) throw files.failure;
-          return { file: Uint8Array.of(files.learnedUntil), etag: '"e"' };
+          const found = `"${files.learnedUntil}"`;
+          return etag === found
+            ? null
+            : { file: Uint8Array.of(files.learnedUntil), etag: found, version };
         },
       },
       queue,
@@ -56,11 +59,12 @@ test('a version is kept for the next time that the page is opened', async () => 
   expect([again.version, again.learner?.learnedUntil]).toEqual(['7', 0]);
 });
 
-test('the same version is not requested again', async () => {
+test('a file that has not changed stays as it is', async () => {
   const { model, files } = await openModel();
   await model.keep('7');
-  await model.keep('7');
-  expect(files.requests).toBe(1);
+  const { learner } = model;
+  await model.keep('8');
+  expect([files.requests, model.version, model.learner === learner]).toEqual([2, '7', true]);
 });
 
 test('what waits is learned at once, and un-learned when it is taken back', async () => {
@@ -148,6 +152,7 @@ test.each([
   const { model, files } = await openModel();
   await model.keep('7');
   files.failure = failure;
+  files.learnedUntil = 3;
   await model.keep('8');
   expect([model.version, model.missing]).toEqual(['7', reason]);
   files.failure = null;

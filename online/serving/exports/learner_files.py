@@ -52,7 +52,9 @@ class LearnerFiles:
 
     def _find_durable(self, version: int) -> int:
         snapshots = self.loader.snapshots
-        for number in reversed([each for each in snapshots.versions() if each <= version]):
+        if snapshots.manifest(version).durable:
+            return version
+        for number in reversed([each for each in snapshots.versions() if each < version]):
             with suppress(NotFound):  # it was deleted just now
                 if snapshots.manifest(number).durable:
                     return number

@@ -1,7 +1,6 @@
 /* The explanation of a reply, requested when it is opened and computed by the live version. */
 
 import type { Api } from '../api';
-import type { FeedbackContext } from '../ui/feedback.svelte';
 import type { ExplanationAnswer } from '../schema';
 import { problemOf } from '../ui/problems';
 
@@ -11,7 +10,7 @@ export class Explanation {
   problem = $state<string | null>(null);
 
   constructor(
-    private context: Pick<FeedbackContext<Api>, 'api'>,
+    private context: { api: Pick<Api, 'explain'> },
     private predictionId: string,
   ) {}
 

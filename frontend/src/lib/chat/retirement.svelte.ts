@@ -21,7 +21,9 @@ export class Retirement {
   private count = 0;
 
   constructor(
-    private context: FeedbackContext<Api>,
+    private context: Pick<FeedbackContext, 'live' | 'complain'> & {
+      api: Pick<Api, 'retire' | 'restore'>;
+    },
     private reply: Reply,
     private recheck: Recheck,
     /** The reply to the question; null for none. */

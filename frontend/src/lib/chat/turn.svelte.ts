@@ -1,6 +1,6 @@
 /* One question, one reply to it, and the feedback about that reply. */
 
-import type { Api, ChatInstance } from '../api';
+import type { Api, ChatInstance, Offlineable } from '../api';
 import { Feedback, type FeedbackContext } from '../ui/feedback.svelte';
 import { Retirement } from './retirement.svelte';
 import type {
@@ -29,7 +29,7 @@ const isThumb = ({ content }: Feedback) => 'reward' in content;
 const isCorrection = ({ content }: Feedback) => 'correction' in content;
 
 /** What the chat depends on. */
-export interface ChatContext extends FeedbackContext<Api> {
+export interface ChatContext extends FeedbackContext<Offlineable<Api>> {
   rights: Rights;
 }
 
@@ -42,15 +42,23 @@ export interface Answer {
   version: string;
   reply: Reply | null;
   candidates: Candidate[];
+  /** Whether this device has given it, without the service. */
+  isLocal: boolean;
 }
 
-export function toAnswer({ predictions, prediction_ids, model_version }: PredictResponse): Answer {
+export function toAnswer({
+  predictions,
+  prediction_ids,
+  model_version,
+  isLocal = false,
+}: PredictResponse): Answer {
   const [prediction] = predictions;
   return {
     id: prediction_ids[0] ?? '',
     version: model_version,
     reply: prediction?.reply ?? null,
     candidates: prediction?.candidates ?? [],
+    isLocal,
   };
 }
 
@@ -59,12 +67,14 @@ export const toStoredAnswer = (stored: StoredTurn): Answer => ({
   version: stored.model_version,
   reply: stored.reply,
   candidates: stored.candidates.filter(({ id }) => !stored.besides.includes(id)),
+  isLocal: false,
 });
 
 export class Turn {
   readonly id: string;
   readonly version: string;
   readonly reply: Reply | null;
+  readonly isLocal: boolean;
   readonly chips: Candidate[];
   readonly explanation: Explanation;
   /** null without a reply to retire. */
@@ -188,7 +198,7 @@ export class Turn {
     readonly context: ChatContext,
     private actions: UndoableAction[],
     readonly question: string,
-    { id, version, reply, candidates }: Answer,
+    { id, version, reply, candidates, isLocal }: Answer,
     /** The first reply to the question. */
     private first: Reply | null = reply,
     /** The questions before it. */
@@ -196,14 +206,14 @@ export class Turn {
     /** Loads the feedback about this answer that is in force or held. */
     private loadFeedback?: () => Promise<StoredFeedback[]>,
   ) {
-    [this.id, this.version, this.reply] = [id, version, reply];
+    [this.id, this.version, this.reply, this.isLocal] = [id, version, reply, isLocal];
     const least = reply === null ? LIKELY : context.rights.teaching === 'off' ? 0 : PROPOSED; // without teaching, a chip is the only correction
     this.chips = candidates
       .filter(({ id, score }) => id !== reply?.id && score >= least)
       .slice(0, CHIPS);
     this.explanation = new Explanation(context, id);
     this.retirement =
-      reply && reply.text !== '' && context.rights.mayCurate
+      reply && reply.text !== '' && context.rights.mayCurate && !isLocal
         ? new Retirement(context, reply, (offset) => this.runRecheck(offset), this.before())
         : null;
   }

@@ -28,12 +28,19 @@ export class FeedbackQueue implements FeedbackApi {
   /** What was taught on this page, by the id of the feedback. */
   private taught = new Map<string, LocalExample | null>();
 
+  /** The last feedback about each answer, by the id of the prediction. */
+  private latest = new Map<string, string>();
+
   constructor(private dependencies: Dependencies) {}
 
   giveFeedback = async (feedback: FeedbackRequest): Promise<Receipt | Queued> => {
-    const { online, local, connection, describe } = this.dependencies;
+    const { online, queue, local, connection, describe } = this.dependencies;
     const opinion = describe(feedback);
     this.taught.set(feedback.id, opinion.example);
+    const earlier = this.latest.get(feedback.prediction_id);
+    this.latest.set(feedback.prediction_id, feedback.id);
+    // About an answer that the service does not know, it cannot replace what was said before.
+    if (opinion.isLocal && earlier !== undefined) await queue.retract(local.name, earlier);
     const keep = () => this.keep(opinion);
     if (opinion.isLocal || this.waits()) return keep();
     const receipt = await reach(connection, () => online.giveFeedback(feedback), keep);

@@ -16,18 +16,23 @@ import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store'
 const MAX_FILE_BYTES = 8_000_000;
 const TOO_LARGE = 413;
 
+/** version: that answers from it. etag: its checksum. */
+export type ExportedFile = Pick<KeptModel, 'file' | 'etag' | 'version'>;
+
 export interface ExportApi {
-  /** The file of a version, and its checksum. Rejects with the status 413 for one of more than `max_bytes`. */
+  /** The newest file until a version; null where it is the one with this checksum. Rejects with the status 413 for one
+      of more than `max_bytes`. */
   exported(
     model: string,
     version: string,
+    etag: string,
     max_bytes: number,
-  ): Promise<{ file: Uint8Array; etag: string }>;
+  ): Promise<ExportedFile | null>;
 }
 
 /** What answers on this device, made from a file. */
 export interface LocalLearner {
-  /** The offset that the file had learned. */
+  /** The offset until which the file has learned everything; 0: it holds no feedback. */
   readonly learnedUntil: number;
   learn(example: LocalExample): void;
   unlearn(example: LocalExample): void;
@@ -42,13 +47,13 @@ export interface ModelOptions<L extends LocalLearner> {
   mayKeep: () => boolean;
   /** Raises an error for a file that it cannot read. */
   read: (file: Uint8Array) => L;
+  api: ExportApi;
   /** Whether its answers are simpler than those of the service. */
   isSimpler: boolean;
 }
 
 interface Dependencies<L extends LocalLearner> extends ModelOptions<L> {
   store: OfflineStore;
-  api: ExportApi;
   queue: Queue;
   owner: () => string | null;
   now: () => Date;
@@ -118,9 +123,9 @@ export class LocalModel<L extends LocalLearner> {
       return queue.prune(model, Infinity);
     }
     try {
-      if (this.kept?.version !== version) {
-        const found = await api.exported(model, version, MAX_FILE_BYTES);
-        const kept = { ...found, owner: by, model, version, kept_at: now().toISOString() };
+      const found = await api.exported(model, version, this.kept?.etag ?? '', MAX_FILE_BYTES);
+      if (found !== null) {
+        const kept = { ...found, owner: by, model, kept_at: now().toISOString() };
         this.use(kept);
         await store.keepModel(kept);
       }

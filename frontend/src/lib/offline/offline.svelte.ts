@@ -1,7 +1,9 @@
 /* The page without the service: what is kept in this browser, what waits, and who answers. */
 
-import { exportApi, queueApi } from '../api';
+import { queueApi } from '../api';
+import { coalesce } from '../ui/coalesce';
 import type { Connection } from '../ui/connection.svelte';
+import type { LiveStatus } from '../ui/live_status.svelte';
 import { newId } from '../ui/identity';
 import { pause } from '../ui/pause';
 import type { Session } from '../ui/session.svelte';
@@ -9,6 +11,8 @@ import { LocalModel, type LocalLearner, type ModelOptions } from './local_model.
 import { Queue } from './queue.svelte';
 import { openStore, type OfflineStore } from './store';
 import { exclusively, openTabs } from './tabs';
+
+const KEEP_EVERY_MS = 60_000; // what was taught here meanwhile is in the queue
 
 /** Who the page speaks for. */
 type Identity = Pick<Session, 'owner' | 'confirm'>;
@@ -51,13 +55,30 @@ export class Offline {
     const local = new LocalModel({
       ...options,
       store: this.store,
-      api: exportApi,
       queue: this.queue,
       owner: () => this.identity.owner,
       now: () => new Date(),
     });
     await local.load();
     return local;
+  }
+
+  /** Let a model answer on the page shown, and keep its newest version while the service can be reached. Returns a
+      function that ends this. Must be called in an effect. */
+  follow(local: LocalModel<LocalLearner>, live: LiveStatus): () => void {
+    this.answering = local;
+    const keep = coalesce(
+      async () => {
+        const { streaming, version } = live;
+        if (streaming && version !== null) await local.keep(version);
+      },
+      pause,
+      KEEP_EVERY_MS,
+    );
+    $effect(() => {
+      if (live.streaming && live.version !== null) keep();
+    });
+    return () => (this.answering = null);
   }
 
   /** Keep an answer of the service, for a page that is opened without it. */

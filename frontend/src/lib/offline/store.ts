@@ -18,6 +18,8 @@ export interface LocalExample {
   input: unknown;
   label: string;
   reward: number;
+  /** Of a correction: the reply, which may be new. */
+  text?: string;
 }
 
 /** Why the service refused an item. status: of its answer. */

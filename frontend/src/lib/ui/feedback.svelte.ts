@@ -151,7 +151,7 @@ export class Feedback implements FeedbackState {
     });
     this.waiting = false;
     if (receipt !== null) this.accept(receipt);
-    else if (this.failed === null && this.undo === 'none') this.undo = 'saved'; // removed from the list of what waits
+    else if (this.isActive) this.undo = 'saved'; // removed from the list of what waits
   }
 
   private async follow(receipt: Decided) {

@@ -1,7 +1,7 @@
 /* Loads what the page needs without the service, once: it is no part of the first view. */
 
 import { createContext } from 'svelte';
-import type { OpenedOffline } from '../offline';
+import type { OpenedOffline } from '../offline/opened.svelte';
 
 export class OfflineLoader {
   /** null until it is loaded. */

@@ -54,6 +54,7 @@ export const chat: Messages['chat'] = {
   },
   you: 'Sie haben gefragt: ',
   reply: 'Antwort',
+  onDevice: 'Auf diesem Gerät beantwortet.',
   erased: '(gelöscht)',
   deletedReply: 'Diese Antwort wurde gelöscht.',
   welcome: {

@@ -53,6 +53,7 @@ export const chat = {
   },
   you: 'You asked: ',
   reply: 'Reply',
+  onDevice: 'Answered on this device.',
   erased: '(erased)',
   deletedReply: 'This reply was deleted.',
   welcome: {
