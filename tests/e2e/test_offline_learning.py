@@ -25,14 +25,15 @@ from tests.support import Service, until
 
 SHAPES = ("0", "1", "4", "7", "star")
 KEPT = """
-(name) => new Promise((resolve, reject) => {
-  const opening = indexedDB.open('online.offline');
-  opening.onerror = () => reject(opening.error);
-  opening.onsuccess = () => {
-    const reading = opening.result.transaction(name).objectStore(name).getAll();
-    reading.onsuccess = () => { opening.result.close(); resolve(reading.result.map(({ file, ...facts }) => facts)); };
-  };
-})
+async (store) => {
+  // Opening a database that is not there would create it, without its stores.
+  if (!(await indexedDB.databases()).some(({ name }) => name === 'online.offline')) return [];
+  const result = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const database = await result(indexedDB.open('online.offline'));
+  const kept = await result(database.transaction(store).objectStore(store).getAll());
+  database.close();
+  return kept.map(({ file, ...facts }) => facts);
+}
 """
 
 
