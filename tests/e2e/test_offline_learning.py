@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Start
@@ -23,6 +22,10 @@ from tests.e2e.test_draw import (
 from tests.e2e.test_offline import LOST, read_cache
 from tests.support import Service, until
 
+CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
+QUESTION, REPLY = "When do you open?", "We open at nine."
+AT_ONCE_MS = 100
+TRIES = 10  # at most, because the machine may be busy
 SHAPES = ("0", "1", "4", "7", "star")
 KEPT = """
 async (store) => {
@@ -49,6 +52,13 @@ def open_board(visits: Visits, service: Service, **options: Any) -> Page:
     read_cache(page)
     until(lambda: any(each["model"] == "digits" for each in read_kept(page, "models")), what="a version that is kept")
     return page
+
+
+def open_tab(page: Page, url: str) -> Page:
+    """Another tab of the same browser."""
+    with page.context.expect_page() as opened:
+        page.evaluate("(url) => void window.open(url)", url)
+    return opened.value
 
 
 def teach(page: Page, name: str) -> None:
@@ -113,8 +123,136 @@ def test_five_shapes_taught_without_the_service_are_learned_there_as_if_it_had_s
         other.stop()
 
 
-CHAT = '[[models]]\nname = "chat"\nkind = "ranker"\n'
-QUESTION, REPLY = "When do you open?", "We open at nine."
+def test_two_tabs_share_what_waits_and_it_is_learned_once(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = open_board(visits, service)
+    other = open_tab(page, f"{service.url}/draw")
+    expect(board_of(other)).to_be_visible()
+    page.context.set_offline(True)
+    teach(page, "star")
+    expect_banner(other, "1 name waits to be sent.")
+    draw(other, "star")
+    expect_guess(other, "star")  # what the other tab was taught
+    other.get_by_role("button", name="Clear").click()
+    teach(other, "0")
+    expect_banner(page, "2 names wait to be sent.")
+    page.context.set_offline(False)
+    for each in (page, other):
+        expect(each.locator(".banner")).not_to_contain_text("to be sent")
+    service.wait_learned("digits", 2)
+    assert [each["label"] for each in examples_of(service)] == ["star", "0"]
+    assert service.http.get("/v1/models/digits").json()["head"] == 2
+
+
+def test_a_name_is_learned_once_although_its_tab_was_closed_while_it_was_sent(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = open_board(visits, service)
+    tab = open_tab(page, f"{service.url}/draw")
+    page.goto(f"{service.url}/docs")  # a page that sends nothing
+    tab.context.set_offline(True)
+    expect_banner(tab, LOST)
+    teach(tab, "star")
+    expect_banner(tab, "1 name waits to be sent.")
+    tab.route("**/digits:feedback", lambda route: route.fetch() and None)  # it arrives, and the answer does not
+    tab.context.set_offline(False)
+    until(lambda: tab.evaluate("true") and examples_of(service), what="the arrival of the name")
+    [item] = read_kept(tab, "queue")
+    assert (item["state"], item["receipt"]) == ("sending", None)
+    tab.close()
+
+    page.goto(f"{service.url}/draw")
+    expect_banner(page, "Sent: 1 learned.")
+    assert [each["label"] for each in examples_of(service)] == ["star"]
+    assert service.http.get("/v1/models/digits").json()["head"] == 1
+
+
+def test_what_the_service_refuses_is_shown_and_can_be_changed(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED, max_label_chars=3)
+    page = open_board(visits, service, width=390, height=844, scheme="dark")
+    page.context.set_offline(True)
+    for name in ("star", "1"):
+        teach(page, name)
+    draw(page, "0")
+    type_name(page, "0")
+    expect_banner(page, "3 names wait to be sent.")
+    page.get_by_role("button", name="Show what waits").click()
+    page.get_by_role("button", name="Remove: Name “0”").click()
+    expect_banner(page, "2 names wait to be sent.")
+    shoot(page, "offline-draw-narrow-dark")
+    page.context.set_offline(False)
+    expect_banner(page, "Sent: 1 learned. 1 entry was not accepted.")
+    waiting = page.get_by_role("list", name="What waits")
+    expect(waiting).to_contain_text("Not accepted: This is too large to send.")
+    check_accessible(page)
+    shoot(page, "offline-refused-narrow-dark")
+    waiting.get_by_role("button", name="Change and send again: Name “star”").click()
+    waiting.get_by_label("New text").fill("sun")
+    waiting.get_by_role("button", name="Send").click()
+    expect_banner(page, "Sent: 2 learned.")
+    assert [each["label"] for each in examples_of(service)] == ["1", "sun"]
+
+
+def test_names_taken_back_without_the_service_are_not_learned_there(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = open_board(visits, service)
+    before = state_of(service)
+    teach(page, "1")  # with the service
+    service.wait_learned("digits", 1)
+    service.stop(signal.SIGTERM)
+    expect_banner(page, LOST)
+    teach(page, "star")
+    board_of(page).press("z")
+    expect(page.get_by_text("Taken back.")).to_be_visible()
+    drawings_of(page, "1").click()
+    page.get_by_role("button", name="Forget this drawing").click()
+    expect_banner(page, "1 entry waits to be sent.")
+    draw(page, "1")
+    expect_status(page, "New to me. What is it?")  # un-learned on this device
+
+    service = start(SHIPPED, ("--port", str(urlsplit(service.url).port)))
+    expect_banner(page, "Sent: 1 taken back.")
+    assert examples_of(service) == []
+    until(lambda: state_of(service) == before, what="a version without the drawing")
+
+
+ANSWERED_MS = """
+async ([button, text]) => {
+  const begin = performance.now();
+  const shown = new Promise((resolve) => {
+    const check = () => document.body.innerText.includes(text) && resolve(performance.now());
+    new MutationObserver(check).observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
+  document.querySelector(button).click();
+  return (await shown) - begin;
+}
+"""
+
+
+def test_a_name_changes_the_next_guess_at_once(visits: Visits, start: Start) -> None:
+    page = open_board(visits, start(SHIPPED))
+    page.context.set_offline(True)
+    expect_banner(page, LOST)
+    for name in ("0", "1"):
+        teach(page, name)
+    durations_ms: list[float] = []
+    while min(durations_ms, default=AT_ONCE_MS) >= AT_ONCE_MS and len(durations_ms) < TRIES:
+        draw(page, "0")
+        expect_guess(page, "0")
+        durations_ms.append(page.evaluate(ANSWERED_MS, ["[aria-label=Names] button", "Next time I say “0”."]))
+    assert min(durations_ms) < AT_ONCE_MS, durations_ms
+
+
+def test_a_thumb_changes_the_next_answer_at_once(visits: Visits, start: Start) -> None:
+    page = open_chat(visits, start(CHAT))
+    page.context.set_offline(True)
+    expect_banner(page, LOST)
+    expect(ask(page, QUESTION)).to_contain_text(REPLY)
+    durations_ms: list[float] = []
+    while min(durations_ms, default=AT_ONCE_MS) >= AT_ONCE_MS and len(durations_ms) < TRIES:
+        durations_ms.append(page.evaluate(ANSWERED_MS, ["button.wrong", "I know no better reply."]))
+        page.get_by_role("button", name="Wrong reply").click()  # takes it back
+        expect(page.get_by_text("Taken back")).to_be_visible()
+    assert min(durations_ms) < AT_ONCE_MS, durations_ms
 
 
 def open_chat(visits: Visits, service: Service, **options: Any) -> Page:

@@ -20,6 +20,7 @@ const MAX_OUTCOME_POLLS = 240;
 /** Of statuses below 500: the caller is not known now, the service is busy, or learns something else. */
 const WAITING_STATUSES = [401, 408, 425, 429];
 const NOT_FOUND = 404;
+const MAX_SENT = 300; // of one model, that are kept because no version here has learned them
 export const MAX_ITEMS = 2000; // of one owner: more than a day of drawing
 
 /** The requests of the queue. Each can be repeated without another effect. */
@@ -188,14 +189,16 @@ export class Queue {
     return this.flushing;
   }
 
-  /** Forget what was sent and is part of a kept version. learnedUntil: of that version. */
+  /** Forget what was sent and is part of a kept version, and the oldest of many others. learnedUntil: of that version. */
   async prune(model: string, learnedUntil: number): Promise<void> {
     const { store } = this.dependencies;
-    const done = this.items.filter(
-      (item) => item.model === model && isDone(item) && (item.receipt?.offset ?? 0) <= learnedUntil,
+    const done = this.items.filter((item) => item.model === model && isDone(item));
+    const gone = done.filter(
+      ({ receipt }, place) =>
+        (receipt?.offset ?? 0) <= learnedUntil || place < done.length - MAX_SENT,
     );
-    for (const { id } of done) await store.change(id, () => null);
-    if (done.length > 0) await this.announce();
+    for (const { id } of gone) await store.change(id, () => null);
+    if (gone.length > 0) await this.announce();
   }
 
   dismissCounts() {
