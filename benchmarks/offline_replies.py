@@ -1,0 +1,84 @@
+"""What the chat makes of questions without the service: 490 questions as people type them, with the shipped repertoire.
+
+    python -m benchmarks.offline_replies [--json]
+
+A browser without a connection answers from hashed features and the example questions of the replies
+(`frontend/src/lib/offline/replies.ts`). This is the same rule in Python, with the same features and the same solution: a reply
+needs a chance of 0.3, and a known text with a cosine of 0.35. Both were chosen on the splits `tune` and `tune2`; the
+others judge. A follow-up that gets no reply alone is read with the question before it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.report import command, create_parser, print_json, table
+from benchmarks.typed_questions import KINDS, Question, questions
+from online.models import Example, create
+from online.models.contract import Model
+from online.models.encoders.hashed import hash_text
+from online.models.ranker.exemplars import normalise_rows, stack_features
+
+DATA = Path(__file__).parents[1] / "data"
+OPTIONS = {"input": "text", "text_features": "hashed"}
+LEAST_CHANCE, LEAST_LIKENESS = 0.3, 0.35
+
+
+class OfflineChat:
+    """Answers as a browser does that keeps the repertoire."""
+
+    def __init__(self) -> None:
+        texts = list(list_texts())
+        features = [hash_text(text) for _, text in texts]
+        self.model: Model = create("classifier", OPTIONS)
+        self.model.learn([Example(n, "label", features[n - 1], reply) for n, (reply, _) in enumerate(texts, start=1)])
+        self.known_ND = normalise_rows(stack_features(features))
+
+    def answer(self, question: Question) -> str | None:
+        reply = self._answer_text(question.text)
+        if reply is None and question.previous is not None:
+            reply = self._answer_text(f"{question.previous} {question.text}")
+        return reply
+
+    def _answer_text(self, text: str) -> str | None:
+        features = hash_text(text)
+        likeness = float((self.known_ND @ normalise_rows(stack_features([features]))[0]).max())
+        best = self.model.predict([features])[0].candidates[0]
+        return best.id if best.score >= LEAST_CHANCE and likeness >= LEAST_LIKENESS else None
+
+
+def list_texts() -> Iterator[tuple[str, str]]:
+    """(reply, text) of every reply and example question."""
+    for line in (DATA / "repertoire.jsonl").read_text().splitlines():
+        reply = json.loads(line)
+        yield from ((reply["id"], text) for text in (*reply["examples"], reply["text"]))
+
+
+def judge(asked: Sequence[Question], answers: Sequence[str | None]) -> dict[str, float]:
+    """Shares of the questions. wrong: another reply was given, or one where none is right."""
+    right = [answer in question.replies for question, answer in zip(asked, answers, strict=True)]
+    given = [answer is not None for answer in answers]
+    wrong = [is_given and not is_right for is_given, is_right in zip(given, right, strict=True)]
+    return {"right": float(np.mean(right)), "wrong": float(np.mean(wrong)), "none": 1 - float(np.mean(given))}
+
+
+def main() -> int:
+    arguments = create_parser(__doc__ or "").parse_args()
+    chat, found = OfflineChat(), dict[str, dict[str, float]]()
+    judged = [each for each in questions() if not each.split.startswith("tune")]
+    for kind in KINDS:
+        asked = [each for each in judged if each.kind == kind]
+        found[kind] = {"count": len(asked), **judge(asked, [chat.answer(each) for each in asked])}
+    if arguments.json:
+        print_json(found)
+        return 0
+    shares = ("right", "wrong", "none")
+    rows = [(kind, int(each["count"]), *(f"{100 * each[name]:.0f}" for name in shares)) for kind, each in found.items()]
+    table("answers without the service, % of the questions", ("kind", "questions", *shares), rows)
+    return 0
+
+
+if __name__ == "__main__":
+    command(main)
