@@ -60,7 +60,7 @@ from online.api.rest import (
     versions,
 )
 from online.api.rest.curating import inbox, review
-from online.api.rest.exchange import cohorts, exports, learner_files, text_encoder
+from online.api.rest.exchange import cohorts, deltas, exports, learner_files, text_encoder
 from online.api.rest.operating import alerts, devices, usage
 from online.api.signed_urls import SignedUrls
 from online.api.tensorflow import rest as tensorflow
@@ -93,6 +93,7 @@ MODULES = (
     versions,
     exports,
     learner_files,
+    deltas,
     jobs,
     monitoring,
     health,

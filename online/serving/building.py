@@ -33,8 +33,8 @@ from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.exports.exports import VersionExports
-from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.exports.learner_files import LearnerFiles
+from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.feedback_slots import FeedbackSlots
 from online.serving.feedback.outcomes import OutcomeMarker
@@ -275,7 +275,7 @@ class ModelBuilder:
             curve=CurveKeeper(spec.name, numbers, workspace.store, feed.notify),
             comparison=VersionComparison(spec.name, live, numbers, transactions.read),
             exports=VersionExports(workspace, live.loader, self.disk),
-            learner_files=LearnerFiles(live.loader),
+            learner_files=LearnerFiles(workspace, live.loader),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),

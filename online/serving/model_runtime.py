@@ -18,8 +18,8 @@ from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
 from online.serving.exports.exports import VersionExports
-from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.exports.learner_files import LearnerFiles
+from online.serving.feedback.cohorts.cohorts import Cohorts
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.outcomes import OutcomeMarker
 from online.serving.feedback.quarantine_ending import end_quarantine

@@ -1039,10 +1039,11 @@ export interface paths {
         };
         /**
          * Export Version
-         * @description A version as a file that gives the served answers elsewhere.
+         * @description A version as a file that gives the served answers elsewhere, or with which a device goes on learning (`learner`).
          *
          *     The first request for a version and a format takes up to seconds; later ones are answered from the disk. `version` is a number
-         *     or a label.
+         *     or a label. Only some versions have their sums on the disk: a file for a learner is of the newest of them until this one, which
+         *     `X-Model-Version` names.
          */
         get: operations["export_version_v1_models__model__versions__version__export_get"];
         put?: never;
@@ -1065,6 +1066,51 @@ export interface paths {
          * @description What the exported file reads and answers, its sha256, and how near its answers are to the served ones.
          */
         get: operations["show_export_manifest_v1_models__model__versions__version__export_manifest_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/replies:offline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Send Repertoire
+         * @description The replies that are given now and their example questions, from which a device answers without the service.
+         *
+         *     It holds what `GET replies/{id}` shows, of the replies that are not retired.
+         */
+        get: operations["send_repertoire_v1_models__model__replies_offline_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{model}/versions/{version}/delta": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Send Delta
+         * @description What turns the exported file of one version into that of another, byte for byte.
+         *
+         *     It names both files by their sha256. Where one of the versions is no longer kept, 404: load the whole file. After a thumb a delta
+         *     of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
+         */
+        get: operations["send_delta_v1_models__model__versions__version__delta_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -5268,6 +5314,12 @@ export interface components {
              * @default null
              */
             input?: unknown;
+            /**
+             * Choice
+             * @description Of a reward for an input, the reply id or class that it judges: what a device answered without the service. It does not count as an answer of the service.
+             * @default null
+             */
+            choice?: string | number | null;
             /**
              * Reward
              * @default null
@@ -10684,7 +10736,7 @@ export interface operations {
     export_version_v1_models__model__versions__version__export_get: {
         parameters: {
             query?: {
-                /** @description One of onnx, onnx-int8, safetensors, executorch, litert. */
+                /** @description One of onnx, onnx-int8, safetensors, executorch, litert, learner. */
                 format?: string;
             };
             header?: never;
@@ -10862,6 +10914,178 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_repertoire_v1_models__model__replies_offline_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description If-None-Match names the file that would be sent. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description The store cannot be reached now; nothing was changed. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The disk has too little free space; nothing was changed. */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    send_delta_v1_models__model__versions__version__delta_get: {
+        parameters: {
+            query: {
+                /** @description The version that the device has: its number or a label. */
+                from: string;
+                /** @description Of the exported files: a format that consists of tensors. */
+                format?: "learner" | "safetensors";
+            };
+            header?: never;
+            path: {
+                version: string;
+                model: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The delta. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description If-None-Match names the delta that would be sent. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The request is invalid; nothing was changed. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The model, prediction, feedback, reply, class or version does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description The request exceeds a limit; the message names the setting. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+            /** @description Validation Error */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */

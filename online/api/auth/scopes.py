@@ -91,6 +91,7 @@ ROUTES: dict[Route, Access] = {
         f"GET {MODEL}/examples",  # those of everybody: curate
         f"GET {MODEL}/versions/{{version}}/export",  # in formats that hold what others sent: curate
         f"GET {MODEL}/versions/{{version}}/export/manifest",
+        f"GET {MODEL}/versions/{{version}}/delta",  # of sums: curate
         f"POST {MODEL}/conversations/{{id}}:share",
         f"DELETE {MODEL}/conversations/{{id}}:share",
         f"GET {MODEL}/predictions/{{id}}/why",

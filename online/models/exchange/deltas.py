@@ -93,7 +93,7 @@ def write_delta(old: bytes, new: bytes) -> bytes:
     header = DeltaHeader(
         hash_file(old),
         hash_file(new),
-        {name: (str(values.dtype), list(values.shape)) for name, values in after.tensors.items()},
+        {name: (str(values.dtype), list(values.shape)) for name, values in sorted(after.tensors.items())},
         {name: value for name, value in after.entries.items() if before.entries.get(name, MISSING) != value},
         sorted(before.entries.keys() - after.entries.keys()),
     )
@@ -150,7 +150,7 @@ def read_dtype(name: str) -> np.dtype[Any]:
 
 def in_order(entries: Mapping[str, T]) -> list[tuple[str, T]]:
     """The Gram matrix last, because it is predicted from the counts and sums of the new file."""
-    return sorted(entries.items(), key=lambda entry: entry[0] == GRAM)
+    return sorted(entries.items(), key=lambda entry: (entry[0] == GRAM, entry[0]))
 
 
 def hash_file(data: bytes) -> str:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from online.errors import Conflict, NotFound
-from online.models import create
 from online.models.export.learner_file import LearnerFacts, write_learner_file
+from online.serving.exports.restoring import restore
 from online.serving.version_loader import VersionLoader
+from online.workspace import Workspace
 
 MAX_KEPT = 2  # files in memory: every page asks for that of the live version
 
@@ -32,6 +33,7 @@ class LearnerFile:
 class LearnerFiles:
     """The files of one model. loader: of its versions."""
 
+    workspace: Workspace
     loader: VersionLoader
     kept: OrderedDict[int, LearnerFile] = field(default_factory=OrderedDict)
     lock: Lock = field(default_factory=Lock)
@@ -61,17 +63,11 @@ class LearnerFiles:
         raise NotFound(f"{snapshots.model} has no version until {version} whose sums are on the disk yet; try again")
 
     def _write(self, version: int) -> LearnerFile:
-        loader = self.loader
-        loaded = loader.snapshots.load(version, serving_only=False)
-        manifest = loaded.manifest
-        config = loader.find_config(manifest.recipe, any_encoder=True)
-        if config is None:
-            raise Conflict(f"version {version} of {manifest.model} was created by another kind or with other options")
-        model = create(loader.kind, {**config.options, **loader.source.key_option()})
-        model.restore(loaded.parts)
-        facts = LearnerFacts(manifest.model, str(version), manifest.learned_until)
+        restored = restore(self.workspace, self.loader, version)
+        subject = restored.subject
+        facts = LearnerFacts(subject.model, str(version), subject.learned_until)
         try:
-            data = write_learner_file(model, facts)
+            data = write_learner_file(restored.served.model, facts)
         except ValueError as error:
-            raise Conflict(f"version {version} of {manifest.model} cannot go on learning elsewhere: {error}") from error
+            raise Conflict(f"version {version} of {subject.model} cannot go on learning elsewhere: {error}") from error
         return LearnerFile(version, data, hashlib.sha256(data).hexdigest())

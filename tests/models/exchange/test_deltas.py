@@ -110,6 +110,11 @@ def test_flags_json_and_missing_tensors_are_restored() -> None:
     check_round_trip(save(old, {"a": "1", "b": "2"}), save(new, {"b": "3"}))
 
 
+def test_the_same_files_give_the_same_delta() -> None:
+    files = [save({name: np.full(3, value, np.float32) for name in "dacb"}) for value in (1, 2)]
+    assert len({write_delta(*files) for _ in range(5)}) == 1
+
+
 def test_equal_files_have_an_empty_delta() -> None:
     file = write(draw_sums())
     assert load(check_round_trip(file, file)) == {}

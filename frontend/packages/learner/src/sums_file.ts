@@ -167,7 +167,7 @@ function readTensor(header: Meta, body: Uint8Array, name: string, shape: number[
     throw new LearnerError(
       `the file must have integers of the shape [${String(shape)}] as ${name}`,
     );
-  const bytes = body.slice(start, end).buffer;
+  const bytes = new Uint8Array(body.subarray(start, end)).buffer; // `slice` of a Buffer of Node copies nothing
   if (size === 8) return Float64Array.from(new BigInt64Array(bytes), Number);
   return Float64Array.from(
     size === 1 ? new Int8Array(bytes) : size === 2 ? new Int16Array(bytes) : new Int32Array(bytes),

@@ -14,6 +14,7 @@ from fastapi.responses import FileResponse
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response
+from online.api.rest.exchange.learner_files import LEARNER, send_learner_file
 from online.api.web.rendered_files import matches
 from online.models.export.formats import FORMATS, find_format
 from online.schemas.access.callers import Caller
@@ -26,6 +27,9 @@ router = APIRouter(responses=ERROR_RESPONSES)
 
 BINARY = "application/octet-stream"
 FormatQuery = Annotated[str, Query(alias="format", max_length=40, description=f"One of {', '.join(FORMATS)}.")]
+FileQuery = Annotated[
+    str, Query(alias="format", max_length=40, description=f"One of {', '.join([*FORMATS, LEARNER])}.")
+]
 RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}, "description": "The file."},
     304: {"description": "If-None-Match names the file that would be sent."},
@@ -36,13 +40,16 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 @router.get("/v1/models/{model}/versions/{version}/export", response_class=FileResponse, responses=RESPONSES)
 async def export_version(
-    request: Request, caller: CallerDep, model: ModelDep, version: str, format: FormatQuery = "onnx"
+    request: Request, caller: CallerDep, model: ModelDep, version: str, format: FileQuery = "onnx"
 ) -> Response:
-    """A version as a file that gives the served answers elsewhere.
+    """A version as a file that gives the served answers elsewhere, or with which a device goes on learning (`learner`).
 
     The first request for a version and a format takes up to seconds; later ones are answered from the disk. `version` is a number
-    or a label.
+    or a label. Only some versions have their sums on the disk: a file for a learner is of the newest of them until this one, which
+    `X-Model-Version` names.
     """
+    if format == LEARNER:
+        return await send_learner_file(request, caller, model, version)
     kept = await find_export(caller, model, version, format)
     headers = {"ETag": f'"{kept.sha256}"', "Cache-Control": "private, no-cache", "X-Model-Version": number_of(kept)}
     if matches(request.headers.get("if-none-match", ""), headers["ETag"]):

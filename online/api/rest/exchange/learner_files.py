@@ -10,11 +10,11 @@ curate, unless the model's setting `share_sums` is true.
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from online.api.auth.scopes import CallerDep, check_scope
+from online.api.auth.scopes import check_scope
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, live_headers
 from online.api.rest.replies import check_ranker
@@ -26,39 +26,25 @@ from online.serving.model_runtime import ModelRuntime
 router = APIRouter(responses=ERROR_RESPONSES)
 
 BINARY = "application/octet-stream"
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}, "description": "The file."},
-    304: {"description": "If-None-Match names the file that would be sent."},
-}
+LEARNER = "learner"  # name of the format
 REPERTOIRE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The file."},
-    304: RESPONSES[304],
+    304: {"description": "If-None-Match names the file that would be sent."},
 }
-
-
-@router.get("/v1/models/{model}/versions/{version}/export", response_class=Response, responses=RESPONSES)
-async def export_version(
-    request: Request,
-    caller: CallerDep,
-    model: ModelDep,
-    version: str,
-    format: Annotated[Literal["learner"], Query(description="What the file is for.")] = "learner",
-) -> Response:
-    """A version as the file with which a device goes on learning. `version` is a number or a label.
-
-    Only some versions have their sums on the disk: the file is of the newest of them until this one, which `X-Model-Version`
-    names.
-    """
-    return await send_learner_file(request, caller, model, version)
 
 
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:
     """Raises Forbidden, and what `LearnerFiles.load` raises."""
-    if not model.spec.share_sums:
-        check_scope(caller, "curate", model.spec.name)
+    check_may_read_sums(caller, model)
     number = await asyncio.to_thread(model.snapshots.resolve, version)
     file = await asyncio.to_thread(model.learner_files.load, number)
     return send_file(request, file.data, file.sha256, BINARY, {"X-Model-Version": str(file.version)})
+
+
+def check_may_read_sums(caller: Caller, model: ModelRuntime) -> None:
+    """Raises Unauthorized or Forbidden."""
+    if not model.spec.share_sums:
+        check_scope(caller, "curate", model.spec.name)
 
 
 @router.get("/v1/models/{model}/replies:offline", response_class=Response, responses=REPERTOIRE_RESPONSES)

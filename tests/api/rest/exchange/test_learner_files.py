@@ -5,8 +5,8 @@ import hashlib
 import httpx
 import pytest
 
+from online.models.exchange.sums_file import read_metadata
 from online.models.export.learner_file import read_learner_file
-from online.models.statistics.sums_file import read_metadata
 from tests.conftest import Start
 from tests.support import Service, until
 
