@@ -24,7 +24,7 @@ from tests.e2e.browsing import launch_browser
 
 SCENARIOS = create_scenarios()
 RESULT_S = 120
-SERVED_DIFFERENCE = 1e-4  # of probabilities: the service multiplies in float32
+SERVED_DIFFERENCE = 1e-4  # of probabilities: the service keeps its weights in float32
 SOLVED_DIFFERENCE = 1e-9  # from the same equations in float64
 by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 
