@@ -19,7 +19,8 @@ class ModelCard(Wire):
     input: Literal["text", "vector", "table"] = Field(description="What an instance is.")
     size: int = Field(description="The length of a vector; 0: any length, or no vector.")
     share_sums: bool = Field(
-        description="Whether its export `learner` needs the scope predict only. Otherwise it needs the scope curate."
+        description="Whether its export `learner`, and of a model of tables every export, needs the scope predict only. "
+        "Otherwise these need the scope curate."
     )
 
 

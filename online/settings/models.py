@@ -106,8 +106,9 @@ class ModelSettings(FrozenModel):
     share_sums: bool = Field(
         False,
         description="Whether everybody who may predict may have the file with which a device goes on learning, such as a "
-        "browser without a connection. It holds sums over what others have taught: of a class with one example, the "
-        "example. Otherwise the file needs the scope curate.",
+        "browser without a connection, and of a model of tables every exported file. The first holds sums over what "
+        "others have taught: of a class with one example, the example. The others list each category that was seen, "
+        "as name=value. Otherwise these files need the scope curate.",
     )
     versions: Annotated[int, Field(ge=1, le=1_000)] | Literal["all"] | tuple[int, ...] = Field(
         2,

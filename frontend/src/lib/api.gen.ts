@@ -3825,7 +3825,7 @@ export interface components {
             size: number;
             /**
              * Share Sums
-             * @description Whether its export `learner` needs the scope predict only. Otherwise it needs the scope curate.
+             * @description Whether its export `learner`, and of a model of tables every export, needs the scope predict only. Otherwise these need the scope curate.
              */
             share_sums: boolean;
         };

@@ -1,5 +1,6 @@
 """Versions as files that answer elsewhere, in ONNX, safetensors and other formats.
 
+A file of a model of tables lists the categories that others have sent, so it needs what a file of sums needs (`learner_files`).
 A file is computed once and kept. Its ETag is its sha256, so that a client which has it already sends If-None-Match and gets 304.
 """
 
@@ -14,8 +15,9 @@ from fastapi.responses import FileResponse
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response
-from online.api.rest.exchange.learner_files import LEARNER, send_learner_file
+from online.api.rest.exchange.learner_files import LEARNER, check_may_read_sums, send_learner_file
 from online.api.web.rendered_files import matches
+from online.models import input_options
 from online.models.export.formats import FORMATS, find_format
 from online.schemas.access.callers import Caller
 from online.schemas.exchange.exports import ExportManifest
@@ -74,6 +76,8 @@ async def find_export(caller: Caller, model: ModelRuntime, version: str, format:
     """Raises BadInput for an unknown format, Forbidden, and what `VersionExports.find` raises."""
     form = find_format(format)
     check_scope(caller, form.scope, model.spec.name)
+    if input_options(model.spec.kind, model.spec.options)["input"] == "table":
+        check_may_read_sums(caller, model)
     number = await asyncio.to_thread(model.snapshots.resolve, version)
     return await model.exports.find(number, form)
 

@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 from online.client import Client
+from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
 from tests.api.rest.test_versions import DOWN, UP, VEC
 from tests.conftest import Start
@@ -122,3 +123,16 @@ def test_exporting_needs_the_scope_predict(tmp_path: Any) -> None:
             assert client.get(url, headers=bearer(ADMIN_KEY)).status_code == 404
             allowed = client.get(url, headers=bearer(new_key(app, "predict", name=f"{route} predict")))
             assert allowed.status_code == 404 and "has no version 1" in allowed.json()["error"]
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_table_names_the_categories_of_others_so_its_exports_are_for_curators(tmp_path: Any, shares: bool) -> None:
+    table = ModelSettings(name="tab", kind="classifier", options={"input": "table"}, share_sums=shares)
+    app = build(tmp_path / "state", table)
+    with browse(app) as client:
+        predict, curate = bearer(new_key(app, "predict")), bearer(new_key(app, "predict", "curate"))
+        for route in ("export", "export/manifest?format=safetensors", "delta?from=1&format=safetensors"):
+            url = f"/v1/models/tab/versions/1/{route}"
+            assert client.get(url).status_code == 401
+            assert client.get(url, headers=predict).status_code == (404 if shares else 403), route
+            assert client.get(url, headers=curate).status_code == 404, "it may be read, but there is no version 1"
