@@ -2,17 +2,17 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
-from online.errors import NotFound, Overloaded
+from online.errors import NotFound
 from online.models.export.exporter import check_kind, export
 from online.models.export.formats import ExportFormat
 from online.serving.disk_space import DiskSpace
 from online.serving.exports.files import ExportFolder, KeptExport
 from online.serving.exports.restoring import restore
+from online.serving.exports.turns import Turns
 from online.serving.version_loader import VersionLoader
 from online.workspace import Workspace
-
-MAX_WAITING = 4  # requests that may wait for another export of this model
 
 
 @dataclass(slots=True)
@@ -22,8 +22,7 @@ class VersionExports:
     workspace: Workspace
     loader: VersionLoader
     disk: DiskSpace
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
+    turns: Turns = field(default_factory=partial(Turns, "exports"))
 
     async def find(self, version: int, form: ExportFormat) -> KeptExport:
         """Raises NotFound, CorruptSnapshot, Conflict, CannotExport, Overloaded or InsufficientStorage."""
@@ -31,14 +30,7 @@ class VersionExports:
         kept = await asyncio.to_thread(self._find_kept, version, form)
         if kept is not None:
             return kept
-        if self.waiting >= MAX_WAITING:
-            raise Overloaded(f"{MAX_WAITING} exports wait already; send the request again later")
-        self.waiting += 1
-        try:
-            async with self.lock:
-                return await asyncio.to_thread(self._find_or_export, version, form)
-        finally:
-            self.waiting -= 1
+        return await self.turns.run(partial(asyncio.to_thread, self._find_or_export, version, form))
 
     @property
     def folder(self) -> ExportFolder:

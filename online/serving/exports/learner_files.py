@@ -2,18 +2,21 @@
 
 version --> the newest durable one until it --restored with its sums--> model --write_learner_file--> file and sha256
 
-Only durable versions have their sums on the disk. While a model learns there is a new one every two seconds.
+Only durable versions have their sums on the disk. While a model learns there is a new one every two seconds. One file is written
+at a time, and few requests wait for it (`Turns`).
 """
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Lock
+from functools import partial
 
 from online.errors import Conflict, NotFound
 from online.models.export.learner_file import LearnerFacts, write_learner_file
 from online.serving.exports.restoring import restore
+from online.serving.exports.turns import Turns
 from online.serving.version_loader import VersionLoader
 from online.workspace import Workspace
 
@@ -36,21 +39,31 @@ class LearnerFiles:
     workspace: Workspace
     loader: VersionLoader
     kept: OrderedDict[int, LearnerFile] = field(default_factory=OrderedDict)
-    lock: Lock = field(default_factory=Lock)
+    turns: Turns = field(default_factory=partial(Turns, "files for learners"))
 
-    def load(self, version: int) -> LearnerFile:
-        """The file of the newest durable version until this one. Slow: it may read every file of it.
+    async def load(self, version: int) -> LearnerFile:
+        """The file of the newest durable version until this one.
 
-        Raises NotFound, CorruptSnapshot, or Conflict for a version that cannot go on learning elsewhere.
+        Raises NotFound, CorruptSnapshot, Overloaded, or Conflict for a version that cannot go on learning elsewhere.
         """
-        with self.lock:  # several pages that ask at once wait for one export
-            number = self._find_durable(version)
-            file = self.kept.get(number) or self._write(number)
-            self.kept[number] = file
+        number = await asyncio.to_thread(self._find_durable, version)
+        if kept := self._find_kept(number):
+            return kept
+        return await self.turns.run(partial(self._find_or_write, number))
+
+    async def _find_or_write(self, number: int) -> LearnerFile:
+        """Several pages that ask at once wait for one file."""
+        if kept := self._find_kept(number):
+            return kept
+        self.kept[number] = file = await asyncio.to_thread(self._write, number)
+        while len(self.kept) > MAX_KEPT:
+            self.kept.popitem(last=False)
+        return file
+
+    def _find_kept(self, number: int) -> LearnerFile | None:
+        if number in self.kept:
             self.kept.move_to_end(number)
-            while len(self.kept) > MAX_KEPT:
-                self.kept.popitem(last=False)
-            return file
+        return self.kept.get(number)
 
     def _find_durable(self, version: int) -> int:
         snapshots = self.loader.snapshots
@@ -63,6 +76,7 @@ class LearnerFiles:
         raise NotFound(f"{snapshots.model} has no version until {version} whose sums are on the disk yet; try again")
 
     def _write(self, version: int) -> LearnerFile:
+        """Slow: it reads every file of the version."""
         restored = restore(self.workspace, self.loader, version)
         subject = restored.subject
         facts = LearnerFacts(subject.model, str(version), subject.learned_until)

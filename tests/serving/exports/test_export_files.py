@@ -2,7 +2,10 @@
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -13,14 +16,18 @@ from online.io.wakeup import Wakeup
 from online.models import Example, Model, create, recipe
 from online.models.export.exporter import Exported, export
 from online.models.export.formats import FORMATS
-from online.serving.exports.exports import MAX_WAITING, VersionExports
+from online.serving.exports.exports import VersionExports
 from online.serving.exports.files import ExportFolder, KeptExport
+from online.serving.exports.learner_files import LearnerFile, LearnerFiles
+from online.serving.exports.turns import MAX_WAITING, Turns
+from online.serving.model_runtime import ModelRuntime
 from online.settings import Settings
 from online.snapshots import Snapshots
 from online.snapshots.manifest import Manifest
 from tests.api.auth.access import ADMIN_KEY, VEC
 from tests.models.export.cases import CASES
 
+T = TypeVar("T")
 ONNX, TENSORS = FORMATS["onnx"], FORMATS["safetensors"]
 VERSION = next(case for case in CASES if case.name == "slda-vector").version()
 
@@ -122,30 +129,69 @@ def test_a_version_that_is_deleted_while_it_is_exported_leaves_nothing(tmp_path:
 
 
 def test_few_requests_may_wait_for_another_export(tmp_path: Path) -> None:
-    exports: VersionExports = create_app(settings(tmp_path), with_learner=False).state.runtime.models["vec"].exports
-    options = exports.loader.config.options
+    exports: VersionExports = build(tmp_path).exports
+    found = asyncio.run(ask_too_often(exports.turns, lambda: exports.find(1, ONNX)))
+    assert len({each.path for each in found}) == 1 and exports.turns.waiting == 0
+
+
+def test_few_requests_may_wait_for_the_file_of_a_learner_and_they_hold_no_thread(tmp_path: Path) -> None:
+    files: LearnerFiles = build(tmp_path).learner_files
+    found: list[LearnerFile] = asyncio.run(ask_too_often(files.turns, lambda: files.load(1), threads=1))
+    assert len({id(each) for each in found}) == 1, "one file is written for all"
+    assert found[0].version == 1 and [*files.kept] == [1]
+
+
+def build(folder: Path) -> ModelRuntime:
+    """A model with one version."""
+    found: ModelRuntime = create_app(settings(folder), with_learner=False).state.runtime.models["vec"]
+    options = found.exports.loader.config.options
     model = create("classifier", options)
     model.learn([Example(1 + n, "label", np.array([n % 2, 1.0]).tobytes(), f"l{n % 2}") for n in range(8)])
-    publish(exports.loader.snapshots, model, recipe("classifier", options))
-
-    async def ask() -> list[KeptExport | BaseException]:
-        async with exports.lock:  # as an export that goes on
-            waiting = [asyncio.create_task(exports.find(1, ONNX)) for _ in range(MAX_WAITING)]
-            await asyncio.wait([asyncio.create_task(until_waiting(exports))])
-            with pytest.raises(Overloaded, match="4 exports wait already"):
-                await exports.find(1, ONNX)
-        return await asyncio.gather(*waiting, return_exceptions=True)
-
-    found = asyncio.run(ask())
-    assert all(isinstance(each, KeptExport) for each in found)
-    assert len({each.path for each in found if isinstance(each, KeptExport)}) == 1 and exports.waiting == 0
+    publish(found.snapshots, model, recipe("classifier", options))
+    return found
 
 
-async def until_waiting(exports: VersionExports) -> None:
-    """Return once all requests wait for the lock."""
+async def ask_too_often(turns: Turns, send: Callable[[], Awaitable[T]], threads: int = 8) -> list[T]:
+    """Send as many requests as may wait while one computes, and one more, which is refused; return the answers."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
+    begun, end = asyncio.Event(), asyncio.Event()
+
+    async def compute() -> None:
+        begun.set()
+        await end.wait()
+
+    running = asyncio.create_task(turns.run(compute))
+    await begun.wait()
+    waiting = [asyncio.ensure_future(send()) for _ in range(MAX_WAITING)]
     async with asyncio.timeout(30):
-        while exports.waiting < MAX_WAITING:
-            await asyncio.to_thread(exports.folder.remove_gone)  # let the others go on
+        while turns.waiting < MAX_WAITING:
+            await asyncio.to_thread(int)  # let the others go on
+    with pytest.raises(Overloaded, match=r"^4 (exports|files for learners) wait already"):
+        await send()
+    end.set()
+    await running
+    return await asyncio.gather(*waiting)
+
+
+def test_the_next_turn_begins_after_the_work_of_a_cancelled_request() -> None:
+    async def cancel_one() -> list[str]:
+        turns, begun, end, log = Turns("works"), asyncio.Event(), asyncio.Event(), list[str]()
+
+        async def work(name: str) -> None:
+            begun.set()
+            await end.wait()
+            log.append(name)
+
+        first = asyncio.create_task(turns.run(lambda: work("first")))
+        await begun.wait()
+        first.cancel()
+        await asyncio.wait([first])
+        second = asyncio.create_task(turns.run(lambda: work("second")))
+        end.set()
+        await second
+        return log
+
+    assert asyncio.run(cancel_one()) == ["first", "second"]
 
 
 def settings(folder: Path) -> Settings:

@@ -73,7 +73,7 @@ async def load_file(caller: Caller, model: ModelRuntime, version: str, format: s
     if format == LEARNER:
         check_may_read_sums(caller, model)
         number = await asyncio.to_thread(model.snapshots.resolve, version)
-        file = await asyncio.to_thread(model.learner_files.load, number)
+        file = await model.learner_files.load(number)
         return file.data, file.version
     kept = await find_export(caller, model, version, format)
     return await asyncio.to_thread(kept.path.read_bytes), int(kept.manifest["version"])

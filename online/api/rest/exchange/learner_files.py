@@ -37,7 +37,7 @@ async def send_learner_file(request: Request, caller: Caller, model: ModelRuntim
     """Raises Forbidden, and what `LearnerFiles.load` raises."""
     check_may_read_sums(caller, model)
     number = await asyncio.to_thread(model.snapshots.resolve, version)
-    file = await asyncio.to_thread(model.learner_files.load, number)
+    file = await model.learner_files.load(number)
     return send_file(request, file.data, file.sha256, BINARY, {"X-Model-Version": str(file.version)})
 
 
