@@ -32,6 +32,7 @@ from online.serving.erasure.files import JobFiles
 from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
+from online.serving.exports.deltas import VersionDeltas
 from online.serving.exports.exports import VersionExports
 from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.cohorts.cohorts import Cohorts
@@ -276,6 +277,7 @@ class ModelBuilder:
             comparison=VersionComparison(spec.name, live, numbers, transactions.read),
             exports=VersionExports(workspace, live.loader, self.disk),
             learner_files=LearnerFiles(workspace, live.loader),
+            deltas=VersionDeltas(),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),

@@ -17,6 +17,7 @@ from online.schemas.replies import NewReply
 from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
+from online.serving.exports.deltas import VersionDeltas
 from online.serving.exports.exports import VersionExports
 from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.cohorts.cohorts import Cohorts
@@ -89,6 +90,7 @@ class ModelRuntime:
     comparison: VersionComparison
     exports: VersionExports
     learner_files: LearnerFiles
+    deltas: VersionDeltas
     ratings: RatingCounter
     metrics: Metrics
     starter_replies: list[NewReply]
@@ -202,6 +204,8 @@ class ModelRuntime:
         """Drop what is in memory about a log that is no longer there."""
         self.feedback.acknowledged.clear()
         self.comparison.forget()
+        self.learner_files.forget()
+        self.deltas.forget()
         asyncio.get_running_loop().run_in_executor(None, self.curve.forget)  # it may wait for a page
 
     def background_work(self, is_primary: bool) -> Iterator[Coroutine[Any, Any, None]]:

@@ -1107,8 +1107,8 @@ export interface paths {
          * Send Delta
          * @description What turns the exported file of one version into that of another, byte for byte.
          *
-         *     It names both files by their sha256. Where one of the versions is no longer kept, 404: load the whole file. After a thumb a delta
-         *     of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
+         *     It names both files by their sha256. Where one of the versions is no longer kept, 404, and where a file has more than 64 MiB, 413: load
+         *     the whole file. After a thumb a delta of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
          */
         get: operations["send_delta_v1_models__model__versions__version__delta_get"];
         put?: never;
@@ -10757,7 +10757,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description If-None-Match names the file that would be sent. */
+            /** @description If-None-Match names what would be sent. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -10809,7 +10809,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description Too many exports wait already. */
+            /** @description Too many requests wait for such a file already. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10907,7 +10907,7 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
-            /** @description Too many exports wait already. */
+            /** @description Too many requests wait for such a file already. */
             429: {
                 headers: {
                     [name: string]: unknown;
@@ -10956,7 +10956,7 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
-            /** @description If-None-Match names the file that would be sent. */
+            /** @description If-None-Match names what would be sent. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -11045,7 +11045,7 @@ export interface operations {
                     "application/octet-stream": string;
                 };
             };
-            /** @description If-None-Match names the delta that would be sent. */
+            /** @description If-None-Match names what would be sent. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -11086,6 +11086,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description Too many requests wait for such a file already. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */
@@ -12567,8 +12576,15 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/octet-stream": unknown;
+                    "application/octet-stream": string;
                 };
+            };
+            /** @description If-None-Match names what would be sent. */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description The request is invalid; nothing was changed. */
             400: {

@@ -65,6 +65,10 @@ class LearnerFiles:
             self.kept.move_to_end(number)
         return self.kept.get(number)
 
+    def forget(self) -> None:
+        """Drop what is kept: it may hold what a user who was erased has taught."""
+        self.kept = OrderedDict()
+
     def _find_durable(self, version: int) -> int:
         snapshots = self.loader.snapshots
         if snapshots.manifest(version).durable:

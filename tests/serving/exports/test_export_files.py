@@ -141,6 +141,17 @@ def test_few_requests_may_wait_for_the_file_of_a_learner_and_they_hold_no_thread
     assert found[0].version == 1 and [*files.kept] == [1]
 
 
+def test_another_log_with_the_same_numbers_of_versions_gets_files_of_its_own(tmp_path: Path) -> None:
+    async def forget() -> tuple[LearnerFile, LearnerFile]:
+        model = build(tmp_path)
+        first = await model.learner_files.load(1)
+        model.forget_log()
+        return first, await model.learner_files.load(1)
+
+    first, second = asyncio.run(forget())
+    assert first is not second
+
+
 def build(folder: Path) -> ModelRuntime:
     """A model with one version."""
     found: ModelRuntime = create_app(settings(folder), with_learner=False).state.runtime.models["vec"]
@@ -166,7 +177,7 @@ async def ask_too_often(turns: Turns, send: Callable[[], Awaitable[T]], threads:
     async with asyncio.timeout(30):
         while turns.waiting < MAX_WAITING:
             await asyncio.to_thread(int)  # let the others go on
-    with pytest.raises(Overloaded, match=r"^4 (exports|files for learners) wait already"):
+    with pytest.raises(Overloaded, match=r"^4 (exports|files for learners|deltas) wait already"):
         await send()
     end.set()
     await running

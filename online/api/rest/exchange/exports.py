@@ -16,7 +16,7 @@ from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response
 from online.api.rest.exchange.learner_files import LEARNER, check_may_read_sums, send_learner_file
-from online.api.web.rendered_files import matches
+from online.api.rest.exchange.sending import WAITING, describe_file, send_file
 from online.models import input_options
 from online.models.export.formats import FORMATS, find_format
 from online.schemas.access.callers import Caller
@@ -27,20 +27,21 @@ from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
-BINARY = "application/octet-stream"
 FormatQuery = Annotated[str, Query(alias="format", max_length=40, description=f"One of {', '.join(FORMATS)}.")]
 FileQuery = Annotated[
     str, Query(alias="format", max_length=40, description=f"One of {', '.join([*FORMATS, LEARNER])}.")
 ]
-RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}, "description": "The file."},
-    304: {"description": "If-None-Match names the file that would be sent."},
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    **WAITING,
     409: {"model": ErrorAnswer, "description": "This model cannot be written in this format; the message says why."},
-    429: {"model": ErrorAnswer, "description": "Too many exports wait already."},
 }
 
 
-@router.get("/v1/models/{model}/versions/{version}/export", response_class=FileResponse, responses=RESPONSES)
+@router.get(
+    "/v1/models/{model}/versions/{version}/export",
+    response_class=FileResponse,
+    responses={**describe_file(), **REFUSALS},
+)
 async def export_version(
     request: Request, caller: CallerDep, model: ModelDep, version: str, format: FileQuery = "onnx"
 ) -> Response:
@@ -53,16 +54,14 @@ async def export_version(
     if format == LEARNER:
         return await send_learner_file(request, caller, model, version)
     kept = await find_export(caller, model, version, format)
-    headers = {"ETag": f'"{kept.sha256}"', "Cache-Control": "private, no-cache", "X-Model-Version": number_of(kept)}
-    if matches(request.headers.get("if-none-match", ""), headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return FileResponse(kept.path, headers=headers, media_type=BINARY, filename=name_file(kept))
+    headers = {"X-Model-Version": number_of(kept)}
+    return send_file(request, kept.path, kept.sha256, headers, filename=name_file(kept))
 
 
 @router.get(
     "/v1/models/{model}/versions/{version}/export/manifest",
     response_model=ExportManifest,
-    responses={status: RESPONSES[status] for status in (409, 429)},
+    responses=REFUSALS,
 )
 async def show_export_manifest(
     caller: CallerDep, model: ModelDep, version: str, format: FormatQuery = "onnx"

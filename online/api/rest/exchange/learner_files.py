@@ -8,29 +8,22 @@ curate, unless the model's setting `share_sums` is true.
 """
 
 import asyncio
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from online.api.auth.scopes import check_scope
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, live_headers
+from online.api.rest.exchange.sending import JSON, describe_file, send_file
 from online.api.rest.replies import check_ranker
-from online.api.web.rendered_files import matches
 from online.schemas.access.callers import Caller
 from online.serving.exports.repertoire_files import write_repertoire_file
 from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
-BINARY = "application/octet-stream"
 LEARNER = "learner"  # name of the format
-REPERTOIRE_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/json": {"schema": {"type": "object"}}}, "description": "The file."},
-    304: {"description": "If-None-Match names the file that would be sent."},
-}
 
 
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:
@@ -38,7 +31,7 @@ async def send_learner_file(request: Request, caller: Caller, model: ModelRuntim
     check_may_read_sums(caller, model)
     number = await asyncio.to_thread(model.snapshots.resolve, version)
     file = await model.learner_files.load(number)
-    return send_file(request, file.data, file.sha256, BINARY, {"X-Model-Version": str(file.version)})
+    return send_file(request, file.data, file.sha256, {"X-Model-Version": str(file.version)})
 
 
 def check_may_read_sums(caller: Caller, model: ModelRuntime) -> None:
@@ -47,7 +40,7 @@ def check_may_read_sums(caller: Caller, model: ModelRuntime) -> None:
         check_scope(caller, "curate", model.spec.name)
 
 
-@router.get("/v1/models/{model}/replies:offline", response_class=Response, responses=REPERTOIRE_RESPONSES)
+@router.get("/v1/models/{model}/replies:offline", response_class=Response, responses=describe_file(media_type=JSON))
 async def send_repertoire(request: Request, model: ModelDep) -> Response:
     """The replies that are given now and their example questions, from which a device answers without the service.
 
@@ -55,11 +48,4 @@ async def send_repertoire(request: Request, model: ModelDep) -> Response:
     """
     check_ranker(model)
     file = await model.read(partial(write_repertoire_file, model=model.spec.name))
-    return send_file(request, file.data, file.sha256, "application/json", live_headers(model))
-
-
-def send_file(request: Request, data: bytes, sha256: str, media_type: str, more_headers: Mapping[str, str]) -> Response:
-    headers = {"ETag": f'"{sha256}"', "Cache-Control": "private, no-cache", **more_headers}
-    if matches(request.headers.get("if-none-match", ""), headers["ETag"]):
-        return Response(status_code=304, headers=headers)
-    return Response(data, media_type=media_type, headers=headers)
+    return send_file(request, file.data, file.sha256, live_headers(model), JSON)

@@ -9,14 +9,13 @@ import asyncio
 import hashlib
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
 from online.api.dependencies import ModelDep, RuntimeDep
 from online.api.responses import ERROR_RESPONSES, json_response
-from online.api.web.rendered_files import matches
+from online.api.rest.exchange.sending import CACHE_CONTROL, describe_file, send_file
 from online.errors import BadInput, NotFound
 from online.io.cache import cache_folder
 from online.models import encoder_options
@@ -31,10 +30,7 @@ from online.workspace import Workspace
 router = APIRouter(responses=ERROR_RESPONSES)
 
 NETWORK, VOCABULARY = "model.onnx", "vocab.txt"
-CACHE_CONTROL = "private, no-cache"  # kept by the browser, and used after the ETag was compared
-FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {}}, "description": "The file. Its ETag is its sha256."}
-}
+FILE = describe_file("The file. Its ETag is its sha256.")
 
 
 @router.get("/v1/models/{model}/encoder", response_model=EncoderManifest)
@@ -53,11 +49,8 @@ async def get_encoder_file(request: Request, model: ModelDep, name: str, runtime
     files = await asyncio.to_thread(find_files, model, runtime.workspace)
     if name not in files:
         raise NotFound(f"the text encoder has no file {name[:80]!r}; it has {' and '.join(files)}")
-    tag = f'"{await asyncio.to_thread(hash_file, files[name], files[name].stat().st_mtime_ns)}"'
-    headers = {"Cache-Control": CACHE_CONTROL, "ETag": tag}
-    if matches(request.headers.get("if-none-match", ""), tag):
-        return Response(status_code=304, headers=headers)
-    return FileResponse(files[name], headers=headers, media_type="application/octet-stream")
+    tag = await asyncio.to_thread(hash_file, files[name], files[name].stat().st_mtime_ns)
+    return send_file(request, files[name], tag, {})
 
 
 def describe_encoder(model: ModelRuntime, workspace: Workspace) -> EncoderManifest:
