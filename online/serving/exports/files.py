@@ -2,8 +2,9 @@
 
     <state>/exports/<model>/<version>-<format>-<digest>/    the exported file, and manifest.json
 
-An entry is written aside and renamed. Entries of versions that are gone are deleted, because a version that was deleted for an
-erasure must not live on in another form; so are the entries that were read least recently, beyond MAX_BYTES.
+An entry is written aside, in .<version>-<random>, and renamed. Entries of versions that are gone are deleted, because a version that was deleted for an
+erasure must not live on in another form; so are those that a killed process has left aside, and the entries that were read
+least recently, beyond MAX_BYTES.
 """
 
 import hashlib
@@ -11,7 +12,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ from online.snapshots.manifest import Manifest
 
 MANIFEST = "manifest.json"
 MAX_BYTES = 1 << 30  # of all entries of one model
+ABANDONED_S = 600  # to write an entry, which is computed before, takes seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,16 @@ class KeptExport:
 
 
 class ExportFolder:
-    """The entries of one model. folder: is created with the first entry."""
+    """The entries of one model. folder: is created with the first entry. clock: seconds since 1970, as the times of files."""
 
-    def __init__(self, folder: Path, snapshots: Snapshots, max_bytes: int = MAX_BYTES) -> None:
-        self.folder, self.snapshots, self.max_bytes = folder, snapshots, max_bytes
+    def __init__(
+        self,
+        folder: Path,
+        snapshots: Snapshots,
+        max_bytes: int = MAX_BYTES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder, self.snapshots, self.max_bytes, self.clock = folder, snapshots, max_bytes, clock
 
     def _entry(self, version: Manifest, form: ExportFormat) -> Path:
         key = json.dumps([version.weights_sha256, version.state_sha256, form.version])
@@ -66,25 +75,29 @@ class ExportFolder:
     def keep(self, version: Manifest, form: ExportFormat, exported: Exported) -> None:
         """Write an entry, then delete what is not to be kept."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        entry, aside = self._entry(version, form), Path(tempfile.mkdtemp(dir=self.folder, prefix="."))
+        entry = self._entry(version, form)
+        aside = Path(tempfile.mkdtemp(dir=self.folder, prefix=f".{version.version}-"))
         try:
-            write_file(aside / form.file, exported.data, durable=False)
-            write_file(aside / MANIFEST, json.dumps(exported.manifest.to_json()).encode(), durable=False)
-            shutil.rmtree(entry, ignore_errors=True)  # a damaged one
-            with suppress(OSError):  # another process has written the same entry meanwhile
-                aside.rename(entry)
+            with suppress(FileNotFoundError):  # another process has deleted it, because the version is gone
+                write_file(aside / form.file, exported.data, durable=False)
+                write_file(aside / MANIFEST, json.dumps(exported.manifest.to_json()).encode(), durable=False)
+                shutil.rmtree(entry, ignore_errors=True)  # a damaged one
+                with suppress(OSError):  # another process has written the same entry meanwhile
+                    aside.rename(entry)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         self.remove_gone()
         self._remove_oldest(besides=entry)
 
     def remove_gone(self) -> int:
-        """Delete the entries of versions that are no longer kept; return how many."""
+        """Delete the entries of versions that are no longer kept, also unfinished ones, and all that were abandoned; return how many."""
         present = {str(version) for version in self.snapshots.versions()}
-        gone = [entry for entry in self._entries() if entry.name.partition("-")[0] not in present]
-        for entry in gone:
-            shutil.rmtree(entry, ignore_errors=True)
-        return len(gone)
+        unfinished = [*self._unfinished()]
+        gone = [path for path in (*self._entries(), *unfinished) if version_of(path) not in present]
+        abandoned = [path for path in unfinished if read_time(path) < self.clock() - ABANDONED_S]
+        for path in {*gone, *abandoned}:
+            shutil.rmtree(path, ignore_errors=True)
+        return len({*gone, *abandoned})
 
     def _remove_oldest(self, besides: Path) -> None:
         sizes = {entry: count_bytes(entry) for entry in self._entries()}
@@ -97,6 +110,15 @@ class ExportFolder:
     def _entries(self) -> Iterator[Path]:
         with suppress(FileNotFoundError):
             yield from (path for path in self.folder.iterdir() if path.name[0].isdigit())
+
+    def _unfinished(self) -> Iterator[Path]:
+        with suppress(FileNotFoundError):
+            yield from (path for path in self.folder.iterdir() if path.name.startswith("."))
+
+
+def version_of(path: Path) -> str:
+    """The number in the name of an entry, or of one that is not finished."""
+    return path.name.lstrip(".").partition("-")[0]
 
 
 def count_bytes(entry: Path) -> int:

@@ -12,12 +12,14 @@ import pytest
 
 from online.api.app import create_app
 from online.errors import Overloaded
+from online.io.atomic import write_file
 from online.io.wakeup import Wakeup
 from online.models import Example, Model, create, recipe
 from online.models.export.exporter import Exported, export
 from online.models.export.formats import FORMATS
+from online.serving.exports import files
 from online.serving.exports.exports import VersionExports
-from online.serving.exports.files import ExportFolder, KeptExport
+from online.serving.exports.files import ABANDONED_S, ExportFolder, KeptExport
 from online.serving.exports.learner_files import LearnerFile, LearnerFiles
 from online.serving.exports.turns import MAX_WAITING, Turns
 from online.serving.model_runtime import ModelRuntime
@@ -121,6 +123,48 @@ def test_entries_of_versions_that_are_gone_are_deleted(tmp_path: Path, snapshots
     assert ExportFolder(tmp_path / "nothing", snapshots).remove_gone() == 0
 
 
+def leave_unfinished(folder: ExportFolder, version: int, age_s: float) -> Path:
+    """What a process leaves that is killed while it writes an entry, or that still writes it."""
+    left = folder.folder / f".{version}-abcd1234"
+    left.mkdir(parents=True)
+    (left / "model.onnx").write_bytes(b"a whole model")
+    os.utime(left, (folder.clock() - age_s,) * 2)
+    return left
+
+
+def test_what_a_killed_process_has_left_is_deleted_and_what_another_one_writes_is_not(
+    tmp_path: Path, snapshots: Snapshots
+) -> None:
+    folder = ExportFolder(tmp_path / "exports", snapshots, clock=lambda: 1_000_000.0)
+    old, new = leave_unfinished(folder, 1, ABANDONED_S + 1), leave_unfinished(folder, 2, ABANDONED_S - 1)
+    assert folder.remove_gone() == 1
+    assert not old.exists() and new.exists()
+
+
+def test_an_unfinished_entry_of_a_version_that_is_gone_is_deleted_at_once(tmp_path: Path, snapshots: Snapshots) -> None:
+    folder = ExportFolder(tmp_path / "exports", snapshots, clock=lambda: 1_000_000.0)
+    gone, kept = leave_unfinished(folder, 1, 0), leave_unfinished(folder, 3, 0)
+    snapshots.remove_before(3)
+    assert folder.remove_gone() == 1
+    assert not gone.exists() and kept.exists()
+
+
+def test_an_entry_that_an_erasure_deletes_while_it_is_written_is_not_kept(
+    tmp_path: Path, snapshots: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ExportFolder(tmp_path / "exports", snapshots)
+
+    def write_and_erase(path: Path, data: bytes, durable: bool) -> None:
+        write_file(path, data, durable=durable)
+        snapshots.remove_before(3)
+        folder.remove_gone()
+
+    manifest = snapshots.manifest(1)
+    monkeypatch.setattr(files, "write_file", write_and_erase)
+    folder.keep(manifest, ONNX, exported())
+    assert not [*folder.folder.iterdir()]
+
+
 def test_a_version_that_is_deleted_while_it_is_exported_leaves_nothing(tmp_path: Path, snapshots: Snapshots) -> None:
     folder, manifest = ExportFolder(tmp_path / "exports", snapshots), snapshots.manifest(1)
     snapshots.remove_before(3)
@@ -135,10 +179,10 @@ def test_few_requests_may_wait_for_another_export(tmp_path: Path) -> None:
 
 
 def test_few_requests_may_wait_for_the_file_of_a_learner_and_they_hold_no_thread(tmp_path: Path) -> None:
-    files: LearnerFiles = build(tmp_path).learner_files
-    found: list[LearnerFile] = asyncio.run(ask_too_often(files.turns, lambda: files.load(1), threads=1))
+    learner: LearnerFiles = build(tmp_path).learner_files
+    found: list[LearnerFile] = asyncio.run(ask_too_often(learner.turns, lambda: learner.load(1), threads=1))
     assert len({id(each) for each in found}) == 1, "one file is written for all"
-    assert found[0].version == 1 and [*files.kept] == [1]
+    assert found[0].version == 1 and [*learner.kept] == [1]
 
 
 def test_another_log_with_the_same_numbers_of_versions_gets_files_of_its_own(tmp_path: Path) -> None:
