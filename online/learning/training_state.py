@@ -128,9 +128,11 @@ class TrainingState:
     def _learn_unless_refused(self, entries: Sequence[Entry]) -> None:
         if self.refused:
             entries = [entry for entry in entries if entry.offset not in self.refused]
-        for entry in entries:
-            self.held_out.observe(entry)
-        self._learn(entries)
+        for _, run in groupby(entries, lambda entry: entry.event.kind == "sums"):  # wherever a batch ends
+            alike = list(run)
+            for entry in alike:
+                self.held_out.observe(entry)
+            self._learn(alike)
 
     def refuse(self, offset: int, reason: str) -> None:
         """Exclude an entry from learning and from the comparison of versions."""
@@ -150,12 +152,12 @@ class TrainingState:
                     self.held_out.drop_before(alarm.since)
 
     def _learn(self, entries: Sequence[Entry]) -> None:
-        for is_contribution, run in groupby(entries, lambda entry: entry.event.kind == "sums"):
-            if is_contribution:
-                for entry in run:
-                    self._learn_contribution(entry)
-            else:
-                self._learn_run(list(run))
+        """Learn entries of which either all are sums of devices, or none is."""
+        if entries[0].event.kind != "sums":
+            self._learn_run(entries)
+            return
+        for entry in entries:
+            self._learn_contribution(entry)
 
     def _learn_contribution(self, entry: Entry) -> None:
         """Learn the sums of a device, or refuse all of them: if the model answers worse with them, they are subtracted."""

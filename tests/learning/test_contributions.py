@@ -14,7 +14,7 @@ from online.learning.training_state import TrainingState
 from online.models import Example, create
 from online.models.classifier import Classifier
 from online.models.statistics.exact import ExactStatistics
-from online.schemas.events import Event
+from online.schemas.events import Entry, Event
 from online.store.refusals import load_refusals
 from tests.learning.conftest import CreateScene
 from tests.learning.scene import VECTOR, Scene, retraction, sums_event, vector_event, vector_events
@@ -111,6 +111,20 @@ def test_a_replay_of_the_log_gives_the_same_hash_however_it_is_cut(scene: Scene)
         for start in range(0, len(entries), cut):
             training.apply(entries[start : start + cut])
         assert training.model.fingerprint() == scene.fingerprint()
+
+
+def test_whether_sums_are_refused_does_not_depend_on_where_a_batch_ends(scene: Scene) -> None:
+    """Only the few answers before the sums judge them; those after them would refuse them."""
+    events = vector_events(240)
+    log = [*events[:40], sums_event("poisoned", swapped_events(2_000)), *events[40:]]
+    entries = [Entry(offset, event) for offset, event in enumerate(log, 1)]
+    outcomes = set()
+    for cut in (1, 7, 41, len(entries)):
+        training = TrainingState(scene.kind, scene.options, "cpu", history=lambda until: ())
+        for start in range(0, len(entries), cut):
+            training.apply(entries[start : start + cut])
+        outcomes.add((training.model.fingerprint(), *training.refused))
+    assert len(outcomes) == 1
 
 
 # judged as a whole
