@@ -266,7 +266,7 @@ class Classifier:
         if self.head.start:
             check_constant(sums, ONE)
         for label in sums.classes:
-            if not label or (label == self.options["outside"] and sums.counts[0, sums.index(label)]):
+            if label == self.options["outside"] and sums.counts[0, sums.index(label)]:
                 raise BadExample(f"the sums have positive examples of {label!r}, which is no class")
         return contribution
 

@@ -8,7 +8,7 @@ many int8 examples. What they cannot show is whether the examples were honest.
 Shapes: C classes, D features.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,26 @@ def read_contribution(data: bytes, width: int | None = None, meta: Mapping[str, 
     for name, value in (meta or {}).items():
         if file.meta.get(name) != value:
             raise BadExample(f"the sums are of other features: {name!r} differs from that of the model")
+    check_names(file.statistics.classes)
     check_counts(file.statistics.counts)
     check_sums(file.statistics)
     return Contribution(select_used_classes(file.statistics), file.meta)
+
+
+def check_names(classes: Sequence[str]) -> None:
+    """Raise BadExample for a name that a label of single feedback cannot be, or that digests could not write."""
+    for name in classes:
+        if not name.strip() or "\0" in name or not is_encodable(name):
+            raise BadExample(f"a class cannot have the name {name[:80]!r}: it must be UTF-8, not blank and without NUL")
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text is UTF-8. Half of a surrogate pair, which JSON can escape, is not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_counts(counts: NDArray[np.int64]) -> None:

@@ -13,6 +13,7 @@ from online.learning.gate import GoldenQuestion
 from online.learning.training_state import TrainingState
 from online.models import Example, create
 from online.models.classifier import Classifier
+from online.models.exchange.sums_file import read_sums, write_sums
 from online.models.statistics.exact import ExactStatistics
 from online.schemas.events import Entry, Event
 from online.store.refusals import load_refusals
@@ -171,6 +172,15 @@ def test_what_is_no_file_of_sums_is_refused_and_learning_goes_on(scene: Scene, d
     events = vector_events(20)
     scene.learn(*events[:10], Event("bad", "sums", data), *events[10:])
     assert "safetensors" in refusals(scene)[11]
+    assert scene.fingerprint() == central_fingerprint(events)
+
+
+def test_sums_of_a_class_that_cannot_be_written_are_refused_and_learning_goes_on(scene: Scene) -> None:
+    events = vector_events(20)
+    sums = read_sums(sums_event("device", events).features)
+    sums.statistics.classes[0] = "\ud800"
+    scene.learn(*events[:10], Event("bad", "sums", write_sums(sums.statistics, sums.meta)), *events[10:])
+    assert "a class cannot have the name '\\ud800'" in refusals(scene)[11]
     assert scene.fingerprint() == central_fingerprint(events)
 
 

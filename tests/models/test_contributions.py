@@ -319,6 +319,17 @@ def test_sums_of_the_class_that_is_none_are_refused() -> None:
         create("classifier", options).check([as_example(device_file(VECTOR, vectors(20)))])
 
 
+@pytest.mark.parametrize("name", ["", " \n", "a\0b", "\ud800"])
+def test_sums_of_a_class_whose_name_no_label_can_be_are_refused(name: str) -> None:
+    def rename(sums: ExactStatistics) -> None:
+        sums.classes[0] = name
+
+    model = create("classifier", VECTOR)
+    with pytest.raises(BadExample, match="a class cannot have the name"):
+        model.learn([as_example(changed(device_file(VECTOR, vectors(10)), rename))])
+    model.fingerprint().encode()
+
+
 @pytest.mark.parametrize("data", [b"", b"no file", json.dumps({"counts": []}).encode()])
 def test_what_is_no_file_of_sums_is_refused(data: bytes) -> None:
     with pytest.raises(BadExample, match="safetensors"):
