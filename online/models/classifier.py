@@ -361,6 +361,7 @@ class Classifier:
         self.inputs.drop(self._split_outside(examples)[1])
         if self.inputs.warm is None:
             self._count(inside, times=-1)
+            self.adaptation.drop_unused_classes(self.head)
 
     def _split_outside(self, examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
         """The examples that belong to no class, and the others."""

@@ -313,6 +313,39 @@ def test_sums_of_more_classes_than_the_model_takes_are_refused() -> None:
         model.check([as_example(device_file(options, vectors(10, among=range(2, 4))))])
 
 
+def draw_rightly_named(seed: int, among: range) -> list[Example]:
+    return [example for example in vectors(40, seed, among) if example.reward == 1.0]
+
+
+def test_classes_whose_examples_were_all_subtracted_do_not_count() -> None:
+    """As after sums that were refused or retracted: the model takes what one takes that has never seen them."""
+    options: Options = {**VECTOR, "max_labels": 3}
+    model, own = create("classifier", options), create("classifier", options)
+    kept, further = draw_rightly_named(0, range(1)), draw_rightly_named(2, range(2, 4))
+    gone = as_example(device_file(options, draw_rightly_named(1, range(1, 3))), 900)
+    model.learn([gone, *kept])
+    model.unlearn([gone])
+    restored = create("classifier", options)
+    restored.restore(model.state())
+    for each in (model, restored, own):
+        each.learn([as_example(device_file(options, further)), *(kept if each is own else [])])
+    assert model.fingerprint() == restored.fingerprint() == own.fingerprint()
+    inputs = [example.features for example in [*kept, *further]]
+    for each in (model, restored):
+        for answer, expected in zip(each.predict(inputs), own.predict(inputs), strict=True):
+            assert answer.choice == expected.choice
+            assert [c.score for c in answer.candidates] == pytest.approx([c.score for c in expected.candidates])
+
+
+def test_retracted_labels_do_not_count_either() -> None:
+    model = create("classifier", {**VECTOR, "max_labels": 3})
+    for topic in range(5):
+        examples = draw_rightly_named(0, range(topic, topic + 1))
+        model.learn(examples)
+        model.unlearn(examples)
+    model.learn(draw_rightly_named(0, range(2, 5)))
+
+
 def test_sums_of_the_class_that_is_none_are_refused() -> None:
     options: Options = {**VECTOR, "outside": "mango"}
     with pytest.raises(BadExample, match="which is no class"):

@@ -126,6 +126,17 @@ class Adaptation:
             sums = sums.translated([*places, *range(len(own), len(sums.classes))])
         self.recent.merge(sums, times)
 
+    def drop_unused_classes(self, whole: Head) -> None:
+        """Drop the classes of which neither the recent sums nor those of `whole` have examples."""
+        heads, used_C = [whole], whole.statistics.used
+        if self.recent is not None:
+            self._share_names(self.recent, whole)
+            heads, used_C = [whole, self.recent], used_C | self.recent.statistics.used
+        if not used_C.all():
+            for head in heads:
+                head.statistics.keep_classes(np.flatnonzero(used_C).tolist())
+                head.forget_solutions()
+
     def _translate(self, label: str) -> str:
         return label if self.translation is None else self.translation.get(label, label)
 

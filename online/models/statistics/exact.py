@@ -45,7 +45,7 @@ NEGATIVE_PULL = 0.25  # share by which a mean moves away from its negative examp
 class ExactStatistics:
     """Integer sums over int8 examples.
 
-    classes: append-only, so that an index never changes its meaning.
+    classes: append-only, so that an index never changes its meaning, until `keep_classes` drops those without examples.
     """
 
     def __init__(self, width: int, device: str = "cpu") -> None:
@@ -98,6 +98,18 @@ class ExactStatistics:
             place = self._index[label] = len(self.classes)
             self.classes.append(label)
         return place
+
+    @property
+    def used(self) -> NDArray[np.bool_]:
+        """[C] whether a class has examples, positive or negative."""
+        used_C: NDArray[np.bool_] = self.counts.any(0)
+        return used_C
+
+    def keep_classes(self, places: Sequence[int]) -> None:
+        """Keep these classes only. The others have no examples; no index of before may be used afterwards."""
+        self._counts, self._sums = self.counts[:, places], self.sums[:, places]
+        self.classes = [self.classes[place] for place in places]
+        self._index = {label: place for place, label in enumerate(self.classes)}
 
     def _reserve(self) -> None:
         """Make room for all classes, at least twice as much as before."""
