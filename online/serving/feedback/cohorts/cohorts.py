@@ -274,7 +274,7 @@ class Cohorts:
             data = await asyncio.to_thread(write_total, self._options, parameters, total_L)
             most = parameters.max_examples * row.member_count
             await submit_sums(self.feedback, data, id_of_feedback(row.id), None, SERVICE, most)
-        except (AggregationFailed, BadInput) as error:  # nothing is merged
+        except (AggregationFailed, BadInput, Conflict) as error:  # nothing is merged
             return await self._end(row, "failed", str(error))
         return await self._end(row, "done", None)
 
@@ -330,8 +330,8 @@ def context_of(id: str) -> bytes:
 
 
 def id_of_feedback(id: str) -> str:
-    """The id of the feedback that the sum of a cohort becomes."""
-    return f"cohort-{id}"
+    """The id of the feedback that the sum of a cohort becomes. No client can choose it: theirs have no '#'."""
+    return f"cohort#{id}"
 
 
 def hash_token(token: str) -> str:

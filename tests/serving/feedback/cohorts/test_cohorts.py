@@ -12,10 +12,13 @@ from fastapi.testclient import TestClient
 
 from online.models import Example
 from online.models.classifier import Classifier
+from online.schemas.access.callers import SERVICE
+from online.serving.feedback.cohorts.cohorts import id_of_feedback
+from online.serving.feedback.sums.submission import submit_sums
 from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
 from tests.serving.feedback.cohorts.members import COHORTS, Member
-from tests.serving.feedback.sums.files import OPTIONS, central_fingerprint, draw
+from tests.serving.feedback.sums.files import OPTIONS, central_fingerprint, draw, make_file
 
 LAB = ModelSettings(name="lab", kind="classifier", options=dict(OPTIONS))
 KNN = ModelSettings(name="near", kind="knn", options={"input": "vector", "size": 2})
@@ -80,7 +83,7 @@ def rows_in_log(app: FastAPI, cohort: str) -> list[Example]:
     return [
         Example(entry.offset, "sums", entry.event.features, "")
         for entry in entries
-        if entry.event.id == f"cohort-{cohort}"
+        if entry.event.id == f"cohort#{cohort}"
     ]
 
 
@@ -93,18 +96,43 @@ def merged_fingerprint(contributions: list[Example]) -> str:
 def test_the_sum_of_a_cohort_becomes_one_contribution(app: FastAPI, client: TestClient) -> None:
     cohort = create(client)
     members = gather(client, cohort)
-    for round in ("share", "mask", "unmask"):
-        for member in members:
-            assert getattr(member, round)().status_code == 200
+    pass_rounds(members)
     ended = load(client, cohort)
     assert (ended["state"], ended["member_count"], ended["reason"]) == ("done", 5, None)
     found = rows_in_log(app, cohort)
     assert len(found) == 1
     assert merged_fingerprint(found) == central_fingerprint([row for member in members for row in member.rows])
-    outcome = client.get(f"/v1/models/lab/feedback/cohort-{cohort}", headers=ADMIN).json()
+    outcome = client.get(f"/v1/models/lab/feedback/cohort%23{cohort}", headers=ADMIN).json()
     assert outcome["status"] == "accepted"
-    retracted = client.delete(f"/v1/models/lab/feedback/cohort-{cohort}", headers=ADMIN)
+    retracted = client.delete(f"/v1/models/lab/feedback/cohort%23{cohort}", headers=ADMIN)
     assert retracted.status_code == 202
+
+
+def pass_rounds(members: list[Member]) -> None:
+    for round in ("share", "mask", "unmask"):
+        for member in members:
+            assert getattr(member, round)().status_code == 200
+
+
+def test_no_member_can_take_the_id_of_the_total(app: FastAPI, client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    for id, status in ((f"cohort-{cohort}", 202), (f"cohort#{cohort}", 400)):
+        taken = client.post("/v1/models/lab:merge", params={"id": id}, content=make_file(draw(5)), headers=ADMIN)
+        assert taken.status_code == status
+    pass_rounds(members)
+    assert load(client, cohort)["state"] == "done"
+    assert len(rows_in_log(app, cohort)) == 1
+
+
+def test_a_cohort_whose_total_conflicts_with_other_feedback_has_failed(app: FastAPI, client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    feedback = app.state.runtime.model("lab").feedback
+    app.state.portal.call(submit_sums, feedback, make_file(draw(5)), id_of_feedback(cohort), None, SERVICE)
+    pass_rounds(members)
+    ended = load(client, cohort)
+    assert ended["state"] == "failed" and "used before" in ended["reason"]
 
 
 def test_members_that_drop_out_in_each_round_are_recovered_or_left_out(
