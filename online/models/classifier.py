@@ -247,9 +247,9 @@ class Classifier:
 
         sums: others of the same features, in place of its own.
         """
-        return write_sums(self.statistics if sums is None else sums, self._describe_features())
+        return write_sums(self.statistics if sums is None else sums, self.describe_features())
 
-    def _describe_features(self) -> dict[str, Any]:
+    def describe_features(self) -> dict[str, Any]:
         """How inputs become features: equal for models whose sums may be added."""
         projection, is_vector = self.head.projection, self.inputs.kind == "vector"
         columns = {"columns": self.inputs.mapping()["columns"]} if is_vector else {}
@@ -261,7 +261,7 @@ class Classifier:
         obstacle = find_merging_obstacle("classifier", self.options)
         if obstacle is not None:
             raise BadExample(f"the model takes no sums: {obstacle}")
-        contribution = read_contribution(data, self.statistics.width, self._describe_features())
+        contribution = read_contribution(data, self.statistics.width, self.describe_features())
         sums = contribution.statistics
         if self.head.start:
             check_constant(sums, ONE)

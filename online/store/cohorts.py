@@ -16,7 +16,8 @@ ENDED: tuple[CohortState, ...] = ("done", "failed")
 
 
 class CohortRow(SQLModel, table=True):
-    """parameters: JSON, as `CohortParameters`. deadline: of the present round. reason: why it has failed.
+    """parameters: JSON, as `CohortParameters`. width, features: number of the features, and how inputs become them, as
+    JSON; of the model when the cohort began. deadline: of the present round. reason: why it has failed.
 
     member_count: how many it has, once it takes no further ones; 0 before. created_at, deadline: instants in ISO 8601.
     """
@@ -27,6 +28,8 @@ class CohortRow(SQLModel, table=True):
     id: str = Field(primary_key=True)
     state: str
     parameters: str
+    width: int
+    features: str
     member_count: int
     created_at: str
     deadline: str

@@ -2220,6 +2220,13 @@ export interface components {
              */
             width: number;
             /**
+             * Features
+             * @description How inputs become features, as the metadata of a file of sums says. It is fixed when the cohort begins.
+             */
+            features: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+            /**
              * Member Count
              * @description Members that have joined.
              */
@@ -3634,6 +3641,7 @@ export interface components {
              */
             masking: string;
         };
+        JsonValue: unknown;
         /** JudgedAnswer */
         JudgedAnswer: {
             /**

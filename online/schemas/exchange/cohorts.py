@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from online.schemas.fields import Label, NativeRequest, Wire
 
@@ -31,6 +31,9 @@ class CohortAnswer(Wire):
     state: CohortStateName
     parameters: CohortParameters
     width: int = Field(description="Features, D.")
+    features: dict[str, JsonValue] = Field(
+        description="How inputs become features, as the metadata of a file of sums says. It is fixed when the cohort begins."
+    )
     member_count: int = Field(description="Members that have joined.")
     threshold: int | None = Field(None, description="Members that each round needs; null while members join.")
     deadline: str = Field(description="Of the present round, in ISO 8601.")

@@ -10,10 +10,10 @@ import asyncio
 import binascii
 import hashlib
 import hmac
+import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -24,6 +24,7 @@ from online.errors import BadInput, Conflict, NotFound, Overloaded, Precondition
 from online.models import Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import find_merging_obstacle
+from online.models.exchange.sums_file import write_sums
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.exact import ExactStatistics
 from online.schemas.access.callers import SERVICE, Caller
@@ -101,7 +102,8 @@ class Cohorts:
                 f"a member may have {settings.max_merge_examples:,} examples at most (max_merge_examples), "
                 f"not {parameters.max_examples:,}"
             )
-        size = choose_values_layout(parameters, self._width).byte_count
+        model = create_classifier(options)
+        size = choose_values_layout(parameters, model.statistics.width).byte_count
         if size > settings.max_merge_bytes:
             raise TooLarge(
                 f"the values of one member take {size:,} bytes; at most {settings.max_merge_bytes:,} are read"
@@ -112,6 +114,8 @@ class Cohorts:
             id=self.random(16).hex(),
             state="joining",
             parameters=parameters.model_dump_json(),
+            width=model.statistics.width,
+            features=json.dumps(model.describe_features()),
             member_count=0,
             created_at=now.isoformat(),
             deadline=(now + timedelta(seconds=parameters.round_s)).isoformat(),
@@ -133,12 +137,13 @@ class Cohorts:
         row, members = await self.transactions.write(lambda connection: self._load_with_members(connection, id))
         row = await self._add_up(row)
         parameters = CohortParameters.model_validate_json(row.parameters)
-        layout = choose_values_layout(parameters, self._width)
+        layout = choose_values_layout(parameters, row.width)
         return CohortAnswer(
             id=row.id,
             state=cast(CohortStateName, row.state),
             parameters=parameters,
-            width=self._width,
+            width=row.width,
+            features=json.loads(row.features),
             member_count=row.member_count or members,
             threshold=choose_threshold(row.member_count) if row.member_count else None,
             deadline=row.deadline,
@@ -232,7 +237,7 @@ class Cohorts:
             if row.state != round:
                 raise Conflict(f"the cohort {id} is in the state {row.state!r}, in which this message is not taken")
             self._check_left(connection, row, number)
-            check_message(message, row, number, self._width)
+            check_message(message, row, number)
             add_message(connection, CohortMessageRow(model=self.name, cohort=id, number=number, round=round, body=body))
 
         await self.transactions.write(record)
@@ -270,8 +275,8 @@ class Cohorts:
             return await self._reload(row)
         parameters = CohortParameters.model_validate_json(row.parameters)
         try:
-            total_L = await asyncio.to_thread(recover, row, parameters, self._width, messages)
-            data = await asyncio.to_thread(write_total, self._options, parameters, total_L)
+            total_L = await asyncio.to_thread(recover, row, parameters, messages)
+            data = await asyncio.to_thread(write_total, row, parameters, total_L)
             most = parameters.max_examples * row.member_count
             await submit_sums(self.feedback, data, id_of_feedback(row.id), None, SERVICE, most)
         except (AggregationFailed, BadInput, Conflict) as error:  # nothing is merged
@@ -300,10 +305,6 @@ class Cohorts:
     @property
     def _options(self) -> Options:
         return self.transactions.live.encoder_config.options
-
-    @cached_property
-    def _width(self) -> int:
-        return create_classifier(self._options).statistics.width
 
 
 def check_installed() -> None:
@@ -361,7 +362,7 @@ def describe_member(row: CohortRow) -> MemberAnswer:
     )
 
 
-def check_message(message: Message, row: CohortRow, number: int, width: int) -> None:
+def check_message(message: Message, row: CohortRow, number: int) -> None:
     """Raises BadInput for a message that no member sends in its round."""
     members = {*range(1, row.member_count + 1)}
     if isinstance(message, SharesMessage):
@@ -371,7 +372,7 @@ def check_message(message: Message, row: CohortRow, number: int, width: int) -> 
         for sealed in message.sealed.values():
             decode(sealed, SEALED_BYTES)
     elif isinstance(message, ValuesMessage):
-        layout = choose_values_layout(CohortParameters.model_validate_json(row.parameters), width)
+        layout = choose_values_layout(CohortParameters.model_validate_json(row.parameters), row.width)
         decode(message.packed, layout.byte_count)
     else:
         shares = (message.masking_keys, message.seeds)
@@ -391,11 +392,11 @@ def load_rounds(connection: Connection, row: CohortRow) -> Rounds:
     }
 
 
-def recover(row: CohortRow, parameters: CohortParameters, width: int, messages: Rounds) -> NDArray[np.int64]:
+def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> NDArray[np.int64]:
     """The sum of the survivors' values. Raises AggregationFailed."""
     from online.secure_aggregation.server import recover_sum
 
-    layout = choose_values_layout(parameters, width)
+    layout = choose_values_layout(parameters, row.width)
     group = Group(context_of(row.id), choose_threshold(row.member_count), layout)
     keys = {n: JoinRequest.model_validate_json(body) for n, body in messages["joining"].items()}
     shared = {n: SharesMessage.model_validate_json(body) for n, body in messages["sharing"].items()}
@@ -414,8 +415,7 @@ def decode_each(texts: Mapping[int, str]) -> dict[int, bytes]:
     return {number: decode(text) for number, text in texts.items()}
 
 
-def write_total(options: Options, parameters: CohortParameters, total_L: NDArray[np.int64]) -> bytes:
-    """The file of the sums of a cohort."""
-    model = create_classifier(options)
-    tensors = unflatten_sums(total_L, len(parameters.classes), model.statistics.width)
-    return model.write_contribution(ExactStatistics.from_tensors(parameters.classes, tensors))
+def write_total(row: CohortRow, parameters: CohortParameters, total_L: NDArray[np.int64]) -> bytes:
+    """The file of the sums of a cohort, of the features on which its members agreed."""
+    tensors = unflatten_sums(total_L, len(parameters.classes), row.width)
+    return write_sums(ExactStatistics.from_tensors(parameters.classes, tensors), json.loads(row.features))

@@ -29,6 +29,8 @@ def upgrade() -> None:
         sa.Column("id", sa.String(), primary_key=True),
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("parameters", sa.String(), nullable=False),
+        sa.Column("width", sa.Integer(), nullable=False),
+        sa.Column("features", sa.String(), nullable=False),
         sa.Column("member_count", sa.Integer(), nullable=False),
         sa.Column("created_at", sa.String(), nullable=False),
         sa.Column("deadline", sa.String(), nullable=False),

@@ -291,6 +291,26 @@ def test_an_unknown_cohort_is_not_found(client: TestClient) -> None:
     assert Member(client, "none", [], ADMIN).join().status_code == 404
 
 
+def test_the_total_is_of_the_features_that_the_members_used(tmp_path: Path) -> None:
+    """A model that reads other features when the cohort ends takes nothing of it."""
+    folder, changed = tmp_path / "changed", LAB.model_copy(update={"options": {**OPTIONS, "scale": 2.0}})
+    with browse(build(folder, LAB, min_cohort_members=3)) as client:
+        cohort = create(client)
+        described = load(client, cohort)["features"]
+        assert described == Classifier(OPTIONS).describe_features()
+        members = gather(client, cohort)
+        for round in ("share", "mask"):
+            for member in members:
+                assert getattr(member, round)().status_code == 200
+    with browse(build(folder, changed, min_cohort_members=3)) as client:
+        for member in members:
+            member.client = client
+            assert member.unmask().status_code == 200
+        ended = load(client, cohort)
+        assert ended["state"] == "failed" and "sums are of other features" in ended["reason"]
+        assert ended["features"] == described
+
+
 def test_the_number_of_open_cohorts_is_limited_and_those_whose_time_is_up_do_not_count(
     tmp_path: Path,
 ) -> None:
