@@ -38,7 +38,7 @@ def end_round(connection: Connection, row: CohortRow, now: datetime, least: int)
     before = parameters.size if place == 0 else len(list_numbers(connection, row.model, row.id, ROUNDS[place - 1]))
     if came < before and now < datetime.fromisoformat(row.deadline):
         return None
-    needed = max(least, 2) if place == 0 else choose_threshold(row.member_count)
+    needed = count_needed(row, least)
     if came < needed:
         what = WHAT.get(row.state, "members revealed shares")
         row.state, row.reason = "failed", f"{came} {what}, and {needed} are needed"
@@ -47,3 +47,9 @@ def end_round(connection: Connection, row: CohortRow, now: datetime, least: int)
     row.state = STATES[place + 1]
     row.deadline = (now + timedelta(seconds=parameters.round_s)).isoformat()
     return STATES[place + 1]
+
+
+def count_needed(row: CohortRow, least: int) -> int:
+    """The members that the present round needs. Until values came, it decides whose sums are in the total."""
+    threshold = choose_threshold(row.member_count) if row.member_count else 2
+    return threshold if row.state == "unmasking" else max(least, threshold)

@@ -174,6 +174,22 @@ def test_with_too_few_survivors_a_cohort_fails_and_nothing_is_merged(
     assert members[0].put("values", {"packed": ""}).status_code == 404, "its messages are gone"
 
 
+@pytest.mark.parametrize(("sharing", "masking"), [(5, 0), (6, 5)])
+def test_the_total_is_never_of_fewer_members_than_the_cohort_must_have(
+    app: FastAPI, client: TestClient, clock: Clock, sharing: int, masking: int
+) -> None:
+    """Five of seven could recover their total, and at least six must be in it."""
+    cohort = create(client, size=7, least=6)
+    members = gather(client, cohort, 7)
+    for round, left in (("share", sharing), ("mask", masking)):
+        for member in members[:left]:
+            assert getattr(member, round)().status_code == 200
+        clock.pass_round()
+    ended = load(client, cohort)
+    assert ended["state"] == "failed" and "and 6 are needed" in ended["reason"]
+    assert rows_in_log(app, cohort) == []
+
+
 def test_a_cohort_whose_shares_were_tampered_with_fails_and_nothing_is_merged(app: FastAPI, client: TestClient) -> None:
     cohort = create(client)
     members = gather(client, cohort)
