@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking
+from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking, choose_threshold
 from online.secure_aggregation.primitives import KEY_BYTES, agree, commit, expand, public_key, seal, unseal
 from online.secure_aggregation.shamir import SHARE_BYTES, RandomBytes, split_secret
 
@@ -95,8 +95,9 @@ def check_members(group: Group, number: int, keys: Mapping[int, PublicKeys], own
     """Raises AggregationFailed."""
     if {*keys} != {*range(1, len(keys) + 1)} or keys.get(number) != own:
         raise AggregationFailed("the members are not numbered from 1, or this client is not among them")
-    if not len(keys) // 2 < group.threshold <= len(keys):
-        raise AggregationFailed(f"a threshold of {group.threshold} is no majority of {len(keys)} members")
+    least = choose_threshold(len(keys))
+    if not least <= group.threshold <= len(keys):
+        raise AggregationFailed(f"a threshold of {group.threshold}, where {len(keys)} members need {least} or more")
     public = [key for each in keys.values() for key in (each.sealing, each.masking)]
     if len({*public}) != len(public):
         raise AggregationFailed("two members have the same public key")
