@@ -79,6 +79,7 @@ class Cohorts:
     def __init__(self, feedback: Feedback, clock: Callable[[], datetime], random: Callable[[int], bytes]) -> None:
         self.feedback, self.clock, self.random = feedback, clock, random
         self.name, self.transactions, self.settings = feedback.name, feedback.transactions, feedback.settings
+        self._adding = asyncio.Lock()
 
     # what a curator does
 
@@ -266,10 +267,16 @@ class Cohorts:
     async def _add_up(self, row: CohortRow) -> CohortRow:
         """Recover the sum of a cohort whose rounds are over, and submit it. Any process may do so, and several at once.
 
-        The feedback has an id that follows from the cohort's, so that it is learned once.
+        The feedback has an id that follows from the cohort's, so that it is learned once. Within a process, whoever asks
+        meanwhile waits, because a recovery takes a core and the memory of all values.
         """
         if row.state != "adding":
             return row
+        async with self._adding:
+            present = await self._reload(row)
+            return await self._recover_and_submit(present) if present.state == "adding" else present
+
+    async def _recover_and_submit(self, row: CohortRow) -> CohortRow:
         messages = await self.transactions.read(lambda connection: load_rounds(connection, row))
         if not messages["joining"]:  # another process has ended it in between
             return await self._reload(row)

@@ -1,5 +1,6 @@
 """A cohort over REST: the sum of its survivors becomes one contribution, or nothing is merged."""
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -13,7 +14,9 @@ from fastapi.testclient import TestClient
 from online.models import Example
 from online.models.classifier import Classifier
 from online.schemas.access.callers import SERVICE
-from online.serving.feedback.cohorts.cohorts import id_of_feedback
+from online.schemas.exchange.cohorts import CohortAnswer
+from online.serving.feedback.cohorts import cohorts
+from online.serving.feedback.cohorts.cohorts import Cohorts, id_of_feedback, recover
 from online.serving.feedback.sums.submission import submit_sums
 from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
@@ -133,6 +136,31 @@ def test_a_cohort_whose_total_conflicts_with_other_feedback_has_failed(app: Fast
     pass_rounds(members)
     ended = load(client, cohort)
     assert ended["state"] == "failed" and "used before" in ended["reason"]
+
+
+def test_the_total_is_recovered_once_however_many_ask_meanwhile(
+    app: FastAPI, client: TestClient, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cohort, calls = create(client), count(0)
+    members = gather(client, cohort)
+    for round, left in (("share", 5), ("mask", 5), ("unmask", 4)):
+        for member in members[:left]:
+            assert getattr(member, round)().status_code == 200
+
+    def count_and_recover(*given: Any) -> Any:
+        next(calls)
+        return recover(*given)
+
+    monkeypatch.setattr(cohorts, "recover", count_and_recover)
+
+    async def ask_together() -> list[CohortAnswer]:
+        own: Cohorts = app.state.runtime.model("lab").cohorts
+        return await asyncio.gather(*(own.load(cohort) for _ in range(5)))
+
+    clock.pass_round()
+    answers = app.state.portal.call(ask_together)
+    assert [answer.state for answer in answers] == ["done"] * 5
+    assert next(calls) == 1
 
 
 def test_members_that_drop_out_in_each_round_are_recovered_or_left_out(
