@@ -69,6 +69,14 @@ class HeldOut:
         """Drop what was held out before an offset, from which on other answers are right."""
         self._filter(lambda item: item.offset >= offset)
 
+    def without(self, holder: int) -> "HeldOut":
+        """The examples of all others. holder: as in `Event`; 0, which stands for all who are trusted, leaves out none."""
+        others = HeldOut()
+        for item in self:
+            if not holder or item.holder != holder:
+                others._insert(item)
+        return others
+
     def _add(self, item: HeldOutExample) -> None:
         self._insert(item)
         of_holder = [each for each in self if each.holder == item.holder] if item.holder else []

@@ -161,19 +161,19 @@ class TrainingState:
 
     def _learn_contribution(self, entry: Entry) -> None:
         """Learn the sums of a device, or refuse all of them: if the model answers worse with them, they are subtracted."""
-        before = self._assess()
+        before = self._assess(entry.event.holder)
         self._learn_run([entry])
         if entry.offset in self.refused:
             return
-        reason = explain_loss(before, self._assess(), self.golden_questions)
+        reason = explain_loss(before, self._assess(entry.event.holder), self.golden_questions)
         if reason is not None:
             self.model.unlearn([build_example(entry)])
             self.refuse(entry.offset, f"with these sums the model would answer worse: {reason}")
 
-    def _assess(self) -> AssessedVersion:
-        """What the model answers to held-out feedback and to golden questions now, as the gate asks."""
+    def _assess(self, holder: int) -> AssessedVersion:
+        """What the model answers to the held-out feedback of others and to golden questions now, as the gate asks."""
         assessed = AssessedVersion(0, self.model)
-        assessed.assess(self.held_out, self.golden_questions)
+        assessed.assess(self.held_out.without(holder), self.golden_questions)
         return assessed
 
     def _learn_run(self, entries: Sequence[Entry]) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -145,6 +146,17 @@ def test_sums_with_which_the_model_would_answer_worse_are_refused_as_a_whole(sce
     scene.learner = scene.start_learner()
     scene.learn(*vector_events(10, start=400), retraction(scene.stream, 401))
     assert scene.fingerprint() == central_fingerprint(vector_events(410)), "what was not learned is not subtracted"
+
+
+@pytest.mark.parametrize("holder", [1, 3])
+def test_what_the_contributor_has_said_does_not_judge_the_sums(scene: Scene, holder: int) -> None:
+    """Of each holder eight answers are held out. Those of two others refuse the sums, those of one are too few."""
+    answers = [replace(event, holder=(2, holder)[n < 400]) for n, event in enumerate(vector_events(800))]
+    sums = replace(sums_event("poisoned", swapped_events(2_000)), holder=1)
+    training = TrainingState(scene.kind, scene.options, "cpu", history=lambda until: ())
+    training.apply([Entry(offset, event) for offset, event in enumerate([*answers, sums], 1)])
+    assert len(training.held_out) == 16
+    assert (801 in training.refused) == (holder == 3)
 
 
 def test_sums_are_refused_that_change_the_answer_to_a_golden_question(create_scene: CreateScene) -> None:
