@@ -507,7 +507,7 @@ class Classifier:
     def has_sums(self) -> bool:
         """Whether the sums are loaded. Without them, it predicts what they were solved to."""
         active = self._published is not None and self._published.weights.active.any()
-        return self.head.count > 0 or not active
+        return bool(self.statistics.counts.any()) or not active
 
     def restore_sums(
         self, mapping: dict[str, Any], octave: float, decided: HeadDecision, statistics: ExactStatistics

@@ -70,6 +70,14 @@ def test_a_file_of_texts_is_continued() -> None:
     assert read_learner_file(write_learner_file(model, FACTS)).fingerprint() == model.fingerprint()
 
 
+def test_a_model_of_sums_alone_has_a_file() -> None:
+    model = Classifier(OPTIONS)
+    model.learn([Example(1, "sums", learned().write_contribution(), "")])
+    model.state()  # as it is published
+    assert find_obstacle(model) == ""
+    assert read_learner_file(write_learner_file(model, FACTS)).fingerprint() == learned().fingerprint()
+
+
 def test_the_metadata_says_what_the_file_is_of() -> None:
     meta = read_sums(write_learner_file(learned(), FACTS)).meta
     assert (meta["kind"], meta["model"], meta["version"], meta["learned_until"]) == ("classifier", "points", "7", 120)
