@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from online.secure_aggregation.errors import AggregationFailed
 
 KEY_BYTES = 32  # of private and public keys, seeds and commitments
+FIELD = 2**255 - 19  # of the coordinates of public keys
+PROBE = bytes([1]) * KEY_BYTES  # a private key that nobody uses
 NONCE = bytes(12)  # every key seals one message only
 COUNTER = bytes(16)  # every seed is expanded once
 
@@ -29,6 +31,13 @@ def agree(private: bytes, public: bytes, purpose: bytes) -> bytes:
     except ValueError as error:  # of another length, or of small order
         raise AggregationFailed(f"a public key is invalid: {error}") from None
     return HKDF(hashes.SHA256(), KEY_BYTES, None, purpose).derive(shared)
+
+
+def check_public_key(public: bytes) -> None:
+    """Raise AggregationFailed for a key that no client makes: not reduced modulo the prime, or of small order."""
+    if int.from_bytes(public, "little") >= FIELD:
+        raise AggregationFailed("a public key is invalid: it is not reduced modulo 2^255 - 19")
+    agree(PROBE, public, b"")
 
 
 def seal(key: bytes, message: bytes, context: bytes) -> bytes:

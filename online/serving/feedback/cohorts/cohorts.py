@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -161,8 +161,7 @@ class Cohorts:
     async def join(self, id: str, keys: JoinRequest, caller: Caller, user: str | None) -> Membership:
         """Raises Forbidden, NotFound, and Conflict for a cohort that is full, or that the same holder has joined."""
         check_may_send_sums(caller)
-        for key in (keys.sealing, keys.masking):
-            decode(key, KEY_BYTES)
+        own_keys = decode_keys(keys)
         holder, token = holder_of(caller, caller.acts_for(user)), self.random(KEY_BYTES).hex()
         hashed = hash_token(f"{self.name}/{id}/{holder}")  # of nobody the name is kept
 
@@ -170,6 +169,7 @@ class Cohorts:
             if self._load(connection, id).state != "joining":
                 raise Conflict(f"the cohort {id} takes no further members; join another one")
             members = load_messages(connection, self.name, id, "joining")
+            check_new_keys(own_keys, members)
             if not caller.is_trusted and any(member.holder == hashed for member in members):
                 raise Conflict(f"{holder!r} is a member of the cohort {id}: everybody counts once")
             number = len(members) + 1
@@ -344,6 +344,30 @@ def id_of_feedback(id: str) -> str:
 
 def hash_token(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def decode_keys(keys: JoinRequest) -> list[bytes]:
+    """Raises BadInput."""
+    return [decode(key, KEY_BYTES) for key in (keys.sealing, keys.masking)]
+
+
+def check_new_keys(own: Sequence[bytes], members: Sequence[CohortMessageRow]) -> None:
+    """Raise BadInput for keys that are invalid or equal, and Conflict for one of another member.
+
+    With such a key every other member would refuse to go on, so that a single one could end the cohort.
+    """
+    from online.secure_aggregation.primitives import check_public_key
+
+    try:
+        for key in own:
+            check_public_key(key)
+    except AggregationFailed as error:
+        raise BadInput(str(error)) from None
+    if len({*own}) < len(own):
+        raise BadInput("both public keys are the same; draw two")
+    known = {key for each in members for key in decode_keys(JoinRequest.model_validate_json(each.body))}
+    if known & {*own}:
+        raise Conflict("a member of the cohort has one of these public keys; draw new ones")
 
 
 def encode(data: bytes) -> str:

@@ -1,6 +1,7 @@
 """A cohort over REST: the sum of its survivors becomes one contribution, or nothing is merged."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -15,12 +16,13 @@ from online.models import Example
 from online.models.classifier import Classifier
 from online.schemas.access.callers import SERVICE
 from online.schemas.exchange.cohorts import CohortAnswer
+from online.secure_aggregation.client import AggregationClient
 from online.serving.feedback.cohorts import cohorts
 from online.serving.feedback.cohorts.cohorts import Cohorts, id_of_feedback, recover
 from online.serving.feedback.sums.submission import submit_sums
 from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
-from tests.serving.feedback.cohorts.members import COHORTS, Member
+from tests.serving.feedback.cohorts.members import COHORTS, Member, encode
 from tests.serving.feedback.sums.files import OPTIONS, central_fingerprint, draw, make_file
 
 LAB = ModelSettings(name="lab", kind="classifier", options=dict(OPTIONS))
@@ -303,6 +305,24 @@ def test_a_holder_joins_once_and_must_be_allowed_to_teach(app: FastAPI, client: 
     backend = bearer(new_key(app, "feedback", "teach", "impersonate", name="app's backend"))
     users = [Member(client, cohort, [], backend).join(user=user) for user in ("ann", "ben", "ann")]
     assert [response.status_code for response in users] == [201, 201, 409]
+
+
+def test_keys_that_other_members_would_refuse_are_refused_at_joining(client: TestClient) -> None:
+    cohort = create(client)
+    first = gather(client, cohort, 1)[0].secrets.advertise()
+    own = AggregationClient(os.urandom).advertise()
+    not_reduced = bytes([0xED + 9, *[0xFF] * 30, 0x7F])  # the same point as 9
+    for sealing, masking, status in (
+        (own.sealing, own.sealing, 400),
+        (own.sealing, bytes(32), 400),
+        (not_reduced, own.masking, 400),
+        (own.sealing, first.sealing, 409),
+        (first.masking, own.masking, 409),
+        (own.sealing, own.masking, 201),
+    ):
+        body = {"sealing": encode(sealing), "masking": encode(masking)}
+        response = client.post(f"{COHORTS}/{cohort}/members", json=body, headers=ADMIN)
+        assert response.status_code == status, response.text
 
 
 def test_only_curators_begin_a_cohort(app: FastAPI, client: TestClient) -> None:
