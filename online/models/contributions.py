@@ -2,8 +2,8 @@
 
     examples on a device --write_sums--> file --read_contribution--> checked sums --> added, or subtracted again
 
-A file may come from anybody, so that everything is checked which integers can show: that they may be the sums of so
-many int8 examples. What they cannot show is whether the examples were honest.
+A file may come from anybody, so it is checked for conditions that the sums of so many int8 examples always fulfil. They
+are necessary, not sufficient: some sums that pass are those of no examples, and none show whether examples were honest.
 
 Shapes: C classes, D features.
 """
@@ -57,7 +57,7 @@ def find_merging_obstacle(kind: str, options: Options) -> str | None:
 
 
 def read_contribution(data: bytes, width: int | None = None, meta: Mapping[str, Any] | None = None) -> Contribution:
-    """Read a file of sums and check that they may be those of int8 examples. Raises BadExample.
+    """Read a file of sums and check necessary conditions of those of int8 examples. Raises BadExample.
 
     width: number of features that they must be of; None: any. meta: values that their metadata must have. Both are checked
     first, because the other checks take time with the square of the width and more.
@@ -104,7 +104,7 @@ def check_counts(counts: NDArray[np.int64]) -> None:
 
 
 def check_sums(statistics: ExactStatistics) -> None:
-    """Raises BadExample for sums that no int8 examples have. The counts were checked before."""
+    """Raise BadExample for sums that miss a necessary condition of those of int8 examples. The counts were checked before."""
     counts, sums, gram = statistics.counts, statistics.sums, statistics.gram
     if exceeds(sums, LARGEST * counts[:, :, None]):
         raise BadExample("a class has larger sums than its examples can have: at most 127 each")
@@ -114,6 +114,10 @@ def check_sums(statistics: ExactStatistics) -> None:
     squares_D = np.diagonal(gram)
     if ((squares_D - sums[0].sum(0)) % 2).any():
         raise BadExample("a sum of squares is odd where the sum is even, or the other way round")
+    if (squares_D < np.abs(sums[0]).sum(0)).any():
+        raise BadExample("a feature has a smaller sum of squares than its sums need (G_ii < sum of |S_i|)")
+    if counts[0].max() <= 1 and (gram != sums[0].T.astype(np.float64) @ sums[0]).any():  # below 2^53: exact
+        raise BadExample("no class has more than one example, and the Gram matrix is not that of these examples")
     check_scatter(counts[0], sums[0], gram)
 
 

@@ -12,7 +12,7 @@ from online.models.classifier import Classifier
 from online.models.contributions import find_merging_obstacle, read_contribution
 from online.models.exchange.sums_file import read_sums, write_sums
 from online.models.statistics.exact import ExactStatistics
-from tests.models.synthetic import texts, vectors
+from tests.models.synthetic import NAMES, texts, vectors
 
 VECTOR: Options = {"input": "vector", "size": 6, "scale": 4.0}
 TEXT: Options = {"input": "text"}
@@ -240,6 +240,15 @@ def break_definiteness(sums: ExactStatistics) -> None:
     set_gram(sums, gram)
 
 
+def shrink_squares_below_the_sum(sums: ExactStatistics) -> None:
+    """Many examples whose feature is 0 or 1 have as many squares as ones, however small the square of the sum over n is."""
+    gram = sums.gram
+    sums.sums[:, :, 3] = 0
+    sums.sums[0, 0, 3], gram[3], gram[:, 3] = 5, 0, 0
+    gram[3, 3] = 3
+    set_gram(sums, gram)
+
+
 def set_gram(sums: ExactStatistics, gram: np.ndarray) -> None:
     sums._gram = gram
 
@@ -253,6 +262,7 @@ def set_gram(sums: ExactStatistics, gram: np.ndarray) -> None:
         (exaggerate_negative_sums, "larger sums than its examples"),
         (exaggerate_gram, "larger sums than the positive examples"),
         (shrink_squares, "smaller sum of squares"),
+        (shrink_squares_below_the_sum, "smaller sum of squares"),
         (break_parity, "odd where the sum is even"),
         (break_cauchy_schwarz, "negative eigenvalue"),
         (break_definiteness, "negative eigenvalue"),
@@ -266,6 +276,17 @@ def test_sums_that_no_examples_have_are_refused(change: Callable[[ExactStatistic
     with pytest.raises(BadExample, match=problem):
         model.learn([as_example(data)])
     assert model.fingerprint() == before
+
+
+def test_single_examples_have_the_gram_matrix_that_follows_from_them() -> None:
+    def add_squares(sums: ExactStatistics) -> None:
+        set_gram(sums, sums.gram + 2 * np.eye(sums.width, dtype=np.int64))
+
+    single = [next(each for each in vectors(40) if each.label == label and each.reward == 1.0) for label in NAMES[:2]]
+    data = device_file(VECTOR, single)
+    assert read_contribution(data).count == 2
+    with pytest.raises(BadExample, match="not that of these examples"):
+        read_contribution(changed(data, add_squares))
 
 
 @pytest.mark.parametrize(
