@@ -13,6 +13,8 @@ export class FakeService implements QueueApi {
   failures: ApiError[] = [];
   /** Whether the next request is done, but its answer does not arrive. */
   losesAnswer = false;
+  /** Whether requests after the lost answer are answered. */
+  isReachableAfterwards = true;
   requests = 0;
   caller = 'ada';
   isReachable = true;
@@ -56,6 +58,7 @@ export class FakeService implements QueueApi {
   private answer(receipt: Receipt): Receipt {
     if (!this.losesAnswer) return receipt;
     this.losesAnswer = false;
+    this.isReachable = this.isReachableAfterwards;
     throw new ApiError('no answer');
   }
 }

@@ -1,6 +1,7 @@
 /* The requests of the chat, some of which this device answers without the service.
 
    What it needs for that is no part of the first view: it is loaded soon after, or with the first request that fails.
+   Feedback waits for it: only there it is known whether a request was sent whose answer was lost.
 */
 
 import { isUnreachable, type Api, type Offlineable } from '../api';
@@ -31,10 +32,14 @@ export class DeviceApi {
     return {
       ...this.online,
       predict: (...given) => this.send((api) => api.predict(...given)),
-      giveFeedback: (...given) => this.send((api) => api.giveFeedback(...given)),
-      retract: (...given) => this.send((api) => api.retract(...given)),
+      giveFeedback: async (...given) => (await this.loadIfPossible()).giveFeedback(...given),
+      retract: async (...given) => (await this.loadIfPossible()).retract(...given),
       explain: (...given) => this.send((api) => api.explain(...given)),
     };
+  }
+
+  private loadIfPossible(): Promise<Offlineable<Api>> {
+    return this.load().catch(() => this.online);
   }
 
   private async send<T>(request: (api: Offlineable<Api>) => Promise<T>): Promise<T> {

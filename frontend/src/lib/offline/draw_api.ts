@@ -141,10 +141,11 @@ export function createOfflineDrawApi(
     await reach(
       connection,
       () => online.teachAgain(example, label, id),
-      async () => {
+      async (_, mayHaveArrived) => {
         const taught = input && { input, label, reward: 1 };
         const body = { id, ...subject, label };
-        await feedback.keep({ kind: 'name', title: label, body, example: taught });
+        const opinion = { kind: 'name', title: label, body, example: taught } as const;
+        await feedback.keep(opinion, mayHaveArrived);
       },
     );
   }

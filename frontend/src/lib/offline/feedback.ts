@@ -41,9 +41,12 @@ export class FeedbackQueue implements FeedbackApi {
     this.latest.set(feedback.prediction_id, feedback.id);
     // About an answer that the service does not know, it cannot replace what was said before.
     if (opinion.isLocal && earlier !== undefined) await queue.retract(local.name, earlier);
-    const keep = () => this.keep(opinion);
-    if (opinion.isLocal || this.waits()) return keep();
-    const receipt = await reach(connection, () => online.giveFeedback(feedback), keep);
+    if (opinion.isLocal || this.waits()) return this.keep(opinion, false);
+    const receipt = await reach(
+      connection,
+      () => online.giveFeedback(feedback),
+      (_, mayHaveArrived) => this.keep(opinion, mayHaveArrived),
+    );
     if ('offset' in receipt) await local.note({ ...opinion, id: feedback.id, of: null }, receipt);
     return receipt;
   };
@@ -51,22 +54,26 @@ export class FeedbackQueue implements FeedbackApi {
   retract = async (id: string): Promise<Receipt | Queued> => {
     const { online, queue, local, connection, newId, exampleOf } = this.dependencies;
     const example = this.taught.get(id) ?? exampleOf(id);
-    const keep = async (): Promise<Queued> => {
-      const retraction = await queue.retract(local.name, id, example);
+    const keep = async (mayHaveArrived: boolean): Promise<Queued> => {
+      const retraction = await queue.retract(local.name, id, example, mayHaveArrived);
       return retraction === null ? { delivered: Promise.resolve(null) } : this.deliver(retraction);
     };
-    if (this.waits()) return keep();
-    const receipt = await reach(connection, () => online.retract(id), keep);
+    if (this.waits()) return keep(false);
+    const receipt = await reach(
+      connection,
+      () => online.retract(id),
+      (_, mayHaveArrived) => keep(mayHaveArrived),
+    );
     if ('offset' in receipt)
       await local.note({ id: newId(), kind: 'retraction', of: id, title: '', example }, receipt);
     return receipt;
   };
 
-  /** Keep feedback until the service can be reached. */
-  async keep(opinion: Opinion): Promise<Queued> {
+  /** Keep feedback until the service can be reached. mayHaveArrived: whether it was sent before. */
+  async keep(opinion: Opinion, mayHaveArrived: boolean): Promise<Queued> {
     const { queue, local } = this.dependencies;
     const body = completeFeedback(opinion.body);
-    return this.deliver(await queue.give(local.name, { ...opinion, body }));
+    return this.deliver(await queue.give(local.name, { ...opinion, body }, mayHaveArrived));
   }
 
   private deliver(id: string): Queued {

@@ -114,32 +114,42 @@ export class Queue {
     for (const listener of this.listeners) listener();
   }
 
-  /** Keep feedback until the service has it. body: complete, with an id of its own. Returns the id.
-      Raises an error where it cannot be kept. */
-  async give(model: string, { kind, title, body, example }: Opinion): Promise<string> {
-    return this.add({ id: body.id!, model, kind, title, body, of: null, example });
+  /** Keep feedback until the service has it. body: complete, with an id of its own. maybeReceived: whether the page has
+      sent it before. Returns the id. Raises an error where it cannot be kept. */
+  async give(
+    model: string,
+    { kind, title, body, example }: Opinion,
+    maybeReceived = false,
+  ): Promise<string> {
+    const item = { id: body.id!, model, kind, title, body, of: null, example };
+    return this.add(item, { maybeReceived });
   }
 
   /** Take feedback back: one that never left this browser is dropped, for another a retraction waits.
-      example: what it had taught, where this device knows. Returns the id of the retraction; null for none. */
+      example: what it had taught, where this device knows. maybeReceived: whether the page has sent the retraction
+      before. Returns the id of the retraction; null for none. */
   async retract(
     model: string,
     id: string,
     example: LocalExample | null = null,
+    maybeReceived = false,
   ): Promise<string | null> {
     const { store, newId } = this.dependencies;
     const known = this.items.find((one) => one.id === id);
     const left = await store.change(id, (item) => (item.maybeReceived ? item : null));
     if (known === undefined || left !== null)
-      return this.add({
-        id: newId(),
-        model,
-        body: null,
-        of: id,
-        kind: 'retraction',
-        title: known?.title ?? example?.label ?? '',
-        example: known?.example ?? example,
-      });
+      return this.add(
+        {
+          id: newId(),
+          model,
+          body: null,
+          of: id,
+          kind: 'retraction',
+          title: known?.title ?? example?.label ?? '',
+          example: known?.example ?? example,
+        },
+        { maybeReceived },
+      );
     await this.announce();
     return null;
   }
