@@ -316,6 +316,13 @@ interface Identity {
 let identity: Identity = { load: () => {} };
 export const speakFor = (session: Identity) => (identity = session);
 
+const GATEWAY_STATUSES = [502, 503, 504];
+
+/** Whether a proxy has answered, because the service did not. The service itself answers these statuses in JSON.
+    answer: null for what is not JSON. */
+const isOfProxy = (status: number, answer: unknown) =>
+  answer === null && GATEWAY_STATUSES.includes(status);
+
 const REFUSALS = [401, 403]; // the caller is not known, or may not do this
 
 /** Whether the service answers. */
@@ -354,10 +361,12 @@ async function call<T>(
     reportConnection(false);
     throw new ApiError(NO_ANSWER);
   });
-  reportConnection(true);
-  if (response.status === 204) return undefined as T;
   // A proxy's error page is not JSON: then the message names the status.
   const answer = (await response.json().catch(() => null)) as unknown;
+  const isAnswered = !isOfProxy(response.status, answer);
+  reportConnection(isAnswered);
+  if (!isAnswered) throw new ApiError(NO_ANSWER);
+  if (response.status === 204) return undefined as T;
   if (REFUSALS.includes(response.status) && url !== SESSION) identity.load();
   if (!response.ok) throw failure(answer, response.status, response.headers.get('retry-after'));
   if (answer === null) throw new ApiError('The server sent an incomplete answer.');

@@ -26,8 +26,10 @@ test('an item whose answer was lost is sent again and learned once', async () =>
   const { service, queue } = await openBrowser();
   await queue.give('digits', named('star'));
   service.losesAnswer = true;
+  service.isReachableAfterwards = false;
   await queue.flush();
   expect(titles(queue.waiting)).toEqual(['star']);
+  service.isReachable = true;
   await queue.flush();
   expect([service.requests, service.log]).toEqual([2, ['ada: star']]);
 });
@@ -83,8 +85,10 @@ test('taking back what never left this browser drops it', async () => {
 test('taking back what may have arrived retracts it after it was sent again', async () => {
   const { service, queue } = await openBrowser();
   await queue.give('digits', named('star'));
-  service.failures = [new ApiError('no answer')];
+  service.losesAnswer = true;
+  service.isReachableAfterwards = false;
   await queue.flush();
+  service.isReachable = true;
   const retraction = await queue.retract('digits', 'f-star');
   expect(queue.items.map(({ kind, title }) => [kind, title])).toEqual([
     ['name', 'star'],
@@ -136,6 +140,23 @@ test('a busy service is asked again after the time that it names', async () => {
   const { service, browser, queue } = await openBrowser();
   await queue.give('digits', named('star'));
   service.failures = [new ApiError('too many', 429, 30), new ApiError('starting', 503)];
+  await queue.flush();
+  expect(browser.pauses.slice(0, 2)).toEqual([30_000, 2_000]);
+  expect(service.log).toEqual(['ada: star']);
+});
+
+test('one failed request is tried again while the service can be reached', async () => {
+  const { service, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.failures = [new ApiError('no answer')];
+  await queue.flush();
+  expect([service.requests, service.log]).toEqual([2, ['ada: star']]);
+});
+
+test('the queue goes on although the service did not say at once who asks', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.confirmFailures = [new ApiError('too many', 429, 30), new ApiError('no answer')];
   await queue.flush();
   expect(browser.pauses.slice(0, 2)).toEqual([30_000, 2_000]);
   expect(service.log).toEqual(['ada: star']);

@@ -11,6 +11,8 @@ export class FakeService implements QueueApi {
   log: string[] = [];
   /** Errors of the next requests. */
   failures: ApiError[] = [];
+  /** Errors of the next questions who asks. */
+  confirmFailures: ApiError[] = [];
   /** Whether the next request is done, but its answer does not arrive. */
   losesAnswer = false;
   /** Whether requests after the lost answer are answered. */
@@ -37,6 +39,14 @@ export class FakeService implements QueueApi {
 
   async outcome(_: string, id: string): Promise<FeedbackProgress> {
     return { ...this.receipts.get(id)!, status: 'learned' };
+  }
+
+  /** Returns who asks. */
+  async confirm(): Promise<string> {
+    if (!this.isReachable) throw new ApiError('no answer');
+    const failure = this.confirmFailures.shift();
+    if (failure) throw failure;
+    return this.caller;
   }
 
   private admit() {
@@ -82,10 +92,8 @@ export class Browser {
       store: this.store,
       api: this.service,
       owner: () => caller,
-      confirmOwner: async () => {
-        if (this.service.isReachable) caller = this.service.caller;
-        return this.service.isReachable;
-      },
+      confirmOwner: async () => void (caller = await this.service.confirm()),
+      isLost: () => !this.service.isReachable,
       exclusively: (work) => (this.turn = this.turn.then(work)),
       tabs: {
         announce: () => {

@@ -153,6 +153,12 @@ test('the service is asked until it answers, once for all callers', async () => 
   expect(session.mayRate).toBe(true);
 });
 
+test('who asks once learns why the service does not say', async () => {
+  const { api, session } = open(VISITOR);
+  api.load.mockRejectedValueOnce(new ApiError('slow down', 429, 34));
+  await expect(session.confirm()).rejects.toThrow('slow down');
+});
+
 test('a session that ends by itself is noticed', async () => {
   const { api, session } = await load(CURATOR);
   api.answer = VISITOR;

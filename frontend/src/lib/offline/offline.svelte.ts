@@ -33,6 +33,7 @@ export class Offline {
       api: queueApi,
       owner: () => identity.owner,
       confirmOwner: identity.confirm,
+      isLost: () => connection.lost,
       exclusively,
       tabs: openTabs(),
       newId,

@@ -19,6 +19,7 @@ const OUTCOME_PAUSE_MS = 500;
 const MAX_OUTCOME_POLLS = 240;
 /** Of statuses below 500: the caller is not known now, the service is busy, or learns something else. */
 const WAITING_STATUSES = [401, 408, 425, 429];
+const UNAUTHORIZED = 401;
 const NOT_FOUND = 404;
 const MAX_SENT = 300; // of one model, that are kept because no version here has learned them
 export const MAX_ITEMS = 2000; // of one owner: more than a day of drawing
@@ -44,8 +45,10 @@ interface Dependencies {
   api: QueueApi;
   /** Who gives feedback now; null while that is not known. */
   owner: () => string | null;
-  /** Ask the service once who that is: another tab may have signed in as somebody else. Returns whether it answered. */
-  confirmOwner: () => Promise<boolean>;
+  /** Ask the service once who that is: another tab may have signed in as somebody else. Rejects if it does not say. */
+  confirmOwner: () => Promise<void>;
+  /** Whether the service cannot be reached. Then the queue waits for `flush`. */
+  isLost: () => boolean;
   exclusively: Exclusively;
   tabs: Tabs;
   newId: () => string;
@@ -261,6 +264,7 @@ export class Queue {
       if (again_ms === null) continue; // more may have been given meanwhile
       if (again_ms === Infinity) break;
       await this.dependencies.pause(Math.max(again_ms, pause_ms));
+      if (this.dependencies.isLost()) break; // its return brings the next attempt
       pause_ms = Math.min(2 * pause_ms, MAX_PAUSE_MS);
     }
     void this.followSent();
@@ -271,7 +275,12 @@ export class Queue {
     const { exclusively, confirmOwner } = this.dependencies;
     let again_ms: number | null = null;
     await exclusively(async () => {
-      if (!(await confirmOwner())) return void (again_ms = Infinity);
+      try {
+        await confirmOwner();
+      } catch (error) {
+        again_ms = waitAfter(error);
+        return;
+      }
       await this.reload(); // another tab may have sent some
       for (let next = this.waiting[0]; next !== undefined; next = this.waiting[0]) {
         again_ms = await this.sendOne(next.id);
@@ -297,7 +306,7 @@ export class Queue {
       await this.announce();
       return null;
     } catch (error) {
-      const { status, message, retryAfter_s } = error instanceof ApiError ? error : NO_ANSWER;
+      const { status, message } = error instanceof ApiError ? error : NO_ANSWER;
       const isRefused = status >= 400 && status < 500 && !WAITING_STATUSES.includes(status);
       await store.change(id, (one) =>
         isRefused
@@ -306,8 +315,7 @@ export class Queue {
       );
       await this.announce();
       if (isRefused) return null;
-      // Without an answer, or without a session, the connection or the person brings the next attempt.
-      return status === 0 || status === 401 ? Infinity : 1000 * (retryAfter_s ?? 0);
+      return waitAfter(error);
     }
   }
 
@@ -366,5 +374,11 @@ export class Queue {
 }
 
 const NO_ANSWER = { status: 0, message: '', retryAfter_s: null };
+
+/** After how many milliseconds to try again, at least. Infinity: without a session, the person brings the next attempt. */
+function waitAfter(error: unknown): number {
+  const { status, retryAfter_s } = error instanceof ApiError ? error : NO_ANSWER;
+  return status === UNAUTHORIZED ? Infinity : 1000 * (retryAfter_s ?? 0);
+}
 
 const isDone = ({ state, outcome }: QueuedItem) => state === 'sent' && outcome !== null;

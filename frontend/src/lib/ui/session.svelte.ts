@@ -135,21 +135,24 @@ export class Session implements Rights {
     this.isDialogOpen = true;
   };
 
-  /** Ask once. Returns whether the service answered. */
-  confirm = async (): Promise<boolean> => {
+  /** Ask once. Rejects if the service does not say. */
+  confirm = async (): Promise<void> => {
     const { api, memory } = this.dependencies;
-    const answer = await api.load().catch(() => null);
-    if (answer === null) return false;
+    const answer = await api.load();
     this.hasEnded = this.isSignedIn && !answer.is_signed_in;
     this.answer = answer;
     memory?.remember(answer);
     if (this.mayPredict) this.use();
-    return true;
   };
 
   private async ask() {
     const { memory, pause } = this.dependencies;
-    while (!(await this.confirm())) {
+    const isConfirmed = () =>
+      this.confirm().then(
+        () => true,
+        () => false,
+      );
+    while (!(await isConfirmed())) {
       this.answer ??= memory?.recall() ?? null;
       if (this.mayPredict) this.use();
       await pause(POLL_MS);

@@ -1,0 +1,26 @@
+import { expect, test, vi } from 'vitest';
+import { ApiError, createDrawApi, isUnreachable, watchConnection } from '../src/lib/api';
+
+/** What a request fails with where the network answers this, and what is reported about the connection. */
+async function requestTo(answer: Response) {
+  const reports: boolean[] = [];
+  watchConnection((answered) => reports.push(answered));
+  vi.stubGlobal('fetch', async () => answer);
+  const error: unknown = await createDrawApi('digits')
+    .status()
+    .catch((problem: unknown) => problem);
+  vi.unstubAllGlobals();
+  return { error: error as ApiError, reports };
+}
+
+test.each([502, 503, 504])('the error page of a proxy is no answer: %d', async (status) => {
+  const { error, reports } = await requestTo(new Response('<h1>Bad Gateway</h1>', { status }));
+  expect([isUnreachable(error), reports]).toEqual([true, [false]]);
+});
+
+test.each([429, 503, 504])('an error of the service keeps its status: %d', async (status) => {
+  const answer = Response.json({ error: 'not now' }, { status, headers: { 'retry-after': '7' } });
+  const { error, reports } = await requestTo(answer);
+  expect([error.status, error.message, error.retryAfter_s]).toEqual([status, 'not now', 7]);
+  expect(reports).toEqual([true]);
+});
