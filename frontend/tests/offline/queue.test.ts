@@ -190,6 +190,15 @@ test('what one person has given is never sent for another', async () => {
   expect(service.log).toEqual(['ada: star']);
 });
 
+test('what waits stays when another person signs in while it is sent', async () => {
+  const { service, queue } = await openBrowser();
+  for (const label of ['star', 'heart']) await queue.give('digits', named(label));
+  service.onRecord = () => (service.caller = 'bob');
+  await queue.flush();
+  expect(service.log).toEqual(['ada: star']);
+  expect(queue.ofOthers).toBe(1);
+});
+
 test('what was sent is forgotten once a kept version has learned it', async () => {
   const { queue } = await openBrowser();
   await queue.give('digits', named('star'));

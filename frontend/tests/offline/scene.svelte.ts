@@ -17,6 +17,8 @@ export class FakeService implements QueueApi {
   losesAnswer = false;
   /** Whether requests after the lost answer are answered. */
   isReachableAfterwards = true;
+  /** Called when something has arrived. */
+  onRecord: () => void = () => {};
   requests = 0;
   caller = 'ada';
   isReachable = true;
@@ -60,6 +62,7 @@ export class FakeService implements QueueApi {
     const known = this.receipts.get(id);
     if (known) return known;
     this.log.push(entry);
+    this.onRecord();
     const receipt = { id, offset: this.log.length, status };
     this.receipts.set(id, receipt);
     return receipt;

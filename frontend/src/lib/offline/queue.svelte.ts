@@ -45,7 +45,7 @@ interface Dependencies {
   api: QueueApi;
   /** Who gives feedback now; null while that is not known. */
   owner: () => string | null;
-  /** Ask the service once who that is: another tab may have signed in as somebody else. Rejects if it does not say. */
+  /** Ask the service who that is, before each item: another tab may sign in as somebody else. Rejects if it does not say. */
   confirmOwner: () => Promise<void>;
   /** Whether the service cannot be reached. Then the queue waits for `flush`. */
   isLost: () => boolean;
@@ -272,22 +272,23 @@ export class Queue {
 
   /** Send until nothing is left; then it returns null. Otherwise as `sendOne`. */
   private async sendAll(): Promise<number | null> {
-    const { exclusively, confirmOwner } = this.dependencies;
     let again_ms: number | null = null;
-    await exclusively(async () => {
-      try {
-        await confirmOwner();
-      } catch (error) {
-        again_ms = waitAfter(error);
-        return;
-      }
+    await this.dependencies.exclusively(async () => {
       await this.reload(); // another tab may have sent some
-      for (let next = this.waiting[0]; next !== undefined; next = this.waiting[0]) {
-        again_ms = await this.sendOne(next.id);
-        if (again_ms !== null) break;
-      }
+      while (again_ms === null && this.waiting.length > 0) again_ms = await this.sendNext();
     });
     return again_ms;
+  }
+
+  /** Send the next item of whoever the service says that this browser speaks for. Returns as `sendOne`. */
+  private async sendNext(): Promise<number | null> {
+    try {
+      await this.dependencies.confirmOwner();
+    } catch (error) {
+      return waitAfter(error);
+    }
+    const [next] = this.waiting;
+    return next === undefined ? null : this.sendOne(next.id);
   }
 
   /** Returns null if it was sent, refused or removed; else after how many milliseconds to try again: Infinity for not by itself. */
