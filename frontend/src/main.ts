@@ -52,7 +52,7 @@ const session: Session = new Session({
   pause,
   restart,
   browserId: browserKey,
-  forget: () => offline.load().then((opened) => opened.offline.forget()),
+  forget: async (owner) => (await offline.load()).offline.forget(owner),
   memory: createMemory(kept, 'online.session'),
 });
 const offline = new OfflineLoader(async () =>

@@ -40,8 +40,9 @@ function open(answer: SessionAnswer) {
   };
   const restart = vi.fn();
   const browserId = vi.fn(() => 'browser');
-  const session = new Session({ api, pause: () => settle(), browserId, restart });
-  return { api, restart, browserId, session };
+  const forget = vi.fn(async (_: string) => {});
+  const session = new Session({ api, pause: () => settle(), browserId, restart, forget });
+  return { api, restart, forget, browserId, session };
 }
 
 async function load(answer: SessionAnswer) {
@@ -174,6 +175,25 @@ test('signing in and out starts the page again, and the page keeps no key', asyn
   expect(JSON.stringify(session)).not.toContain('secret');
   expect(await session.signOut()).toBe(true);
   expect(restart).toHaveBeenCalledTimes(2);
+});
+
+test('signing out deletes what is kept for the one who signs out, whoever it is then', async () => {
+  const { api, forget, session } = await load(CURATOR);
+  const { owner } = session;
+  api.signOut.mockImplementationOnce(async () => {
+    api.answer = VISITOR;
+    await session.confirm(); // such as before an item is sent
+    return VISITOR;
+  });
+  await session.signOut();
+  expect(forget.mock.calls).toEqual([[owner]]);
+});
+
+test('the page starts again after signing out although nothing could be deleted', async () => {
+  const { restart, forget, session } = await load(CURATOR);
+  forget.mockRejectedValueOnce(new Error('the file is missing'));
+  expect(await session.signOut()).toBe(true);
+  expect(restart).toHaveBeenCalledTimes(1);
 });
 
 test.each([

@@ -97,9 +97,9 @@ export class Offline {
     return ((await this.store.answer(owner, `${name} of ${model}`)) as T | null) ?? null;
   }
 
-  /** Delete everything that is kept for this caller. */
-  async forget(): Promise<void> {
-    if (this.identity.owner !== null) await this.store.clear(this.identity.owner);
+  /** Delete everything that is kept for a caller. */
+  async forget(owner: string): Promise<void> {
+    await this.store.clear(owner);
     await this.queue.reload();
   }
 }

@@ -47,8 +47,8 @@ interface Dependencies {
   browserId: () => string;
   /** Called after signing in and out. */
   restart: () => void;
-  /** Called after signing out, before the page starts again. */
-  forget?: () => Promise<unknown>;
+  /** Delete what is kept for the caller who has signed out, before the page starts again. */
+  forget?: (owner: string) => Promise<unknown>;
   memory?: Memory<SessionAnswer>;
 }
 
@@ -124,9 +124,10 @@ export class Session implements Rights {
 
   async signOut(): Promise<boolean> {
     const { api, forget } = this.dependencies;
+    const { owner } = this; // once signed out, it is somebody else
     return this.change(async () => {
       await api.signOut();
-      await forget?.();
+      if (owner !== null) await forget?.(owner).catch(() => {}); // the page is signed out all the same
     });
   }
 
