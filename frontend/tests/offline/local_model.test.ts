@@ -8,14 +8,18 @@ import { named, openBrowser } from './scene.svelte';
 /** Counts the examples of each label. */
 class Counter implements LocalLearner {
   counts: Record<string, number> = {};
+  /** Whether its scales were fitted to examples, so that none can be taken back. */
+  isFitted = false;
 
   constructor(readonly learnedUntil: number) {}
 
   learn({ label }: LocalExample) {
+    if (label === 'one too many') throw new Error('more than 2 classes');
     this.counts[label] = (this.counts[label] ?? 0) + 1;
   }
 
   unlearn({ label }: LocalExample) {
+    if (this.isFitted) throw new Error('nothing can be subtracted');
     this.counts[label]! -= 1;
     if (this.counts[label] === 0) delete this.counts[label];
   }
@@ -109,6 +113,25 @@ test('a refused item is un-learned', async () => {
   expect(model.learner?.counts).toEqual({ star: 1 });
   await queue.flush();
   expect(model.learner?.counts).toEqual({});
+});
+
+test('an example that the learner refuses is kept for the service, and the others are learned', async () => {
+  const { model, queue } = await openModel();
+  await model.keep('7');
+  for (const label of ['one too many', 'star']) await queue.give('digits', named(label));
+  expect(model.learner?.counts).toEqual({ star: 1 });
+  expect(queue.waiting.length).toBe(2);
+  await queue.retract('digits', 'f-one too many');
+  expect(model.learner?.counts).toEqual({ star: 1 });
+});
+
+test('a learner that cannot un-learn starts again from the kept version', async () => {
+  const { model, queue } = await openModel();
+  await model.keep('7');
+  for (const label of ['star', 'heart']) await queue.give('digits', named(label));
+  model.learner!.isFitted = true;
+  await queue.retract('digits', 'f-star');
+  expect(model.learner?.counts).toEqual({ heart: 1 });
 });
 
 test('what the kept version has learned is un-learned while its retraction waits', async () => {

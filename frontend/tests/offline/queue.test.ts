@@ -136,6 +136,16 @@ test('a refused item is changed and sent as new feedback', async () => {
   ]);
 });
 
+test('feedback is kept, and sent once, whatever fails that follows the queue', async () => {
+  const { service, queue } = await openBrowser();
+  queue.onChange(() => {
+    throw new Error('too many classes');
+  });
+  await queue.give('digits', named('star'));
+  await queue.flush();
+  expect([service.log, queue.waiting]).toEqual([['ada: star'], []]);
+});
+
 test('a busy service is asked again after the time that it names', async () => {
   const { service, browser, queue } = await openBrowser();
   await queue.give('digits', named('star'));

@@ -68,8 +68,8 @@ export class LocalModel<L extends LocalLearner> {
   learner: L | null = null;
 
   private kept: KeptModel | null = null;
-  /** What the learner has learned from the queue, by the id of the item. */
-  private applied = new Map<string, Applied>();
+  /** What the learner has learned from the queue, by the id of the item; null where it cannot learn it. */
+  private applied = new Map<string, Applied | null>();
   private keeping: Promise<void> | null = null;
 
   constructor(private dependencies: Dependencies<L>) {
@@ -148,16 +148,15 @@ export class LocalModel<L extends LocalLearner> {
     const { learner, applied } = this;
     if (learner === null) return;
     const wanted = examplesBeyond(this.name, learner.learnedUntil, this.dependencies.queue.items);
-    for (const [id, { example, learns }] of applied)
+    for (const [id, one] of applied)
       if (!wanted.has(id)) {
         applied.delete(id);
-        apply(learner, { example, learns: !learns });
+        // Where it cannot be undone, such as with scales that were fitted, the file is the way back.
+        if (one !== null && !apply(learner, { ...one, learns: !one.learns }))
+          return this.use(this.kept!);
       }
     for (const [id, one] of wanted)
-      if (!applied.has(id)) {
-        applied.set(id, one);
-        apply(learner, one);
-      }
+      if (!applied.has(id)) applied.set(id, apply(learner, one) ? one : null);
     this.revision += 1;
   }
 }
@@ -168,8 +167,16 @@ interface Applied {
   learns: boolean;
 }
 
-const apply = (learner: LocalLearner, { example, learns }: Applied) =>
-  learns ? learner.learn(example) : learner.unlearn(example);
+/** Returns whether the learner accepts the example. The service decides by itself what it learns. */
+function apply(learner: LocalLearner, { example, learns }: Applied): boolean {
+  try {
+    if (learns) learner.learn(example);
+    else learner.unlearn(example);
+    return true;
+  } catch {
+    return false; // such as too many classes: it is all or nothing
+  }
+}
 
 /** What a version of a model has not learned of the queue, by the id of the item. A retraction and what it takes back
     leave nothing to learn. */

@@ -114,7 +114,7 @@ export class Queue {
   async reload(): Promise<void> {
     this.all = await this.dependencies.store.items();
     for (const delivery of this.deliveries.splice(0)) this.settle(delivery);
-    for (const listener of this.listeners) listener();
+    for (const listener of this.listeners) notify(listener);
   }
 
   /** Keep feedback until the service has it. body: complete, with an id of its own. maybeReceived: whether the page has
@@ -301,23 +301,13 @@ export class Queue {
     }));
     await this.announce();
     if (item === null) return null;
-    try {
-      const receipt = await this.send(item);
-      await store.change(id, (one) => ({ ...one, state: 'sent', receipt }));
-      await this.announce();
-      return null;
-    } catch (error) {
-      const { status, message } = error instanceof ApiError ? error : NO_ANSWER;
-      const isRefused = status >= 400 && status < 500 && !WAITING_STATUSES.includes(status);
-      await store.change(id, (one) =>
-        isRefused
-          ? { ...one, state: 'refused', refusal: { status, message } }
-          : { ...one, state: 'waiting' },
-      );
-      await this.announce();
-      if (isRefused) return null;
-      return waitAfter(error);
-    }
+    const { changed, again_ms } = await this.send(item).then(
+      (receipt) => ({ changed: { state: 'sent' as const, receipt }, again_ms: null }),
+      toFailure,
+    );
+    await store.change(id, (one) => ({ ...one, ...changed }));
+    await this.announce();
+    return again_ms;
   }
 
   private async send({ model, body, of, id }: QueuedItem): Promise<Receipt> {
@@ -375,6 +365,23 @@ export class Queue {
 }
 
 const NO_ANSWER = { status: 0, message: '', retryAfter_s: null };
+
+function notify(listener: () => void) {
+  try {
+    listener();
+  } catch {
+    // what is kept is kept, whatever else follows from it
+  }
+}
+
+/** What becomes of an item that the service did not accept. again_ms: as `sendOne` returns it. */
+function toFailure(error: unknown) {
+  const { status, message } = error instanceof ApiError ? error : NO_ANSWER;
+  const isRefused = status >= 400 && status < 500 && !WAITING_STATUSES.includes(status);
+  return isRefused
+    ? { changed: { state: 'refused' as const, refusal: { status, message } }, again_ms: null }
+    : { changed: { state: 'waiting' as const }, again_ms: waitAfter(error) };
+}
 
 /** After how many milliseconds to try again, at least. Infinity: without a session, the person brings the next attempt. */
 function waitAfter(error: unknown): number {
