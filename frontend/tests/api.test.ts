@@ -18,6 +18,16 @@ test.each([502, 503, 504])('the error page of a proxy is no answer: %d', async (
   expect([isUnreachable(error), reports]).toEqual([true, [false]]);
 });
 
+test.each([
+  ['120', 120],
+  ['Thu, 26 Nov 2026 12:00:00 GMT', null],
+  ['', null],
+] as const)('a Retry-After of "%s" is understood as %s seconds', async (header, seconds) => {
+  const headers = { 'retry-after': header };
+  const { error } = await requestTo(Response.json({ error: 'no' }, { status: 429, headers }));
+  expect(error.retryAfter_s).toBe(seconds);
+});
+
 test.each([429, 503, 504])('an error of the service keeps its status: %d', async (status) => {
   const answer = Response.json({ error: 'not now' }, { status, headers: { 'retry-after': '7' } });
   const { error, reports } = await requestTo(answer);

@@ -378,7 +378,13 @@ export const NO_ANSWER = 'The server does not answer. Is it running?';
 function failure(answer: unknown, status: number, retryAfter: string | null): ApiError {
   const { error, ...details } = (answer ?? {}) as ErrorDetails & { error?: string };
   const message = error ?? `The server answered ${status}.`;
-  return new ApiError(message, status, retryAfter === null ? null : Number(retryAfter), details);
+  return new ApiError(message, status, toSeconds(retryAfter), details);
+}
+
+/** The seconds of a Retry-After; null for a date, which proxies may send: their clock is not known. */
+function toSeconds(retryAfter: string | null): number | null {
+  const seconds = Number(retryAfter || NaN);
+  return Number.isFinite(seconds) ? seconds : null;
 }
 
 /** A request with the user for whom it is made, if the page names one. */

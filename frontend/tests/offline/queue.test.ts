@@ -155,6 +155,14 @@ test('a busy service is asked again after the time that it names', async () => {
   expect(service.log).toEqual(['ada: star']);
 });
 
+test('a service that names no sensible time is asked again within ten minutes', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  service.failures = [new ApiError('too many', 429, 1e9), new ApiError('too many', 429, -5)];
+  await queue.flush();
+  expect(browser.pauses.slice(0, 2)).toEqual([600_000, 2_000]);
+});
+
 test('one failed request is tried again while the service can be reached', async () => {
   const { service, queue } = await openBrowser();
   await queue.give('digits', named('star'));

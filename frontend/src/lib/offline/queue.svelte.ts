@@ -15,6 +15,7 @@ import type { LocalExample, OfflineStore, QueuedItem } from './store';
 
 const FIRST_PAUSE_MS = 1000;
 const MAX_PAUSE_MS = 60_000;
+const MAX_RETRY_AFTER_MS = 600_000; // a timer of more than 24 days would end at once
 const OUTCOME_PAUSE_MS = 500;
 const MAX_OUTCOME_POLLS = 240;
 /** Of statuses below 500: the caller is not known now, the service is busy, or learns something else. */
@@ -386,7 +387,8 @@ function toFailure(error: unknown) {
 /** After how many milliseconds to try again, at least. Infinity: without a session, the person brings the next attempt. */
 function waitAfter(error: unknown): number {
   const { status, retryAfter_s } = error instanceof ApiError ? error : NO_ANSWER;
-  return status === UNAUTHORIZED ? Infinity : 1000 * (retryAfter_s ?? 0);
+  if (status === UNAUTHORIZED) return Infinity;
+  return Math.min(1000 * (retryAfter_s ?? 0), MAX_RETRY_AFTER_MS);
 }
 
 const isDone = ({ state, outcome }: QueuedItem) => state === 'sent' && outcome !== null;
