@@ -3,7 +3,7 @@ import { ApiError } from '../../src/lib/api';
 import { LocalModel, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
 import type { LocalExample } from '../../src/lib/offline/store';
 import { settle } from '../fake';
-import { named, openBrowser } from './scene.svelte';
+import { named, openBrowser, openCaller } from './scene.svelte';
 
 /** Counts the examples of each label. */
 class Counter implements LocalLearner {
@@ -26,8 +26,14 @@ class Counter implements LocalLearner {
 }
 
 async function openModel({ mayKeep = true } = {}) {
+  const caller = openCaller(mayKeep);
   const { service, browser, queue } = await openBrowser();
-  const files = { learnedUntil: 0, failure: null as Error | null, requests: 0 };
+  const files = {
+    learnedUntil: 0,
+    failure: null as Error | null,
+    requests: 0,
+    etags: [] as string[],
+  };
   const open = async () => {
     const model = new LocalModel({
       model: 'digits',
@@ -35,6 +41,7 @@ async function openModel({ mayKeep = true } = {}) {
       api: {
         exported: async (_, version, etag) => {
           files.requests += 1;
+          files.etags.push(etag);
           if (files.failure) throw files.failure;
           const found = `"${files.learnedUntil}"`;
           return etag === found
@@ -43,8 +50,8 @@ async function openModel({ mayKeep = true } = {}) {
         },
       },
       queue,
-      owner: () => 'ada',
-      mayKeep: () => mayKeep,
+      owner: () => caller.owner,
+      mayKeep: () => caller.mayKeep,
       read: ([learnedUntil]) => new Counter(learnedUntil!),
       isSimpler: false,
       now: () => new Date('2026-11-26T12:00:00Z'),
@@ -52,7 +59,7 @@ async function openModel({ mayKeep = true } = {}) {
     await model.load();
     return model;
   };
-  return { service, browser, queue, files, open, model: await open() };
+  return { service, browser, queue, caller, files, open, model: await open() };
 }
 
 test('a version is kept for the next time that the page is opened', async () => {
@@ -165,6 +172,34 @@ test('without the right to the file nothing is requested, and nothing sent is ke
   await model.keep('7');
   expect([files.requests, model.missing, model.version]).toEqual([0, 'not_allowed', null]);
   expect(queue.items).toEqual([]);
+});
+
+test('a version answers nobody but the caller for whom it was kept', async () => {
+  const { model, caller, files } = await openModel();
+  await model.keep('7');
+  caller.owner = 'bob';
+  expect([model.version, model.learner]).toEqual([null, null]);
+  await model.keep('7');
+  expect([files.etags, model.version]).toEqual([['', ''], '7']);
+});
+
+test('a version is deleted once the caller may not have it any more', async () => {
+  const { model, caller, open, browser } = await openModel();
+  await model.keep('7');
+  caller.mayKeep = false;
+  expect((await open()).learner).toBeNull();
+  expect(await browser.store.model('ada', 'digits')).toBeNull();
+  await model.keep('8');
+  expect([model.learner, model.missing]).toEqual([null, 'not_allowed']);
+});
+
+test('a version is deleted when the service says that the caller may not have it', async () => {
+  const { model, files, browser } = await openModel();
+  await model.keep('7');
+  files.failure = new ApiError('needs the scope curate', 403);
+  await model.keep('8');
+  expect([model.learner, model.missing]).toEqual([null, 'not_allowed']);
+  expect(await browser.store.model('ada', 'digits')).toBeNull();
 });
 
 test.each([

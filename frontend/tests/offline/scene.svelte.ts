@@ -123,6 +123,12 @@ export const named = (label: string): Opinion => ({
   example: { input: [1, 2], label, reward: 1 },
 });
 
+/** Who the page speaks for, and whether it may keep a version. */
+export function openCaller(mayKeep: boolean) {
+  const caller = $state({ owner: 'ada', mayKeep });
+  return caller;
+}
+
 export async function openBrowser() {
   const service = new FakeService();
   const browser = new Browser(service);

@@ -14,7 +14,6 @@ import type { Queue } from './queue.svelte';
 import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store';
 
 const MAX_FILE_BYTES = 8_000_000;
-const TOO_LARGE = 413;
 
 /** version: that answers from it. etag: its checksum. */
 export type ExportedFile = Pick<KeptModel, 'file' | 'etag' | 'version'>;
@@ -60,14 +59,19 @@ interface Dependencies<L extends LocalLearner> extends ModelOptions<L> {
 }
 
 export class LocalModel<L extends LocalLearner> {
-  /** The version that is kept; null for none. */
-  version = $state<string | null>(null);
   missing = $state<MissingReason | null>(null);
   /** Changes whenever the learner has learned something. */
   revision = $state(0);
-  learner: L | null = null;
 
-  private kept: KeptModel | null = null;
+  private kept = $state.raw<Read<L> | null>(null);
+  /** The one of this caller: another tab may have signed in as somebody else. */
+  private own = $derived.by(() =>
+    this.kept?.owner === this.dependencies.owner() ? this.kept : null,
+  );
+  /** The version that is kept; null for none. */
+  version = $derived(this.own?.version ?? null);
+  learner = $derived(this.own?.learner ?? null);
+
   /** What the learner has learned from the queue, by the id of the item; null where it cannot learn it. */
   private applied = new Map<string, Applied | null>();
   private keeping: Promise<void> | null = null;
@@ -86,9 +90,10 @@ export class LocalModel<L extends LocalLearner> {
 
   /** Read what is kept. */
   async load(): Promise<void> {
-    const { store, owner, model } = this.dependencies;
+    const { store, owner, model, mayKeep } = this.dependencies;
     const by = owner();
     if (by === null) return;
+    if (!mayKeep()) return this.drop(by);
     try {
       const kept = await store.model(by, model);
       if (kept !== null) this.use(kept);
@@ -119,11 +124,11 @@ export class LocalModel<L extends LocalLearner> {
     const by = owner();
     if (by === null) return;
     if (!mayKeep()) {
-      this.missing = 'not_allowed';
+      await this.drop(by);
       return queue.prune(model, Infinity);
     }
     try {
-      const found = await api.exported(model, version, this.kept?.etag ?? '', MAX_FILE_BYTES);
+      const found = await api.exported(model, version, this.own?.etag ?? '', MAX_FILE_BYTES);
       if (found !== null) {
         const kept = { ...found, owner: by, model, kept_at: now().toISOString() };
         this.use(kept);
@@ -132,13 +137,21 @@ export class LocalModel<L extends LocalLearner> {
       this.missing = null;
     } catch (error) {
       this.missing = reasonOf(error);
+      if (this.missing === 'not_allowed') await this.drop(by);
     }
     await queue.prune(model, this.learner?.learnedUntil ?? Infinity);
   }
 
+  /** Delete the version of a caller who may not have it any more. */
+  private async drop(owner: string) {
+    const { store, model } = this.dependencies;
+    this.missing = 'not_allowed';
+    this.kept = null;
+    await store.dropModel(owner, model).catch(() => {}); // the next visit tries again
+  }
+
   private use(kept: KeptModel) {
-    const learner = this.dependencies.read(kept.file);
-    [this.kept, this.learner, this.version] = [kept, learner, kept.version];
+    this.kept = { ...kept, learner: this.dependencies.read(kept.file) };
     this.applied.clear();
     this.follow();
   }
@@ -160,6 +173,9 @@ export class LocalModel<L extends LocalLearner> {
     this.revision += 1;
   }
 }
+
+/** A version, and what was made of its file. */
+type Read<L extends LocalLearner> = KeptModel & { learner: L };
 
 /** learns: false if the example is un-learned. */
 interface Applied {
@@ -201,8 +217,11 @@ export function examplesBeyond(
   return examples;
 }
 
+/** By the status of the answer. */
+const REASONS: Record<number, MissingReason> = { 403: 'not_allowed', 413: 'too_large' };
+
 function reasonOf(error: unknown): MissingReason {
-  if (error instanceof ApiError) return error.status === TOO_LARGE ? 'too_large' : 'failed';
+  if (error instanceof ApiError) return REASONS[error.status] ?? 'failed';
   const isFull = error instanceof DOMException && error.name === 'QuotaExceededError';
   return isFull ? 'no_room' : 'failed';
 }

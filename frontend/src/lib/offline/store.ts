@@ -84,6 +84,7 @@ export interface OfflineStore {
   model(owner: string, model: string): Promise<KeptModel | null>;
   /** Rejects with a QuotaExceededError where there is no room. */
   keepModel(kept: KeptModel): Promise<void>;
+  dropModel(owner: string, model: string): Promise<void>;
   /** null for none. */
   answer(owner: string, name: string): Promise<unknown>;
   keepAnswer(kept: KeptAnswer): Promise<void>;
@@ -165,6 +166,12 @@ class DatabaseStore implements OfflineStore {
     await this.put('models', kept);
   }
 
+  async dropModel(owner: string, model: string): Promise<void> {
+    const transaction = this.writing('models');
+    transaction.objectStore('models').delete([owner, model]);
+    await completed(transaction);
+  }
+
   async answer(owner: string, name: string): Promise<unknown> {
     return ((await this.get('answers', [owner, name])) as KeptAnswer | undefined)?.value ?? null;
   }
@@ -232,6 +239,10 @@ export class MemoryStore implements OfflineStore {
 
   async keepModel(kept: KeptModel) {
     this.models.set(keyOf(kept.owner, kept.model), kept);
+  }
+
+  async dropModel(owner: string, model: string) {
+    this.models.delete(keyOf(owner, model));
   }
 
   async answer(owner: string, name: string) {
