@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ApiError } from '../../src/lib/api';
 import { MAX_ITEMS, QueueFull } from '../../src/lib/offline/queue.svelte';
+import type { QueuedItem } from '../../src/lib/offline/store';
 import { settle } from '../fake';
 import { named, openBrowser } from './scene.svelte';
 
@@ -134,6 +135,34 @@ test('a refused item is changed and sent as new feedback', async () => {
   expect(queue.items.map(({ id, body, example }) => [id, body?.id, example?.label])).toEqual([
     ['n1', 'n1', 'moon'],
   ]);
+});
+
+test('a correction that is changed is learned here as it is sent', async () => {
+  const { queue } = await openBrowser();
+  const text = 'We open at nine.';
+  await queue.give('chat', {
+    kind: 'correction',
+    title: text,
+    body: { id: 'c1', input: 'When?', correction: text },
+    example: { input: 'When?', label: text, reward: 1, text },
+  });
+  await queue.edit(queue.items[0]!, 'At ten.');
+  const [{ body, example }] = queue.items as [QueuedItem];
+  expect([body?.correction, example?.label, example?.text]).toEqual([
+    'At ten.',
+    'At ten.',
+    'At ten.',
+  ]);
+});
+
+test('a refused item stays where its change cannot be kept', async () => {
+  const { service, queue, browser } = await openBrowser();
+  service.refused.set('star', new ApiError('no', 400));
+  await queue.give('digits', named('star'));
+  await queue.flush();
+  browser.store.add = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));
+  await expect(queue.edit(queue.refused[0]!, 'moon')).rejects.toThrow('full');
+  expect(titles(queue.refused)).toEqual(['star']);
 });
 
 test('feedback is kept, and sent once, whatever fails that follows the queue', async () => {

@@ -182,11 +182,14 @@ export class Queue {
     const { store, newId } = this.dependencies;
     if (item.body === null) return;
     const { correction } = item.body;
-    const changed = correction == null ? { label: text } : { correction: text };
-    await store.change(item.id, () => null);
-    const example = item.example && { ...item.example, label: text };
+    const isLabel = correction == null;
+    const changed = isLabel ? { label: text } : { correction: text };
+    const taught = isLabel ? { label: text } : { label: text, text };
+    const example = item.example && { ...item.example, ...taught };
     const body = { ...item.body, ...changed, id: newId() };
     await this.give(item.model, { ...item, title: text, body, example });
+    await store.change(item.id, () => null); // only now: it may be all that is left of it
+    await this.announce();
     void this.flush();
   }
 
