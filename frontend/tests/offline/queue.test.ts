@@ -266,4 +266,18 @@ test('a full queue refuses more', async () => {
     await browser.store.add({ ...item!, id: `f${place}` });
   await queue.reload();
   await expect(queue.give('digits', named('heart'))).rejects.toThrow(QueueFull);
+  await browser.store.change('f1', (one) => ({ ...one, state: 'sent', outcome: 'learned' }));
+  await queue.reload();
+  await queue.give('digits', named('heart'));
+  expect(queue.items.length).toBe(MAX_ITEMS + 1);
+});
+
+test('what the service does not know any more has come to nothing', async () => {
+  const { service, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  const sending = queue.flush();
+  service.onRecord = () => void queueMicrotask(() => service.erase());
+  await sending;
+  await settle();
+  expect(queue.sentCounts).toEqual({ learned: 0, held: 0, refused: 1, retracted: 0 });
 });

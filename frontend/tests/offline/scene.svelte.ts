@@ -40,7 +40,9 @@ export class FakeService implements QueueApi {
   }
 
   async outcome(_: string, id: string): Promise<FeedbackProgress> {
-    return { ...this.receipts.get(id)!, status: 'learned' };
+    const receipt = this.receipts.get(id);
+    if (receipt === undefined) throw new ApiError('there is no such feedback', 404);
+    return { ...receipt, status: 'learned' };
   }
 
   /** Returns who asks. */
@@ -49,6 +51,11 @@ export class FakeService implements QueueApi {
     const failure = this.confirmFailures.shift();
     if (failure) throw failure;
     return this.caller;
+  }
+
+  /** Erase everything that is known of somebody's feedback. */
+  erase() {
+    this.receipts.clear();
   }
 
   private admit() {

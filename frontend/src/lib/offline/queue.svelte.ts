@@ -23,7 +23,7 @@ const WAITING_STATUSES = [401, 408, 425, 429];
 const UNAUTHORIZED = 401;
 const NOT_FOUND = 404;
 const MAX_SENT = 300; // of one model, that are kept because no version here has learned them
-export const MAX_ITEMS = 2000; // of one owner: more than a day of drawing
+export const MAX_ITEMS = 2000; // of one owner that were not accepted yet: more than a day of drawing
 
 /** The requests of the queue. Each can be repeated without another effect. */
 export interface QueueApi {
@@ -229,7 +229,7 @@ export class Queue {
     const { store, owner, now } = this.dependencies;
     const by = owner();
     if (by === null) throw new Error('it is not known yet who gives the feedback');
-    if (this.items.length >= MAX_ITEMS) throw new QueueFull();
+    if (this.waiting.length + this.refused.length >= MAX_ITEMS) throw new QueueFull();
     await store.add({
       ...item,
       owner: by,
@@ -346,7 +346,7 @@ export class Queue {
     for (const { id, model, of } of open) {
       const found =
         of === null
-          ? await api.outcome(model, id).catch(() => null)
+          ? await api.outcome(model, id).catch(toOutcome)
           : { status: 'retracted' as const };
       if (found === null || found.status === 'accepted') continue;
       await store.change(id, (one) => ({ ...one, outcome: found.status }));
@@ -369,6 +369,10 @@ export class Queue {
 }
 
 const NO_ANSWER = { status: 0, message: '', retryAfter_s: null };
+
+/** What the service does not know any more is not learned; after another error it is asked again. */
+const toOutcome = (error: unknown) =>
+  error instanceof ApiError && error.status === NOT_FOUND ? { status: 'rejected' as const } : null;
 
 function notify(listener: () => void) {
   try {
