@@ -44,7 +44,7 @@ export class Offline {
 
   /** Open what is kept, and send what waits whenever the service can be reached. */
   static async open(connection: Connection, identity: Identity): Promise<Offline> {
-    const offline = new Offline(await openStore(globalThis.indexedDB), connection, identity);
+    const offline = new Offline(await openStore(globalThis.indexedDB, pause), connection, identity);
     await offline.queue.reload();
     connection.onRecovery(() => void offline.queue.flush());
     void offline.queue.flush(); // which asks first whether the service answers

@@ -5,13 +5,15 @@
      answers  [owner, name] -> KeptAnswer      such as the drawings that were taught
 
    IndexedDB, used directly: three small transactions do not need a library. Where the browser offers no database, as in
-   some private windows, everything is kept in memory and lasts as long as the page.
+   some private windows, or it does not open, everything is kept in memory and lasts as long as the page.
 */
 
+import type { Pause } from '../ui/live_status.svelte';
 import type { FeedbackItem, Receipt } from '../schema';
 
 const NAME = 'online.offline';
 const VERSION = 1;
+const MAX_OPENING_MS = 3000; // the pages wait for it
 
 /** What this device learns from feedback, or un-learns with a retraction. reward: in [0, 1]; below 0.5, the label was wrong. */
 export interface LocalExample {
@@ -93,16 +95,19 @@ export interface OfflineStore {
 }
 
 /** The store of this browser; one in memory where there is no database. */
-export async function openStore(factory: IDBFactory | undefined): Promise<OfflineStore> {
+export async function openStore(
+  factory: IDBFactory | undefined,
+  pause: Pause,
+): Promise<OfflineStore> {
   try {
-    if (factory) return new DatabaseStore(await open(factory));
+    if (factory) return new DatabaseStore(await open(factory, pause));
   } catch {
-    // switched off, or damaged
+    // switched off, damaged, or held by another tab
   }
   return new MemoryStore();
 }
 
-function open(factory: IDBFactory): Promise<IDBDatabase> {
+function open(factory: IDBFactory, pause: Pause): Promise<IDBDatabase> {
   const opening = factory.open(NAME, VERSION);
   opening.onupgradeneeded = () => {
     const database = opening.result;
@@ -111,7 +116,17 @@ function open(factory: IDBFactory): Promise<IDBDatabase> {
     database.createObjectStore('models', { keyPath: ['owner', 'model'] });
     database.createObjectStore('answers', { keyPath: ['owner', 'name'] });
   };
-  return resultOf(opening);
+  return new Promise((resolve, reject) => {
+    let hasGivenUp = false;
+    const giveUp = () => {
+      hasGivenUp = true;
+      reject(new Error('the database does not open')); // without effect once it is open
+    };
+    opening.onsuccess = () => (hasGivenUp ? opening.result.close() : resolve(opening.result));
+    opening.onerror = giveUp;
+    opening.onblocked = giveUp;
+    void pause(MAX_OPENING_MS).then(giveUp);
+  });
 }
 
 const resultOf = <T>(request: IDBRequest<T>): Promise<T> =>

@@ -11,7 +11,9 @@ export const exclusively: Exclusively = async (work) => {
   else await work();
 };
 
+/** Without a channel, which some private windows do not offer, a tab reads what others have changed when it sends. */
 export function openTabs(): Tabs {
+  if (!('BroadcastChannel' in globalThis)) return { announce: () => {}, listen: () => {} };
   const channel = new BroadcastChannel(NAME);
   return {
     announce: () => channel.postMessage(null),
