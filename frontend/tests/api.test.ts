@@ -1,5 +1,12 @@
 import { expect, test, vi } from 'vitest';
-import { ApiError, createDrawApi, isUnreachable, watchConnection } from '../src/lib/api';
+import {
+  ApiError,
+  createDrawApi,
+  isUnreachable,
+  queueApi,
+  sessionApi,
+  watchConnection,
+} from '../src/lib/api';
 
 /** What a request fails with where the network answers this, and what is reported about the connection. */
 async function requestTo(answer: Response) {
@@ -33,4 +40,24 @@ test.each([429, 503, 504])('an error of the service keeps its status: %d', async
   const { error, reports } = await requestTo(answer);
   expect([error.status, error.message, error.retryAfter_s]).toEqual([status, 'not now', 7]);
   expect(reports).toEqual([true]);
+});
+
+test.each([
+  ['give', () => queueApi.give('digits', { id: 'f1', label: 'star' })],
+  ['retract', () => queueApi.retract('digits', 'f1')],
+  ['outcome', () => queueApi.outcome('digits', 'f1')],
+  ['who asks', () => sessionApi.load()],
+] as const)('a request of the queue that hangs has no answer: %s', async (_, request) => {
+  const reports: boolean[] = [];
+  watchConnection((answered) => reports.push(answered));
+  vi.spyOn(AbortSignal, 'timeout').mockReturnValue(
+    AbortSignal.abort(new DOMException('', 'TimeoutError')),
+  );
+  vi.stubGlobal('fetch', (_: string, { signal }: RequestInit) =>
+    signal?.aborted ? Promise.reject(signal.reason as Error) : new Promise(() => {}),
+  );
+  const error: unknown = await request().catch((problem: unknown) => problem);
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+  expect([isUnreachable(error), reports]).toEqual([true, [false]]);
 });

@@ -338,17 +338,19 @@ interface CallOptions {
   /** Whether a header names the user. */
   namesUser?: boolean;
   signal?: AbortSignal | undefined;
+  /** After which the request has no answer; without it, the browser decides. */
+  limit_ms?: number;
 }
 
 async function call<T>(
   method: string,
   url: string,
   body?: unknown,
-  { namesUser = false, signal }: CallOptions = {},
+  { namesUser = false, signal, limit_ms }: CallOptions = {},
 ): Promise<T> {
   const response = await fetch(url, {
     method,
-    signal: signal ?? null,
+    signal: signal ?? (limit_ms === undefined ? null : AbortSignal.timeout(limit_ms)),
     headers: {
       ...(body === undefined
         ? {}
@@ -427,8 +429,10 @@ const SESSION = `${V1}/session`;
 
 const pathOf = (name: string) => `${V1}/models/${encodeURIComponent(name)}`;
 
+const LIMITED: CallOptions = { limit_ms: 30_000 }; // other tabs wait while the queue sends
+
 export const sessionApi: SessionApi = {
-  load: () => call<SessionAnswer>('GET', SESSION),
+  load: () => call<SessionAnswer>('GET', SESSION, undefined, LIMITED),
   signIn: (key) => call<SessionAnswer>('POST', SESSION, { key }),
   signOut: () => call<SessionAnswer>('DELETE', SESSION),
 };
@@ -537,16 +541,22 @@ export function createApi<Prediction, Instance>(
   };
 }
 
+const queuedUrl = (model: string, id: string) =>
+  `${pathOf(model)}/feedback/${encodeURIComponent(id)}`;
+
 /** The requests of the queue: what it sends is complete. */
 export const queueApi: QueueApi = {
   give: async (model, feedback) =>
     (
-      await call<{ receipts: [Receipt] }>('POST', `${pathOf(model)}:feedback`, {
-        feedback: [feedback],
-      })
+      await call<{ receipts: [Receipt] }>(
+        'POST',
+        `${pathOf(model)}:feedback`,
+        { feedback: [feedback] },
+        LIMITED,
+      )
     ).receipts[0],
-  retract: (model, id) => call('DELETE', `${pathOf(model)}/feedback/${encodeURIComponent(id)}`),
-  outcome: (model, id) => call('GET', `${pathOf(model)}/feedback/${encodeURIComponent(id)}`),
+  retract: (model, id) => call('DELETE', queuedUrl(model, id), undefined, LIMITED),
+  outcome: (model, id) => call('GET', queuedUrl(model, id), undefined, LIMITED),
 };
 
 const TOO_LARGE = 413;
