@@ -2,7 +2,9 @@ import { expect, test, vi } from 'vitest';
 import {
   ApiError,
   createDrawApi,
+  FileTooLarge,
   isUnreachable,
+  learnerFileApi,
   queueApi,
   sessionApi,
   watchConnection,
@@ -60,4 +62,17 @@ test.each([
   vi.unstubAllGlobals();
   vi.restoreAllMocks();
   expect([isUnreachable(error), reports]).toEqual([true, [false]]);
+});
+
+test('a file that is too large is not read', async () => {
+  const cancel = vi.fn();
+  const headers = { 'content-length': '101', etag: '"7"' };
+  const answer = new Response(new ReadableStream({ cancel }), { headers });
+  vi.stubGlobal('fetch', async () => answer);
+  const error: unknown = await learnerFileApi
+    .exported('digits', '7', '', 100)
+    .catch((problem: unknown) => problem);
+  vi.unstubAllGlobals();
+  expect([error instanceof FileTooLarge, (error as FileTooLarge).etag]).toEqual([true, '"7"']);
+  expect(cancel).toHaveBeenCalledTimes(1);
 });

@@ -561,6 +561,13 @@ export const queueApi: QueueApi = {
 
 const TOO_LARGE = 413;
 
+/** Raised for a file that is too large to keep. etag: its checksum. */
+export class FileTooLarge extends ApiError {
+  constructor(readonly etag: string) {
+    super('The file is too large to keep.', TOO_LARGE);
+  }
+}
+
 const NOT_MODIFIED = 304;
 
 /** A file for the time without the service; null where it has the checksum `etag`. */
@@ -575,11 +582,16 @@ async function download(
   });
   if (response.status === NOT_MODIFIED) return null;
   if (!response.ok) throw failure(await response.json().catch(() => null), response.status, null);
+  const found = response.headers.get('etag') ?? '';
+  if (Number(response.headers.get('content-length')) > max_bytes) {
+    await response.body?.cancel();
+    throw new FileTooLarge(found);
+  }
   const file = new Uint8Array(await response.arrayBuffer());
-  if (file.length > max_bytes) throw new ApiError('The file is too large to keep.', TOO_LARGE);
+  if (file.length > max_bytes) throw new FileTooLarge(found); // it was sent compressed
   return {
     file,
-    etag: response.headers.get('etag') ?? '',
+    etag: found,
     version: response.headers.get('x-model-version') ?? '',
   };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ApiError } from '../../src/lib/api';
+import { ApiError, FileTooLarge } from '../../src/lib/api';
 import { LocalModel, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
 import type { LocalExample } from '../../src/lib/offline/store';
 import { settle } from '../fake';
@@ -203,7 +203,7 @@ test('a version is deleted when the service says that the caller may not have it
 });
 
 test.each([
-  [new ApiError('too large', 413), 'too_large'],
+  [new FileTooLarge('"3"'), 'too_large'],
   [new DOMException('full', 'QuotaExceededError'), 'no_room'],
   [new ApiError('no answer'), 'failed'],
 ] as const)('a version that cannot be kept leaves the one before: %s', async (failure, reason) => {
@@ -214,6 +214,18 @@ test.each([
   await model.keep('8');
   expect([model.version, model.missing]).toEqual(['7', reason]);
   files.failure = null;
+  files.learnedUntil = 4;
+  await model.keep('9');
+  expect([model.version, model.missing]).toEqual(['9', null]);
+});
+
+test('a file that was too large is not requested again before it changes', async () => {
+  const { model, files } = await openModel();
+  await model.keep('7');
+  files.failure = new FileTooLarge('"3"');
+  files.learnedUntil = 3;
   await model.keep('8');
-  expect([model.version, model.missing]).toEqual(['8', null]);
+  files.failure = null;
+  await model.keep('8');
+  expect([files.etags.at(-1), model.version, model.missing]).toEqual(['"3"', '7', 'too_large']);
 });

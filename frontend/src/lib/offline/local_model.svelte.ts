@@ -8,7 +8,7 @@
    by item, whichever tab changes it, until a version that has learned an item takes its place.
 */
 
-import { ApiError } from '../api';
+import { ApiError, FileTooLarge } from '../api';
 import type { Receipt } from '../schema';
 import type { Queue } from './queue.svelte';
 import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store';
@@ -19,8 +19,8 @@ const MAX_FILE_BYTES = 8_000_000;
 export type ExportedFile = Pick<KeptModel, 'file' | 'etag' | 'version'>;
 
 export interface ExportApi {
-  /** The newest file until a version; null where it is the one with this checksum. Rejects with the status 413 for one
-      of more than `max_bytes`. */
+  /** The newest file until a version; null where it is the one with this checksum. Rejects with `FileTooLarge` for
+      one of more than `max_bytes`. */
   exported(
     model: string,
     version: string,
@@ -74,6 +74,8 @@ export class LocalModel<L extends LocalLearner> {
 
   /** What the learner has learned from the queue, by the id of the item; null where it cannot learn it. */
   private applied = new Map<string, Applied | null>();
+  /** The checksum of the newest file, if it was too large: it is not requested again. */
+  private tooLarge: string | null = null;
   private keeping: Promise<void> | null = null;
 
   constructor(private dependencies: Dependencies<L>) {
@@ -128,14 +130,17 @@ export class LocalModel<L extends LocalLearner> {
       return queue.prune(model, Infinity);
     }
     try {
-      const found = await api.exported(model, version, this.own?.etag ?? '', MAX_FILE_BYTES);
+      const known = this.tooLarge ?? this.own?.etag ?? '';
+      const found = await api.exported(model, version, known, MAX_FILE_BYTES);
       if (found !== null) {
         const kept = { ...found, owner: by, model, kept_at: now().toISOString() };
         this.use(kept);
+        this.tooLarge = null;
         await store.keepModel(kept);
       }
-      this.missing = null;
+      this.missing = this.tooLarge === null ? null : 'too_large';
     } catch (error) {
+      if (error instanceof FileTooLarge) this.tooLarge = error.etag;
       this.missing = reasonOf(error);
       if (this.missing === 'not_allowed') await this.drop(by);
     }
