@@ -102,8 +102,7 @@ class ExactStatistics:
     @property
     def used(self) -> NDArray[np.bool_]:
         """[C] whether a class has examples, positive or negative."""
-        used_C: NDArray[np.bool_] = self.counts.any(0)
-        return used_C
+        return np.asarray(self.counts.any(0), np.bool_)
 
     def keep_classes(self, places: Sequence[int]) -> None:
         """Keep these classes only. The others have no examples; no index of before may be used afterwards."""
