@@ -1,8 +1,9 @@
 """One model of every exportable kind and input, and what it needs to be exported."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from online.models.export.golden import Served, ask, draw_instances
 from online.models.export.graph import Graph
 from online.models.export.inputs import IDS, InputSchema
 from online.models.export.manifest import Subject
-from tests.models.synthetic import KNOWN, TOPICS, numbers, tables, texts, vectors
+from tests.models.synthetic import KNOWN, TOPICS, labels_only, numbers, tables, texts, vectors
 
 LEARNED = 300
 VECTOR: Options = {"input": "vector", "size": 6}
@@ -29,13 +30,18 @@ RETIRE = Example(9_000, "retire", b"", TOPICS[0])
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """examples: what the model learns. inputs: the log whose inputs it answers, a function of their count."""
+    """examples: what the model learns. inputs: the log whose inputs it answers, a function of their count.
+
+    retracted: examples that it un-learns. tuned: the file of its tuned text encoder.
+    """
 
     name: str
     kind: str
     options: Options
     examples: tuple[Example, ...]
     inputs: Callable[[int], list[Example]]
+    retracted: tuple[Example, ...] = ()
+    tuned: Path | None = None
 
     @property
     def reads_texts(self) -> bool:
@@ -59,11 +65,13 @@ def restore(case: Case) -> RestoredVersion:
     """A model that has learned, as a server loads it."""
     learned = create(case.kind, case.options)
     learned.learn(case.examples)
+    if case.retracted:
+        learned.unlearn(case.retracted)
     model = create(case.kind, case.options)
     model.restore(learned.state())
-    encoder = create_encoder(encoder_options(case.kind, case.options), cache_folder())
+    encoder = create_encoder(encoder_options(case.kind, case.options), cache_folder(), tuned=case.tuned)
     subject = Subject("m", 7, case.kind, LEARNED, model.fingerprint(), "weights", model.feature_epoch())
-    return RestoredVersion(subject, case.options, Served(model, encoder.encode))
+    return RestoredVersion(subject, case.options, Served(model, encoder.encode), case.tuned)
 
 
 def answer_with(
@@ -95,6 +103,16 @@ def images(count: int, seed: int = 0) -> list[Example]:
     return vectors(count, seed, KNOWN, 64)
 
 
+def one_class(count: int, seed: int = 0) -> list[Example]:
+    return labels_only(vectors(count, seed, range(1)))
+
+
+def without_a_class(name: str, options: Options) -> Case:
+    """A model whose first class is inactive, because all its examples were retracted."""
+    found = case(name, "classifier", options, vectors)
+    return replace(found, retracted=tuple(each for each in found.examples if each.label == TOPICS[0]))
+
+
 OUTSIDE: Options = {"abstain_below": 0.6, "outside": "none"}
 
 
@@ -122,6 +140,10 @@ CASES = [
     case("retired", "classifier", VECTOR, vectors, RETIRE),
     case("retired-abstaining", "classifier", {**VECTOR, **OUTSIDE}, with_outside, RETIRE),
     case("challenged", "classifier", {**VECTOR, "challenger": {"kind": "logistic"}}, vectors),
+    case("challenger-answers", "majority", {**VECTOR, "challenger": {"kind": "classifier", "patience": 5}}, vectors),
+    case("one-class", "classifier", VECTOR, one_class),
+    without_a_class("inactive", {**VECTOR, "scale": 4.0}),
+    without_a_class("inactive-ridge", {**VECTOR, "scale": 4.0, "head": "ridge"}),
     case("majority-vector", "majority", VECTOR, vectors),
     case("majority-table", "majority", TABLE, tables, RETIRE),
     case("logistic-vector", "logistic", VECTOR, vectors),

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 
 from online.models import Answer, Example, create
+from online.models.encoders import minilm
+from online.models.ensembles.challenger import CHALLENGER, ChampionChallenger
 from online.models.export.formats import FORMATS
 from tests.models.export.cases import CASES, TEXT_CASES, Case, answer_with, serve
+from tests.models.synthetic import TOPICS
 
 COUNT = 1_000
 NEAR = 1e-4  # the largest difference of a probability
@@ -112,10 +116,50 @@ def test_wide_tables_keep_random_features_exact() -> None:
     check_answers(*pair(case, ONNX, case.instances(40)))
 
 
+def test_a_file_of_a_tuned_text_encoder_gives_the_served_answers(tmp_path: Path) -> None:
+    weights = minilm.read_weights(minilm.package_folder())
+    name = f"encoder.layer.{minilm.LAYERS - 1}.output.dense.weight"
+    tuned = minilm.write_tuned(tmp_path, {name: weights[name] * 1.5})
+    instances = TEXT_CASES[0].instances(16)
+    classes, answers, found = pair(replace(TEXT_CASES[0], tuned=tuned), ONNX, instances)
+    check_answers(classes, answers, found)
+    assert serve(TEXT_CASES[0], instances) != answers, "the other encoder gives other answers"
+
+
+def test_the_cases_have_what_their_names_say() -> None:
+    by_name = {case.name: case for case in CASES}
+    answering = by_name["challenger-answers"].version().served.model
+    assert isinstance(answering, ChampionChallenger) and answering.served == CHALLENGER
+    assert answer_with(by_name["one-class"], ONNX, by_name["one-class"].instances(1))[0] == (TOPICS[0],)
+    for name in ("inactive", "inactive-ridge"):
+        assert sorted(answer_with(by_name[name], ONNX, by_name[name].instances(1))[0]) == sorted(TOPICS[1:])
+
+
 @pytest.mark.parametrize("case", [*CASES, *TEXT_CASES[:1]], ids=lambda case: case.name)
 def test_executorch_gives_the_served_answers(case: Case) -> None:
     pytest.importorskip("executorch", reason="the extra executorch is not installed")
     check_answers(*pair(case, FORMATS["executorch"], case.instances(50)))
+
+
+def check_nearby_numbers(served: list[Answer], found: list[dict[str, Any]]) -> None:
+    """Nearly all within a hundredth of the width of their interval, and none farther than a tenth of it."""
+    expected = np.array([(float(each.choice), *each.interval) for each in served if each.choice and each.interval])
+    given = np.array([[float(outputs[name]) for name in ("number", "low", "high")] for outputs in found])
+    assert given.shape == expected.shape
+    distances = np.abs(given - expected).max(axis=1) / (expected[:, 2] - expected[:, 1])
+    assert np.mean(distances <= 0.01) >= 0.98 and distances.max() <= 0.1
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if each.kind == "regressor"], ids=lambda case: case.name)
+def test_a_regressor_in_float32_gives_nearly_the_served_numbers(case: Case) -> None:
+    """As LiteRT computes, whose extra need not be installed for this."""
+    instances = case.instances(COUNT)
+    _, served, found = pair(case, replace(ONNX, wide="float32"), instances)
+    check_nearby_numbers(served, found)
+    for outputs in found:
+        outputs["number"] = outputs["number"] * 1.1 + 0.1
+    with pytest.raises(AssertionError):
+        check_nearby_numbers(served, found)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -125,6 +169,7 @@ def test_litert_gives_nearly_the_served_answers(case: Case) -> None:
     instances = case.instances(50)
     classes, served, found = pair(case, FORMATS["litert"], instances)
     if not classes:
+        check_nearby_numbers(served, found)
         return
     chosen = [classes[outputs["choice"]] if outputs["choice"] >= 0 else None for outputs in found]
     assert np.mean([choice == answer.choice for choice, answer in zip(chosen, served, strict=True)]) >= 0.98
