@@ -98,7 +98,8 @@ PREPROCESSING: Mapping[Input, str] = {
     "Answer texts one by one, or together those with the same number of tokens.",
     "vector": "None: the numbers as they are.",
     "table": "A number goes to its column of `numbers`, NaN where a row has none. A text or a boolean (True, False) sets its "
-    'category "name=value" to 1. Other names are not read.',
+    'category "name=value" to 1. Any other number or category is not read, but where `shares_overflow` is true, its name or "name=value" '
+    'sets the category "overflow-K=" to 1, K = crc32 of it in UTF-8, modulo 16.',
 }
 
 

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -18,8 +19,8 @@ from online.models import KINDS, Example, create
 from online.models.export.exporter import Exported, RestoredVersion, check_kind, export
 from online.models.export.formats import FORMATS, ExportFormat, find_format, quantised
 from online.models.export.golden import Served, draw_instances
-from online.models.export.inputs import IDS, InputSchema, tokenizer_file
-from online.models.export.manifest import METADATA_KEY, describe
+from online.models.export.inputs import IDS, InputSchema, describe_numbers, tokenizer_file
+from online.models.export.manifest import METADATA_KEY, PREPROCESSING, describe
 from tests.models.export.cases import CASES, TEXT_CASES, Case, answer_with, case
 from tests.models.synthetic import tables, vectors
 
@@ -96,6 +97,15 @@ def test_categories_are_named_with_their_values() -> None:
     assert set(description.numbers) == {"width", "height", "weight"}
     assert not description.shares_overflow
     assert exported("slda-table-full").manifest.description.shares_overflow
+
+
+def test_names_without_a_column_share_categories_as_the_manifest_says() -> None:
+    assert "K = crc32 of it in UTF-8, modulo 16" in PREPROCESSING["table"]
+    shared = tuple(f"overflow-{place}=" for place in range(16))
+    schema = describe_numbers(True, "float64", (), shared, True)
+    for row, key in (({"colour": "grün"}, "colour=grün"), ({"weight": 3.5}, "weight"), ({"open": True}, "open=True")):
+        ((categories,),) = (each["categories"] for each in schema.encode([row]))
+        assert np.flatnonzero(categories).tolist() == [zlib.crc32(key.encode()) % 16]
 
 
 def test_a_text_model_names_its_tokenizer() -> None:

@@ -30,7 +30,7 @@ class ExportFormat:
     wide: Wide = "float64"
     extra: str = ""
     scope: Literal["predict", "curate"] = "predict"
-    version: int = 1
+    version: int = 2
 
     @property
     def write(self) -> Callable[[AnswerGraph, Description], bytes]:
