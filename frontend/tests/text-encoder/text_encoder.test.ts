@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import {
+  MiniLmEncoder,
   quantise,
-  TextEncoder as Encoder,
   type EncoderManifest,
   type Runtime,
 } from '../../packages/text-encoder/src/index.ts';
@@ -54,7 +54,7 @@ async function serve(change: Partial<EncoderManifest['files'][number]> = {}) {
 
 test('a text becomes the ids of its tokens, and the vector of the network int8', async () => {
   const { models, runtime } = createRuntime();
-  const encoder = await Encoder.load(runtime, '/encoder', () => {}, await serve());
+  const encoder = await MiniLmEncoder.load(runtime, '/encoder', () => {}, await serve());
   expect(models).toEqual([NETWORK]);
   expect([...(await encoder.encode('When opened'))]).toEqual([2, 5, 4, 3]);
   expect([...(await encoder.encode('when when when when'))]).toEqual([2, 5, 5, 3]);
@@ -63,7 +63,12 @@ test('a text becomes the ids of its tokens, and the vector of the network int8',
 test('the progress of the download is told in bytes of all files', async () => {
   const seen: [number, number][] = [];
   const total = NETWORK.length + VOCABULARY.length;
-  await Encoder.load(createRuntime().runtime, '/encoder', (...at) => seen.push(at), await serve());
+  await MiniLmEncoder.load(
+    createRuntime().runtime,
+    '/encoder',
+    (...at) => seen.push(at),
+    await serve(),
+  );
   expect(seen).toEqual([
     [NETWORK.length, total],
     [total, total],
@@ -71,7 +76,7 @@ test('the progress of the download is told in bytes of all files', async () => {
 });
 
 test('a file that is not as announced is refused', async () => {
-  const loading = Encoder.load(
+  const loading = MiniLmEncoder.load(
     createRuntime().runtime,
     '/encoder',
     () => {},

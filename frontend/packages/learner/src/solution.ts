@@ -41,7 +41,7 @@ const FLOOR_RATIO = 0.6; // of the mean second moment: the least variance that t
 const RIDGE_RATIO = 1e-4; // of the mean variance
 const STRIP = 32; // rows of the lower triangle that are computed together
 
-/** base, own: sums that together are solved. */
+/** The weights that follow from the sums. Without a class that has a positive example there are none. */
 export function solve(sums: Sums, options: SolverOptions): Solution {
   const known = [...sums.classes].filter(([, { counts }]) => counts[0] > 0);
   const names = known.map(([label]) => label);

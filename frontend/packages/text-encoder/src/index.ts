@@ -32,7 +32,7 @@ export interface EncoderManifest {
 
 export type Progress = (loadedBytes: number, totalBytes: number) => void;
 
-export class TextEncoder {
+export class MiniLmEncoder {
   private constructor(
     private runtime: Runtime,
     private session: Session,
@@ -47,7 +47,7 @@ export class TextEncoder {
     address: string,
     onProgress: Progress = () => {},
     read: typeof download = download,
-  ): Promise<TextEncoder> {
+  ): Promise<MiniLmEncoder> {
     const text = new TextDecoder().decode(await read(address, () => {}));
     const manifest = JSON.parse(text) as EncoderManifest;
     const total = manifest.files.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -63,7 +63,7 @@ export class TextEncoder {
     }
     const session = await runtime.InferenceSession.create(loaded.get('model.onnx')!);
     const vocabulary = new TextDecoder().decode(loaded.get('vocab.txt'));
-    return new TextEncoder(
+    return new MiniLmEncoder(
       runtime,
       session,
       new WordPiece(vocabulary, manifest.max_tokens),
