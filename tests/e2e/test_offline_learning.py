@@ -87,6 +87,7 @@ def test_five_shapes_taught_without_the_service_are_learned_there_as_if_it_had_s
 ) -> None:
     service = start(SHIPPED)
     page = open_board(visits, service)
+    expect(page.locator(".banner").get_by_role("status")).to_have_count(1)  # before there is something to announce
     page.context.set_offline(True)
     expect_banner(page, f"{LOST} Version 1 answers on this device.")
     for count, name in enumerate(SHAPES, start=1):
@@ -178,6 +179,7 @@ def test_what_the_service_refuses_is_shown_and_can_be_changed(visits: Visits, st
     page.get_by_role("button", name="Show what waits").click()
     page.get_by_role("button", name="Remove: Name “0”").click()
     expect_banner(page, "2 names wait to be sent.")
+    expect(page.get_by_role("button", name="Remove: Name “1”")).to_be_focused()
     shoot(page, "offline-draw-narrow-dark")
     page.context.set_offline(False)
     expect_banner(page, "Sent: 1 learned. 1 entry was not accepted.")
@@ -186,10 +188,17 @@ def test_what_the_service_refuses_is_shown_and_can_be_changed(visits: Visits, st
     check_accessible(page)
     shoot(page, "offline-refused-narrow-dark")
     waiting.get_by_role("button", name="Change and send again: Name “star”").click()
+    expect(waiting.get_by_label("New text")).to_be_focused()
     waiting.get_by_label("New text").fill("sun")
     waiting.get_by_role("button", name="Send").click()
     expect_banner(page, "Sent: 2 learned.")
     assert [each["label"] for each in examples_of(service)] == ["1", "sun"]
+
+    page.context.set_offline(True)
+    expect_banner(page, LOST)
+    teach(page, "0")
+    page.get_by_role("button", name="Remove: Name “0”").click()
+    expect(page.locator(".banner").get_by_role("status")).to_be_focused()
 
 
 def test_names_taken_back_without_the_service_are_not_learned_there(visits: Visits, start: Start) -> None:
@@ -198,6 +207,7 @@ def test_names_taken_back_without_the_service_are_not_learned_there(visits: Visi
     before = state_of(service)
     teach(page, "1")  # with the service
     service.wait_learned("digits", 1)
+    expect(drawings_of(page, "1")).to_have_count(1)  # the page keeps what was listed
     service.stop(signal.SIGTERM)
     expect_banner(page, LOST)
     teach(page, "star")

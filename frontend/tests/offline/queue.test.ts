@@ -162,6 +162,7 @@ test('a refused item stays where its change cannot be kept', async () => {
   await queue.flush();
   browser.store.add = () => Promise.reject(new DOMException('full', 'QuotaExceededError'));
   await expect(queue.edit(queue.refused[0]!, 'moon')).rejects.toThrow('full');
+  await queue.reload();
   expect(titles(queue.refused)).toEqual(['star']);
 });
 

@@ -163,7 +163,7 @@ class Cohorts:
         check_may_send_sums(caller)
         own_keys = decode_keys(keys)
         holder, token = holder_of(caller, caller.acts_for(user)), self.random(KEY_BYTES).hex()
-        hashed = hash_token(f"{self.name}/{id}/{holder}")  # of nobody the name is kept
+        hashed = hash_token(f"{self.name}/{id}/{holder}")  # names are not kept
 
         def record(connection: Connection) -> int:
             if self._load(connection, id).state != "joining":
@@ -386,7 +386,7 @@ def decode(text: str, length: int | None = None) -> bytes:
 
 
 def describe_member(row: CohortRow) -> MemberAnswer:
-    """What every member is told, whatever the round."""
+    """The part of the answer that is the same for all members, in every round."""
     threshold = choose_threshold(row.member_count) if row.member_count else None
     return MemberAnswer(
         state=cast(CohortStateName, row.state), deadline=row.deadline, threshold=threshold, reason=row.reason

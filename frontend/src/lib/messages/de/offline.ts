@@ -7,14 +7,15 @@ const plural = (count: number, one: string, many: string) => (count === 1 ? one 
 export const offline: Messages['offline'] = {
   lost: 'Keine Verbindung zum Server.',
   answers: (version) => `Version ${version} antwortet auf diesem Gerät.`,
-  simpler: 'Ihre Antworten sind einfacher als die des Servers.',
+  simpler: 'Die Antworten sind einfacher als die des Servers.',
   noAnswers: 'Antworten gibt es erst wieder mit Verbindung.',
   keeps: 'Was Sie beibringen, wird aufgehoben und dann gesendet.',
   waits: (count, shown) =>
     `${shown} ${plural(count, 'Eintrag wartet', 'Einträge warten')} auf das Senden.`,
   namesWait: (count, shown) =>
     `${shown} ${plural(count, 'Name wartet', 'Namen warten')} auf das Senden.`,
-  sending: (count, shown) => `${shown} ${plural(count, 'Eintrag', 'Einträge')} werden gesendet …`,
+  sending: (count, shown) =>
+    `${shown} ${plural(count, 'Eintrag wird', 'Einträge werden')} gesendet …`,
   sent: (parts) => `Gesendet: ${parts}.`,
   learned: (shown) => `${shown} gelernt`,
   held: (shown) => `${shown} zuerst zu prüfen`,
