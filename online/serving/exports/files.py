@@ -87,7 +87,7 @@ class ExportFolder:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         self.remove_gone()
-        self._remove_oldest(besides=entry)
+        self._remove_oldest(kept=entry)
 
     def remove_gone(self) -> int:
         """Delete the entries of versions that are no longer kept, also unfinished ones, and all that were abandoned; return how many."""
@@ -99,9 +99,9 @@ class ExportFolder:
             shutil.rmtree(path, ignore_errors=True)
         return len({*gone, *abandoned})
 
-    def _remove_oldest(self, besides: Path) -> None:
+    def _remove_oldest(self, kept: Path) -> None:
         sizes = {entry: count_bytes(entry) for entry in self._entries()}
-        for entry in sorted(sizes.keys() - {besides}, key=lambda entry: (read_time(entry), entry.name)):
+        for entry in sorted(sizes.keys() - {kept}, key=lambda entry: (read_time(entry), entry.name)):
             if sum(sizes.values()) <= self.max_bytes:
                 return
             shutil.rmtree(entry, ignore_errors=True)

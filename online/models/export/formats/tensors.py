@@ -1,4 +1,4 @@
-"""safetensors: the constants of the graph by name, and its steps as JSON, for runtimes of one's own.
+"""safetensors: the constants of the graph by name, and its steps as JSON, for other runtimes.
 
 metadata "online": {"description": ..., "inputs": [...], "outputs": [...], "steps": [[operator, inputs, output, attributes], ...]}
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save
 
+from online.models.exchange.sums_file import read_texts
 from online.models.export.answers import AnswerGraph
 from online.models.export.golden import Outputs, Runner
 from online.models.export.manifest import METADATA_KEY, Description, describe
@@ -42,8 +43,7 @@ def load(data: bytes, description: Description) -> Runner:
 
 
 def read_file(data: bytes) -> Program:
-    length = int.from_bytes(data[:8], "little")
-    content = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][METADATA_KEY])
+    content = json.loads(read_texts(data)[METADATA_KEY])
     steps = tuple(
         Step(kind, tuple(inputs), output, attributes) for kind, inputs, output, attributes in content["steps"]
     )
