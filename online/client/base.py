@@ -85,7 +85,7 @@ def request_arguments(request: HttpRequest) -> Json:
 
 
 def read_response(response: "httpx.Response") -> HttpResponse:
-    return HttpResponse(response.status_code, response.content, response.headers.get("retry-after"))
+    return HttpResponse(response.status_code, response.content, response.headers)
 
 
 def read_failure(error: "httpx.TransportError") -> HttpResponse:

@@ -4,7 +4,8 @@ import json
 import time
 import uuid
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, NoReturn, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
@@ -12,6 +13,7 @@ from online.client.types import (
     ClassInfo,
     ErasureResult,
     ErasureStatus,
+    ExportedFile,
     FeedbackDetails,
     FeedbackStatus,
     Json,
@@ -30,6 +32,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 RETRYABLE_STATUSES = (429, 502, 503)  # too many requests, or no service just now: nothing was changed
 LONGEST_WAIT_MS = 20_000  # one request waits for an offset no longer than this; the next one goes on waiting
 NOT_LEARNED_STATUS = 504
+EXPORT_S = 300.0  # time for a file that is computed first
 ANSWER_S = 10.0  # time for an answer on top of the time the service waits
 LONG_WAIT_MS = 20_000  # the client's own timeout is long enough for shorter waits
 
@@ -64,7 +67,7 @@ class HttpResponse:
 
     status: int = 0
     content: bytes = b""
-    retry_after: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
     failure: Exception | None = None
     sent: bool = True
 
@@ -190,6 +193,37 @@ class Operations:
         versions: list[VersionInfo] = (yield from self._call("GET", "/versions"))["versions"]
         return versions
 
+    def export(
+        self, version: str | int = "latest", format: str = "onnx", timeout_s: float = EXPORT_S
+    ) -> Operation[ExportedFile]:
+        """A version as a file that answers without the service: onnx, onnx-int8, safetensors, executorch or litert; with
+        `learner`, a device goes on learning.
+
+        version: a number or a label. timeout_s: the first export of a version is computed when it is requested.
+        """
+        return (yield from self._load(version_path(version, "/export"), {"format": format}, timeout_s))
+
+    def export_manifest(
+        self, version: str | int = "latest", format: str = "onnx", timeout_s: float = EXPORT_S
+    ) -> Operation[Json]:
+        """What the exported file reads and answers, its sha256, and how near its answers are to the served ones."""
+        path = f"{version_path(version, '/export/manifest')}?{urlencode({'format': format})}"
+        manifest: Json = yield from self._call("GET", path, timeout_s=timeout_s)
+        return manifest
+
+    def delta(
+        self,
+        since: str | int,
+        version: str | int = "latest",
+        format: str = "learner",
+        timeout_s: float = EXPORT_S,
+    ) -> Operation[ExportedFile]:
+        """What turns the exported file of the version `since` into that of another, with
+        `online.models.exchange.deltas.apply_delta`. format: learner or safetensors.
+        """
+        query = {"from": str(since), "format": format}
+        return (yield from self._load(version_path(version, "/delta"), query, timeout_s))
+
     def roll_back(self, version: str | int) -> Operation[RollbackResult]:
         """Make an older version live: a number, a label or `previous`."""
         result: RollbackResult = yield from self._call("POST", ":rollback", {"version": version})
@@ -236,7 +270,28 @@ class Operations:
         of_model: bool = True,
         content: bytes | None = None,
     ) -> Operation[Any]:
-        """Send a request until it is answered, and return the JSON of the answer.
+        """The JSON of the answer to a request. The arguments are those of `_send`."""
+        response = yield from self._send(method, path, body, is_repeatable, timeout_s, of_model, content)
+        return parse_content(response)
+
+    def _load(self, path: str, query: Mapping[str, str], timeout_s: float) -> Operation[ExportedFile]:
+        """The file with which the service answers."""
+        response = yield from self._send("GET", f"{path}?{urlencode(query)}", timeout_s=timeout_s)
+        if response.failure is not None or response.status != HTTPStatus.OK:
+            parse_content(response)
+        return ExportedFile(response.content, response.headers["x-model-version"])
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        is_repeatable: bool = True,
+        timeout_s: float | None = None,
+        of_model: bool = True,
+        content: bytes | None = None,
+    ) -> Operation[HttpResponse]:
+        """Send a request until it is answered.
 
         of_model: the path begins after that of the model. is_repeatable: sending it twice does no harm, so it is sent again even if the first may have
         arrived.
@@ -247,8 +302,12 @@ class Operations:
                 break
             if attempt == self.retries or (response.failure is not None and response.sent and not is_repeatable):
                 break
-            yield Pause(compute_pause(attempt, response.retry_after))
-        return parse_content(response)
+            yield Pause(compute_pause(attempt, response.headers.get("retry-after")))
+        return response
+
+
+def version_path(version: str | int, rest: str) -> str:
+    return f"/versions/{quote(str(version), safe='')}{rest}"
 
 
 def check_list(name: str, value: Sequence[T]) -> list[T]:

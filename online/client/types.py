@@ -1,6 +1,6 @@
 """The JSON objects that a service returns, and the details that feedback may carry."""
 
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
 
 Json = dict[str, Any]
 
@@ -126,6 +126,13 @@ class VersionInfo(TypedDict):
     durable: bool
     metrics: dict[str, float]
     live: bool
+
+
+class ExportedFile(NamedTuple):
+    """A file of a version, or a delta that leads to it."""
+
+    data: bytes
+    version: str
 
 
 class RollbackResult(TypedDict):

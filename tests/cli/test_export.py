@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
 
 from online.models.export.formats import FORMATS
+from online.models.export.learner_file import read_learner_file
 from tests.conftest import config
 from tests.support import Service, run_online, until
 
@@ -64,10 +66,14 @@ def test_a_folder_holds_the_file_and_its_manifest(folder: Path) -> None:
     assert manifest["classes"][choice] == "l0"
 
 
+def examples() -> list[str]:
+    """The Python of the manual's page."""
+    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
 def test_the_example_of_the_manual_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(folder, "vec", "--out", f"{folder}/example").returncode == 0
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    exec(code.replace("digits/", f"{folder}/example/").replace("(1, 64)", "(1, 4)"), {})
+    exec(examples()[0].replace("digits/", f"{folder}/example/").replace("(1, 64)", "(1, 4)"), {})
     label, chance = capsys.readouterr().out.split()
     assert label in ("l0", "l1", "l2") and 1 / 3 < float(chance) <= 1
 
@@ -82,6 +88,15 @@ def test_all_formats_get_a_folder_each_and_those_without_their_extra_are_left_ou
     assert sorted(path.name for path in (folder / "all").iterdir()) == sorted(written)
 
 
+def test_a_file_for_a_learner_has_the_sums_of_the_version(folder: Path) -> None:
+    process = run(folder, "vec", "--format", "learner", "--out", f"{folder}/learner", "--json")
+    assert process.returncode == 0, process.stderr
+    found = json.loads(process.stdout)
+    data = (folder / "learner" / "learner.safetensors").read_bytes()
+    assert found["sha256"] == hashlib.sha256(data).hexdigest()
+    assert [*read_learner_file(data).statistics.classes] == ["l0", "l1", "l2"]
+
+
 def test_the_help_names_every_format() -> None:
     text = " ".join(run_online("export", "--help").stdout.split())
     assert f"{', '.join(FORMATS)}; or all" in text
@@ -94,10 +109,14 @@ def test_a_running_service_exports_the_same_bytes(folder: Path) -> None:
         version = json.loads((folder / "stopped" / "manifest.json").read_text())["version"]
         response = service.http.get(f"/v1/models/vec/versions/{version}/export").raise_for_status()
         assert run(folder, "vec", "--version", str(version), "--out", f"{folder}/running").returncode == 0
+        loaded = dict[str, Any]()
+        code = examples()[1].replace("http://127.0.0.1:8000", service.url).replace('"digits"', '"vec"')
+        exec(code.replace('"stable"', str(version)).replace("onnx-int8", "onnx"), loaded)
     finally:
         service.stop()
     files = [(folder / name / "model.onnx").read_bytes() for name in ("stopped", "running")]
-    assert files == [response.content] * 2
+    assert files == [response.content] * 2 == [loaded["file"].data] * 2
+    assert loaded["manifest"]["sha256"] == hashlib.sha256(response.content).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -107,6 +126,7 @@ def test_a_running_service_exports_the_same_bytes(folder: Path) -> None:
         (("vec", "--version", "999"), "no version 999"),
         (("vec", "--version", "best"), "no version of vec has the label 'best'"),
         (("rows",), "a model of the kind river cannot be exported: its estimator"),
+        (("txt", "--format", "learner"), "only a model of kind classifier"),
         (("other",), "there is no model 'other'"),
         ((), "name the model"),
     ],

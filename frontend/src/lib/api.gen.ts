@@ -1042,8 +1042,8 @@ export interface paths {
          * @description A version as a file that gives the served answers elsewhere, or with which a device goes on learning (`learner`).
          *
          *     The first request for a version and a format takes up to seconds; later ones are answered from the disk. `version` is a number
-         *     or a label. Only some versions have their sums on the disk: a file for a learner is of the newest of them until this one, which
-         *     `X-Model-Version` names.
+         *     or a label. Only some versions have their sums on the disk: a file for a learner is of the newest of them until this one,
+         *     or of a later one that has learned the same, which `X-Model-Version` names.
          */
         get: operations["export_version_v1_models__model__versions__version__export_get"];
         put?: never;

@@ -18,13 +18,17 @@ from online.cli.processes import import_whole
 from online.cli.progress import show_bar
 from online.cli.state import load_settings, open_workspace, select_model
 from online.errors import CannotExport, SetupError
+from online.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
     from online.learning.encoder_tuning.tuning import Progress
     from online.models.export.exporter import Exported, RestoredVersion
     from online.models.export.formats import ExportFormat
+    from online.serving.version_loader import VersionLoader
+    from online.workspace import Workspace
 
 ALL = "all"
+LEARNER_FILE = "learner.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,10 @@ def export(
     version: Annotated[str, typer.Option("--version", help="Number or label of the version.")] = "latest",
     format: Annotated[
         str,
-        typer.Option("--format", help="onnx, onnx-int8, safetensors, executorch, litert; or all, a folder of each."),
+        typer.Option(
+            "--format",
+            help="onnx, onnx-int8, safetensors, executorch, litert; or all, a folder of each; or learner.",
+        ),
     ] = "onnx",
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder to create. Default: MODEL-VERSION-FORMAT in this one.")
@@ -61,6 +68,8 @@ def export(
     Before anything is written, the file answers recent and random inputs, and the largest difference from the served
     answers is printed. A service may run at the same time.
 
+    learner writes the sums of a classifier, with which a browser or another program goes on learning.
+
     executorch and litert need an extra: pip install 'online[executorch]' or 'online[litert]'.
 
     \b
@@ -71,30 +80,68 @@ def export(
     """
     settings = load_settings(config, state=state, store=store)
     spec = select_model(settings, model)
+    from online.serving.exports.learner_files import LEARNER
+
+    write = export_learner_file if format == LEARNER else partial(export_answers, format)
+    write(settings, spec, version, out, as_json)
+
+
+def export_answers(
+    format: str, settings: Settings, spec: ModelSettings, version: str, out: Path | None, as_json: bool
+) -> None:
+    """Write a version in one format, or in all of them."""
     from online.models.export.exporter import check_kind
     from online.models.export.formats import FORMATS, find_format
-    from online.serving.encoder_sources import EncoderCache, ModelSource
     from online.serving.exports.restoring import restore
-    from online.serving.version_loader import VersionLoader
 
     forms = list(FORMATS.values()) if format == ALL else [find_format(format)]
     with open_workspace(settings) as workspace:
         check_kind(spec.kind, spec.options)
-        snapshots = workspace.snapshots(spec.name)
-        number = snapshots.resolve(version)
-        folder = out or Path(f"{spec.name}-{number}-{format}")
-        check_folder(folder)
+        number = workspace.snapshots(spec.name).resolve(version)
+        folder = pick_folder(out, spec, number, format)
 
         def work(tick: "Progress") -> list[Outcome]:
             tick(f"reading version {number}", 0, len(forms) + 1)
             import_whole("onnxruntime")
-            loader = VersionLoader(spec.kind, ModelSource(workspace, spec, EncoderCache(workspace)), snapshots)
-            restored = restore(workspace, loader, number)
+            restored = restore(workspace, version_loader(workspace, spec), number)
             with written_aside(folder) as aside:
                 return write_all(restored, forms, aside, tick, is_nested=format == ALL)
 
         outcomes = show_bar(work)
     show(outcomes, folder, as_json)
+
+
+def export_learner_file(settings: Settings, spec: ModelSettings, version: str, out: Path | None, as_json: bool) -> None:
+    """Write the file with which a device goes on learning, of the newest version until this one whose sums are on the disk."""
+    import asyncio
+
+    from online.serving.exports.learner_files import LEARNER, LearnerFiles
+
+    with open_workspace(settings) as workspace:
+        files = LearnerFiles(workspace, version_loader(workspace, spec))
+        file = asyncio.run(files.load(workspace.snapshots(spec.name).resolve(version)))
+    folder = pick_folder(out, spec, file.version, LEARNER)
+    with written_aside(folder) as aside:
+        write_durably(aside / LEARNER_FILE, file.data)
+    path = str(folder / LEARNER_FILE)
+    facts = json.dumps({"file": path, "version": file.version, "sha256": file.sha256})
+    typer.echo(facts if as_json else f"the sums of version {file.version} are in {path}")
+
+
+def version_loader(workspace: "Workspace", spec: ModelSettings) -> "VersionLoader":
+    from online.serving.encoder_sources import EncoderCache, ModelSource
+    from online.serving.version_loader import VersionLoader
+
+    return VersionLoader(
+        spec.kind, ModelSource(workspace, spec, EncoderCache(workspace)), workspace.snapshots(spec.name)
+    )
+
+
+def pick_folder(out: Path | None, spec: ModelSettings, version: int, format: str) -> Path:
+    """The folder to create. Raises SetupError where it holds anything."""
+    folder = out or Path(f"{spec.name}-{version}-{format}")
+    check_folder(folder)
+    return folder
 
 
 def check_folder(folder: Path) -> None:
@@ -146,17 +193,21 @@ def write_all(
 
 
 def write_files(exported: "Exported", folder: Path) -> None:
-    from online.io.atomic import write_file
     from online.models.export.inputs import tokenizer_file
 
     folder.mkdir(exist_ok=True)
     manifest = exported.manifest
-    write = partial(write_file, durable=True)
-    write(folder / manifest.file, exported.data)
+    write_durably(folder / manifest.file, exported.data)
     text = json.dumps(manifest.to_json(), indent=1, ensure_ascii=False)
-    write(folder / "manifest.json", text.encode())
+    write_durably(folder / "manifest.json", text.encode())
     if manifest.description.tokenizer_sha256:
-        write(folder / "tokenizer.json", tokenizer_file().read_bytes())
+        write_durably(folder / "tokenizer.json", tokenizer_file().read_bytes())
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    from online.io.atomic import write_file
+
+    write_file(path, data, durable=True)
 
 
 def show(outcomes: list[Outcome], folder: Path, as_json: bool) -> None:

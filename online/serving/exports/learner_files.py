@@ -1,6 +1,6 @@
 """The files with which devices go on learning, computed when they are first asked for.
 
-version --> the newest durable one until it --restored with its sums--> model --write_learner_file--> file and sha256
+version --> the newest durable one until it, or with its state --restored with its sums--> model --write_learner_file--> file and sha256
 
 Only durable versions have their sums on the disk. While a model learns there is a new one every two seconds. One file is written
 at a time, and few requests wait for it (`Turns`).
@@ -20,6 +20,7 @@ from online.serving.exports.turns import Turns
 from online.serving.version_loader import VersionLoader
 from online.workspace import Workspace
 
+LEARNER = "learner"  # the name of the format
 MAX_KEPT = 2  # files in memory: every page asks for that of the live version
 
 
@@ -42,7 +43,7 @@ class LearnerFiles:
     turns: Turns = field(default_factory=partial(Turns, "files for learners"))
 
     async def load(self, version: int) -> LearnerFile:
-        """The file of the newest durable version until this one.
+        """The file of the newest durable version until this one, or of a later one with the same state.
 
         Raises NotFound, CorruptSnapshot, Overloaded, or Conflict for a version that cannot go on learning elsewhere.
         """
@@ -71,11 +72,11 @@ class LearnerFiles:
 
     def _find_durable(self, version: int) -> int:
         snapshots = self.loader.snapshots
-        if snapshots.manifest(version).durable:
-            return version
-        for number in reversed([each for each in snapshots.versions() if each < version]):
+        state = snapshots.manifest(version).state_sha256
+        for number in reversed(snapshots.versions()):
             with suppress(NotFound):  # it was deleted just now
-                if snapshots.manifest(number).durable:
+                found = snapshots.manifest(number)
+                if found.durable and (number <= version or found.state_sha256 == state):
                     return number
         raise NotFound(f"{snapshots.model} has no version until {version} whose sums are on the disk yet; try again")
 

@@ -9,12 +9,13 @@ from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES
 from online.api.rest.exchange.exports import find_export
-from online.api.rest.exchange.learner_files import LEARNER, check_may_read_sums
+from online.api.rest.exchange.learner_files import check_may_read_sums
 from online.api.rest.exchange.sending import WAITING, answer_known, describe_file, send_file
 from online.api.web.negotiation import IDENTITY, pick_encoding
 from online.errors import NotFound
 from online.schemas.access.callers import Caller
 from online.serving.exports.deltas import COMPRESSORS, VersionFile, tag_delta
+from online.serving.exports.learner_files import LEARNER
 from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)

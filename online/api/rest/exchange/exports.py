@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse
 from online.api.auth.scopes import CallerDep, check_scope
 from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response
-from online.api.rest.exchange.learner_files import LEARNER, check_may_read_sums, send_learner_file
+from online.api.rest.exchange.learner_files import check_may_read_sums, send_learner_file
 from online.api.rest.exchange.sending import WAITING, describe_file, send_file
 from online.models import input_options
 from online.models.export.formats import FORMATS, find_format
@@ -23,6 +23,7 @@ from online.schemas.access.callers import Caller
 from online.schemas.exchange.exports import ExportManifest
 from online.schemas.fields import ErrorAnswer
 from online.serving.exports.files import KeptExport
+from online.serving.exports.learner_files import LEARNER
 from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -48,8 +49,8 @@ async def export_version(
     """A version as a file that gives the served answers elsewhere, or with which a device goes on learning (`learner`).
 
     The first request for a version and a format takes up to seconds; later ones are answered from the disk. `version` is a number
-    or a label. Only some versions have their sums on the disk: a file for a learner is of the newest of them until this one, which
-    `X-Model-Version` names.
+    or a label. Only some versions have their sums on the disk: a file for a learner is of the newest of them until this one,
+    or of a later one that has learned the same, which `X-Model-Version` names.
     """
     if format == LEARNER:
         return await send_learner_file(request, caller, model, version)

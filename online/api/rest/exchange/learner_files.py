@@ -23,8 +23,6 @@ from online.serving.model_runtime import ModelRuntime
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
-LEARNER = "learner"  # name of the format
-
 
 async def send_learner_file(request: Request, caller: Caller, model: ModelRuntime, version: str) -> Response:
     """Raises Forbidden, and what `LearnerFiles.load` raises."""

@@ -1,8 +1,11 @@
 """Deltas over REST: a device that has one version follows the model by what changed."""
 
+import hashlib
+
 import httpx
 import pytest
 
+from online.client import ClientError
 from online.models.exchange.deltas import apply_delta
 from online.models.export.learner_file import read_learner_file
 from tests.api.rest.exchange.test_learner_files import ADMIN, EXPORT, VEC, find_durable, key_of, teach
@@ -38,6 +41,22 @@ def test_a_delta_turns_the_file_of_one_version_into_that_of_another(start: Start
         f"{DELTA.format(version=new, since=old)}&format={format}", headers={"If-None-Match": answer.headers["ETag"]}
     )
     assert again.status_code == 304
+
+
+def test_the_client_follows_a_model_by_deltas(start: Start) -> None:
+    service = start(VEC)
+    old = teach(service)
+    with service.client("vec") as client:
+        file = client.export(old, "learner")
+        new = teach_one(service)
+        delta = client.delta(file.version, new)
+        assert delta.version == new and len(delta.data) < len(file.data)
+        assert apply_delta(file.data, delta.data) == client.export(new, "learner").data
+        manifest = client.export_manifest(new, "safetensors")
+        assert manifest["sha256"] == hashlib.sha256(client.export(new, "safetensors").data).hexdigest()
+        with pytest.raises(ClientError, match="999") as refused:
+            client.delta(999, new)
+    assert refused.value.status == 404
 
 
 def test_a_client_that_decompresses_nothing_gets_the_delta_as_it_is(start: Start) -> None:
