@@ -199,6 +199,11 @@ class Settings(BaseSettings):
         le=1_000,
         description="Most members of a cohort: each sends a share of its secrets to every other one.",
     )
+    cohort_retention_days: float = Field(
+        7.0,
+        gt=0,
+        description="Days for which a cohort is kept after its last deadline. What its members have sent is deleted as soon as it ends.",
+    )
     influence_window_hours: float = Field(
         24.0,
         gt=0,

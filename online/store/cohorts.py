@@ -1,11 +1,11 @@
 """Cohorts: groups of clients whose sums are added without anybody seeing one client's, and the messages of their rounds.
 
-    cohort (state, deadline) <-- one row for each member and round: the message, as JSON
+    cohort (state, deadline) <-- one row for each member and round: the message
 
-The messages of a cohort are deleted once it has ended.
+The messages of a cohort are deleted once it has ended, and the cohort some time after its last deadline.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Index, delete, func, insert, select, update
@@ -17,7 +17,10 @@ ENDED: tuple[CohortState, ...] = ("done", "failed")
 
 class CohortRow(SQLModel, table=True):
     """parameters: JSON, as `CohortParameters`. width, features: number of the features, and how inputs become them, as
-    JSON; of the model when the cohort began. deadline: of the present round. reason: why it has failed.
+    JSON; of the model when the cohort began. reason: why it has failed.
+
+    deadline: of the present round; while the total is added, until when the process that adds it has time, and of a cohort
+    that has ended the last one that it had.
 
     member_count: how many it has, once it takes no further ones; 0 before. created_at, deadline: instants in ISO 8601.
     """
@@ -80,38 +83,93 @@ def list_open(connection: Connection, model: str) -> list[str]:
     return list(connection.scalars(select(COHORTS.c.id).where(*is_open).order_by(COHORTS.c.created_at, COHORTS.c.id)))
 
 
-def set_cohort(connection: Connection, row: CohortRow) -> None:
-    """Write the state of a cohort. The messages of one that has ended are deleted."""
-    same = (COHORTS.c.model == row.model, COHORTS.c.id == row.id)
-    connection.execute(update(COHORTS).where(*same).values(**row.model_dump(exclude={"model", "id"})))
-    if row.state in ENDED:
-        of_cohort = (COHORT_MESSAGES.c.model == row.model, COHORT_MESSAGES.c.cohort == row.id)
-        connection.execute(delete(COHORT_MESSAGES).where(*of_cohort))
+def change_cohort(connection: Connection, row: CohortRow, changes: Mapping[str, Any]) -> CohortRow | None:
+    """Change a cohort unless its state or its deadline has changed since `row`, and return it; None if it has.
+
+    So of several processes that change the same state, one does. The messages of a cohort that has ended are deleted.
+    """
+    same = (
+        *_of_cohort(COHORTS.c.id, row.model, row.id),
+        COHORTS.c.state == row.state,
+        COHORTS.c.deadline == row.deadline,
+    )
+    if not connection.execute(update(COHORTS).where(*same).values(**changes)).rowcount:
+        return None
+    changed = CohortRow(**(row.model_dump() | dict(changes)))
+    if changed.state in ENDED:
+        connection.execute(delete(COHORT_MESSAGES).where(*_of_cohort(COHORT_MESSAGES.c.cohort, row.model, row.id)))
+    return changed
+
+
+def prune_cohorts(connection: Connection, before: str, count: int) -> int:
+    """Delete at most `count` cohorts whose last deadline was before this time, with their messages; return how many.
+
+    Those that have not ended are included: nobody has asked about them since.
+    """
+    names = (COHORTS.c.model, COHORTS.c.id)
+    found = connection.execute(select(*names).where(COHORTS.c.deadline < before).limit(count)).all()
+    for model, id in found:
+        connection.execute(delete(COHORT_MESSAGES).where(*_of_cohort(COHORT_MESSAGES.c.cohort, model, id)))
+        connection.execute(delete(COHORTS).where(*_of_cohort(COHORTS.c.id, model, id)))
+    return len(found)
+
+
+# messages
 
 
 def add_message(connection: Connection, row: CohortMessageRow) -> None:
     connection.execute(insert(COHORT_MESSAGES), [row.model_dump()])
 
 
-def load_message(connection: Connection, model: str, cohort: str, number: int, round: str) -> CohortMessageRow | None:
-    of_member = (COHORT_MESSAGES.c.number == number, COHORT_MESSAGES.c.round == round)
-    query = select(COHORT_MESSAGES).where(
-        COHORT_MESSAGES.c.model == model, COHORT_MESSAGES.c.cohort == cohort, *of_member
-    )
-    found = connection.execute(query).mappings().first()
-    return None if found is None else CohortMessageRow(**found)
+def load_body(connection: Connection, model: str, cohort: str, number: int, round: str) -> bytes | None:
+    """What a member has sent in a round; None if it has sent nothing."""
+    query = select(COHORT_MESSAGES.c.body).where(*_of_round(model, cohort, round), COHORT_MESSAGES.c.number == number)
+    found: bytes | None = connection.scalar(query)
+    return found
 
 
-def load_messages(connection: Connection, model: str, cohort: str, round: str) -> list[CohortMessageRow]:
-    """The messages of a round, by the number of their members."""
-    of_round = (COHORT_MESSAGES.c.model == model, COHORT_MESSAGES.c.cohort == cohort, COHORT_MESSAGES.c.round == round)
-    query = select(COHORT_MESSAGES).where(*of_round).order_by(COHORT_MESSAGES.c.number)
-    return [CohortMessageRow(**row) for row in connection.execute(query).mappings()]
+def has_sent(connection: Connection, model: str, cohort: str, number: int, round: str) -> bool:
+    of_member = (*_of_round(model, cohort, round), COHORT_MESSAGES.c.number == number)
+    return connection.scalar(select(COHORT_MESSAGES.c.number).where(*of_member)) is not None
+
+
+def load_token(connection: Connection, model: str, cohort: str, number: int) -> str | None:
+    """The hash of what proves a membership; None for a number that is not of a member."""
+    of_member = (*_of_round(model, cohort, "joining"), COHORT_MESSAGES.c.number == number)
+    found: str | None = connection.scalar(select(COHORT_MESSAGES.c.token).where(*of_member))
+    return found
+
+
+def is_member(connection: Connection, model: str, cohort: str, holder: str) -> bool:
+    """Whether a holder, which is given as a hash, is a member."""
+    of_holder = (*_of_round(model, cohort, "joining"), COHORT_MESSAGES.c.holder == holder)
+    return connection.scalar(select(COHORT_MESSAGES.c.number).where(*of_holder).limit(1)) is not None
+
+
+def load_bodies(
+    connection: Connection, model: str, cohort: str, round: str, part: slice | None = None
+) -> dict[int, bytes]:
+    """What the members have sent in a round, by their number, in order. part: of each body, to read no more."""
+    body = COHORT_MESSAGES.c.body
+    read = body if part is None else func.substr(body, part.start + 1, part.stop - part.start, type_=body.type)
+    query = select(COHORT_MESSAGES.c.number, read).where(*_of_round(model, cohort, round))
+    return {number: bytes(sent) for number, sent in connection.execute(query.order_by(COHORT_MESSAGES.c.number))}
+
+
+def count_messages(connection: Connection, model: str, cohort: str, round: str) -> int:
+    query = select(func.count()).select_from(COHORT_MESSAGES).where(*_of_round(model, cohort, round))
+    return connection.scalar(query) or 0
 
 
 def list_numbers(connection: Connection, model: str, cohort: str, round: str) -> Sequence[int]:
     """The numbers of the members that have sent something in a round, in order."""
-    of_round = (COHORT_MESSAGES.c.model == model, COHORT_MESSAGES.c.cohort == cohort, COHORT_MESSAGES.c.round == round)
-    return list(
-        connection.scalars(select(COHORT_MESSAGES.c.number).where(*of_round).order_by(COHORT_MESSAGES.c.number))
-    )
+    query = select(COHORT_MESSAGES.c.number).where(*_of_round(model, cohort, round))
+    return list(connection.scalars(query.order_by(COHORT_MESSAGES.c.number)))
+
+
+def _of_cohort(column: Any, model: str, id: str) -> tuple[Any, Any]:
+    return column.table.c.model == model, column == id
+
+
+def _of_round(model: str, cohort: str, round: str) -> tuple[Any, ...]:
+    return (*_of_cohort(COHORT_MESSAGES.c.cohort, model, cohort), COHORT_MESSAGES.c.round == round)

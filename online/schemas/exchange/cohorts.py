@@ -36,7 +36,9 @@ class CohortAnswer(Wire):
     )
     member_count: int = Field(description="Members that have joined.")
     threshold: int | None = Field(None, description="Members that each round needs; null while members join.")
-    deadline: str = Field(description="Of the present round, in ISO 8601.")
+    deadline: str = Field(
+        description="Of the present round, in ISO 8601; while adding, until when the service tries again if need be."
+    )
     reason: str | None = Field(None, description="Why it has failed.")
     segments: list[tuple[int, int]] = Field(
         description="(length, bits) of each part of the values, as they are packed."
@@ -55,10 +57,10 @@ class Membership(Wire):
 
 
 class MemberAnswer(Wire):
-    """What a member needs for the present round; null otherwise."""
+    """What a member needs for the present round, until it has sent its message; null otherwise."""
 
     state: CohortStateName
-    deadline: str
+    deadline: str = Field(description="As of the cohort.")
     threshold: int | None = None
     keys: dict[int, JoinRequest] | None = Field(None, description="While sharing: the public keys of all members.")
     sealed: dict[int, Base64] | None = Field(None, description="While masking: shares for this member, by sender.")

@@ -3,6 +3,7 @@
     their feedback                    --retracted, then blanked
     feedback about their questions    --retracted; words of others stay
     their questions, conversations    --blanked, deleted
+    cohorts of which they are members --ended, so that what they sent is deleted
 
 The learner is woken as soon as all of their feedback is retracted, and un-learns it while the rest is done.
 """
@@ -14,6 +15,7 @@ from sqlalchemy import Connection
 
 from online.serving.erasure.progress import FEEDBACK, ModelErasure, in_chunks
 from online.serving.erasure.statement import describe_state
+from online.serving.feedback.cohorts.membership import end_cohorts_of
 from online.serving.feedback.retraction import record_retractions
 from online.store.callers.held_feedback import delete_held_of, list_held_ids_of
 from online.store.callers.quotas import delete_quotas_of
@@ -92,6 +94,8 @@ def delete_conversations(erasure: ModelErasure, connection: Connection) -> None:
     forget_items(connection, name, list_held_ids_of(connection, name, user))
     forget_curator(connection, name, user)
     count, held = words.delete_conversations(connection, name, user), delete_held_of(connection, name, user)
+    ended = end_cohorts_of(connection, name, user)
     delete_quotas_of(connection, user)
     delete_standing_of(connection, name, user)
-    erasure.add_counts(connection, conversations=count, **({"held": held} if held else {}))
+    found = {"held": held, "cohorts": ended}
+    erasure.add_counts(connection, conversations=count, **{name: each for name, each in found.items() if each})

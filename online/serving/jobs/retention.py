@@ -1,8 +1,8 @@
 """Retention: deletes what is older, or more, than the settings keep, in small steps beside the service.
 
-    every PRUNE_EVERY_S: predictions without feedback, conversations --one small transaction after another--> store
-                         contents of expired events (event_retention.py) ---------------------------------> store
-                         reports, uploaded logs, records of jobs ----------------------------------------> state folder
+    every PRUNE_EVERY_S: predictions without feedback, conversations, cohorts --small transactions--> store
+                         contents of expired events (event_retention.py) -----small transactions--> store
+                         reports, uploaded logs, records of jobs -----------------------------------> state folder
 
 Before each step it waits for a moment without interactive requests, but not for long. What was stopped, or killed, goes on
 from the last step.
@@ -27,6 +27,7 @@ from online.serving.jobs.batch_records import JobRecords
 from online.serving.jobs.event_retention import EventRetention
 from online.serving.jobs.replay_jobs import ReplayJobs
 from online.settings import Settings
+from online.store.cohorts import prune_cohorts
 from online.store.deletion.retention import (
     ID_KINDS,
     Step,
@@ -43,7 +44,7 @@ from online.workspace import Workspace
 log = logging.getLogger("online.retention")
 
 PRUNE_EVERY_S = 300.0
-STEP_ROWS, STEP_CONVERSATIONS = 500, 20  # of one transaction, which takes milliseconds
+STEP_ROWS, STEP_CONVERSATIONS, STEP_COHORTS = 500, 20, 1  # of one transaction, which takes milliseconds
 MAX_YIELD_S = 0.05  # the longest that a step waits for a moment without interactive requests
 UNFINISHED = ("waiting", "running")
 
@@ -84,6 +85,7 @@ class Retention:
             for kind in ID_KINDS:
                 await self._prune_predictions(partial(prune_predictions, kind=kind, before=before))
             await asyncio.to_thread(self._prune_files, before)
+        await self._prune_cohorts((self.clock() - timedelta(days=self.settings.cohort_retention_days)).isoformat())
         if self.settings.event_retention_days is not None:
             await self.events.prune(self._write)
         stored = await self._measure()
@@ -108,6 +110,11 @@ class Retention:
         work = partial(prune_conversations, before=before, count=STEP_CONVERSATIONS)
         while deleted := await self._write(work):
             self.metrics.pruned.labels("conversations").inc(deleted)
+
+    async def _prune_cohorts(self, before: str) -> None:
+        work = partial(prune_cohorts, before=before, count=STEP_COHORTS)
+        while deleted := await self._write(work):
+            self.metrics.pruned.labels("cohorts").inc(deleted)
 
     async def _write(self, work: Callable[[Connection], Any]) -> Any:
         await asyncio.to_thread(self._wait_for_a_quiet_moment)

@@ -20,7 +20,7 @@ from online.schemas.exchange.cohorts import (
     ValuesMessage,
 )
 from online.schemas.fields import Name
-from online.serving.feedback.cohorts.cohorts import Message
+from online.serving.feedback.cohorts.bodies import Message
 
 router = APIRouter(responses=ERROR_RESPONSES)
 Token = Annotated[str, Header(alias="X-Cohort-Token", max_length=128)]
@@ -60,7 +60,7 @@ async def join_cohort(
 
 @router.get(MEMBER, response_model=MemberAnswer)
 async def get_member(model: ModelDep, id: str, number: int, token: Token) -> Response:
-    """What a member needs for the present round."""
+    """What a member needs for the present round, until it has sent its message of this round."""
     return answer(await model.cohorts.load_member(id, number, token))
 
 

@@ -7,14 +7,12 @@ members have sent: see `online.secure_aggregation`.
 """
 
 import asyncio
-import binascii
-import hashlib
 import hmac
 import json
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from typing import cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,32 +38,49 @@ from online.schemas.exchange.cohorts import (
     ValuesMessage,
 )
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.layout import Layout
-from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking, choose_threshold
-from online.secure_aggregation.shamir import SHARE_BYTES
-from online.secure_aggregation.sums import choose_layout, unflatten_sums
+from online.secure_aggregation.messages import Group, SealedShares, choose_threshold
+from online.secure_aggregation.sums import unflatten_sums
 from online.serving.feedback.admission import holder_of
-from online.serving.feedback.cohorts.rounds import advance
+from online.serving.feedback.cohorts.bodies import (
+    COMMITMENT,
+    KEY_BYTES,
+    Message,
+    choose_values_layout,
+    describe_keys,
+    encode,
+    place_of_share,
+    read_keys,
+    read_unmasking,
+    write_body,
+    write_keys,
+)
+from online.serving.feedback.cohorts.membership import hash_holder, hash_token
+from online.serving.feedback.cohorts.rounds import advance, is_due
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.sums.admission import check_may_send_sums
 from online.serving.feedback.sums.submission import submit_sums
 from online.store.cohorts import (
+    ENDED,
     CohortMessageRow,
     CohortRow,
     add_cohort,
     add_message,
+    change_cohort,
+    count_messages,
     count_open,
+    has_sent,
+    is_member,
+    list_numbers,
     list_open,
+    load_bodies,
+    load_body,
     load_cohort,
-    load_message,
-    load_messages,
-    set_cohort,
+    load_token,
 )
 
 MAX_OPEN = 16  # cohorts of one model that have not ended
-KEY_BYTES = 32
-SEALED_BYTES = 2 * SHARE_BYTES + 16  # two shares, and the tag of AES-GCM
-Message = SharesMessage | ValuesMessage | UnmaskingMessage
+ADDING = timedelta(minutes=5)  # the time that a process has for the total before another one begins as well
+T = TypeVar("T")
 ROUND_OF: Mapping[type[Message], str] = {
     SharesMessage: "sharing",
     ValuesMessage: "masking",
@@ -125,7 +140,7 @@ class Cohorts:
 
         def record(connection: Connection) -> None:
             for id in list_open(connection, self.name):
-                self._load(connection, id)  # one whose time is up counts no longer
+                self._lock(connection, id)  # one whose time is up counts no longer
             if count_open(connection, self.name) >= MAX_OPEN:
                 raise Overloaded(f"{self.name} has {MAX_OPEN} cohorts that have not ended; try again later")
             add_cohort(connection, row)
@@ -135,8 +150,11 @@ class Cohorts:
 
     async def load(self, id: str) -> CohortAnswer:
         """How far a cohort is, after it was moved on. Raises NotFound."""
-        row, members = await self.transactions.write(lambda connection: self._load_with_members(connection, id))
-        row = await self._add_up(row)
+
+        def count_members(connection: Connection, row: CohortRow) -> int:
+            return row.member_count or count_messages(connection, self.name, id, "joining")
+
+        row, members = await self._look(id, count_members)
         parameters = CohortParameters.model_validate_json(row.parameters)
         layout = choose_values_layout(parameters, row.width)
         return CohortAnswer(
@@ -145,46 +163,63 @@ class Cohorts:
             parameters=parameters,
             width=row.width,
             features=json.loads(row.features),
-            member_count=row.member_count or members,
+            member_count=members,
             threshold=choose_threshold(row.member_count) if row.member_count else None,
             deadline=row.deadline,
             reason=row.reason,
             segments=[(segment.length, segment.bits) for segment in layout.segments],
         )
 
-    def _load_with_members(self, connection: Connection, id: str) -> tuple[CohortRow, int]:
-        row = self._load(connection, id)
-        return row, len(load_messages(connection, self.name, id, "joining"))
+    async def _look(self, id: str, query: Callable[[Connection, CohortRow], T]) -> tuple[CohortRow, T]:
+        """A cohort, moved on, and what a query finds about it. It writes only if a round is over. Raises NotFound.
+
+        A thousand members ask again and again, so this reads no bodies beside those that the query reads.
+        """
+
+        def read(connection: Connection) -> tuple[CohortRow, T]:
+            row = self._find(connection, id)
+            return row, query(connection, row)
+
+        def move_on(connection: Connection) -> tuple[CohortRow, T]:
+            row = self._lock(connection, id)
+            return row, query(connection, row)
+
+        row, found = await self.transactions.read(read)
+        if is_due(row, self.clock()):
+            row, found = await self.transactions.write(move_on)
+        if row.state == "adding":
+            await self._add_up(row)
+            row, found = await self.transactions.read(read)
+        return row, found
 
     # what a member does
 
     async def join(self, id: str, keys: JoinRequest, caller: Caller, user: str | None) -> Membership:
         """Raises Forbidden, NotFound, and Conflict for a cohort that is full, or that the same holder has joined."""
         check_may_send_sums(caller)
-        own_keys = decode_keys(keys)
+        body = write_keys(keys)
         holder, token = holder_of(caller, caller.acts_for(user)), self.random(KEY_BYTES).hex()
-        hashed = hash_token(f"{self.name}/{id}/{holder}")  # names are not kept
+        hashed = hash_holder(self.name, id, holder)
 
         def record(connection: Connection) -> int:
-            if self._load(connection, id).state != "joining":
+            if self._lock(connection, id).state != "joining":
                 raise Conflict(f"the cohort {id} takes no further members; join another one")
-            members = load_messages(connection, self.name, id, "joining")
-            check_new_keys(own_keys, members)
-            if not caller.is_trusted and any(member.holder == hashed for member in members):
+            members = load_bodies(connection, self.name, id, "joining")
+            check_new_keys(body, members.values())
+            if not caller.is_trusted and is_member(connection, self.name, id, hashed):
                 raise Conflict(f"{holder!r} is a member of the cohort {id}: everybody counts once")
-            number = len(members) + 1
             first = CohortMessageRow(
                 model=self.name,
                 cohort=id,
-                number=number,
+                number=len(members) + 1,
                 round="joining",
-                body=keys.model_dump_json().encode(),
+                body=body,
                 holder=hashed,
                 token=hash_token(token),
             )
             add_message(connection, first)
-            self._load(connection, id)  # it may be full now
-            return number
+            self._lock(connection, id)  # it may be full now
+            return first.number
 
         number: int = await self.transactions.write(record)
         return Membership(number=number, token=token, context=encode(context_of(id)))
@@ -192,54 +227,51 @@ class Cohorts:
     async def load_member(self, id: str, number: int, token: str) -> MemberAnswer:
         """What a member needs for the present round. Raises NotFound, also for a wrong token."""
 
-        def read(connection: Connection) -> tuple[CohortRow, MemberAnswer]:
-            row = self._load(connection, id)
-            if row.state not in ("done", "failed"):
+        def describe(connection: Connection, row: CohortRow) -> MemberAnswer:
+            if row.state not in ENDED:
                 self._check_member(connection, id, number, token)
-            return row, self._describe(connection, row, number)
+            return self._describe(connection, row, number)
 
-        row: CohortRow
-        answer: MemberAnswer
-        row, answer = await self.transactions.write(read)
-        added = await self._add_up(row)
-        return answer if added is row else describe_member(added)
+        return (await self._look(id, describe))[1]
 
     def _describe(self, connection: Connection, row: CohortRow, number: int) -> MemberAnswer:
-        answer = describe_member(row)
+        """A member that has sent its message of the present round needs nothing but the state."""
+        answer, cohort = describe_member(row), (connection, self.name, row.id)
+        if row.state not in ("sharing", "masking", "unmasking") or has_sent(*cohort, number, row.state):
+            return answer
         if row.state == "sharing":
-            joined = load_messages(connection, self.name, row.id, "joining")
-            keys = {each.number: JoinRequest.model_validate_json(each.body) for each in joined}
+            keys = {each: describe_keys(body) for each, body in load_bodies(*cohort, "joining").items()}
             return answer.model_copy(update={"keys": keys})
-        if row.state == "masking":
-            shared = load_messages(connection, self.name, row.id, "sharing")
-            sealed = {each.number: SharesMessage.model_validate_json(each.body).sealed for each in shared}
-            own = {sender: shares[number] for sender, shares in sealed.items() if sender != number}
-            return answer.model_copy(update={"sealed": own if number in sealed else None})
         if row.state == "unmasking":
-            survivors = [each.number for each in load_messages(connection, self.name, row.id, "masking")]
-            return answer.model_copy(update={"survivors": survivors})
-        return answer
+            return answer.model_copy(update={"survivors": list_numbers(*cohort, "masking")})
+        if not has_sent(*cohort, number, "sharing"):
+            return answer  # it has dropped out
+        shares = load_bodies(*cohort, "sharing", place_of_share(number))
+        sealed = {sender: encode(share) for sender, share in shares.items() if sender != number}
+        return answer.model_copy(update={"sealed": sealed})
 
     async def send(self, id: str, number: int, token: str, message: Message) -> MemberAnswer:
         """Take the message of a member for the present round. A repetition is accepted, another one is a conflict.
 
         Raises BadInput, NotFound, and Conflict for a round that is over or was left out.
         """
-        round, body = ROUND_OF[type(message)], message.model_dump_json().encode()
+        round = ROUND_OF[type(message)]
 
         def record(connection: Connection) -> None:
-            row = self._load(connection, id)
+            row = self._lock(connection, id)
             self._check_member(connection, id, number, token)
-            known = load_message(connection, self.name, id, number, round)
-            if known is not None:
-                if known.body != body:
-                    raise Conflict(f"member {number} has sent another message in this round before")
-                return
-            if row.state != round:
-                raise Conflict(f"the cohort {id} is in the state {row.state!r}, in which this message is not taken")
-            self._check_left(connection, row, number)
-            check_message(message, row, number)
-            add_message(connection, CohortMessageRow(model=self.name, cohort=id, number=number, round=round, body=body))
+            known = load_body(connection, self.name, id, number, round)
+            if known is None:
+                if row.state != round:
+                    raise Conflict(f"the cohort {id} is in the state {row.state!r}, in which this message is not taken")
+                self._check_left(connection, row, number)
+            body = write_body(message, row, number)
+            if known is not None and known != body:
+                raise Conflict(f"member {number} has sent another message in this round before")
+            if known is None:
+                own = CohortMessageRow(model=self.name, cohort=id, number=number, round=round, body=body)
+                add_message(connection, own)
+                self._lock(connection, id)  # it may have been the last one
 
         await self.transactions.write(record)
         return await self.load_member(id, number, token)
@@ -247,39 +279,51 @@ class Cohorts:
     def _check_left(self, connection: Connection, row: CohortRow, number: int) -> None:
         """Raises Conflict for a member that has left out a round."""
         before = {"sharing": "joining", "masking": "sharing", "unmasking": "masking"}[row.state]
-        if load_message(connection, self.name, row.id, number, before) is None:
+        if not has_sent(connection, self.name, row.id, number, before):
             raise Conflict(f"member {number} has dropped out: it sent nothing in the round before")
 
     def _check_member(self, connection: Connection, id: str, number: int, token: str) -> None:
-        member = load_message(connection, self.name, id, number, "joining")
-        if member is None or not hmac.compare_digest(member.token, hash_token(token)):
+        known = load_token(connection, self.name, id, number)
+        if known is None or not hmac.compare_digest(known, hash_token(token)):
             raise NotFound(f"the cohort {id} has no member {number} with this X-Cohort-Token")
 
-    def _load(self, connection: Connection, id: str) -> CohortRow:
-        """The cohort, moved on. Raises NotFound."""
-        row = load_cohort(connection, self.name, id, lock=True)
+    def _find(self, connection: Connection, id: str, lock: bool = False) -> CohortRow:
+        """Raises NotFound."""
+        row = load_cohort(connection, self.name, id, lock)
         if row is None:
             raise NotFound(f"{self.name} has no cohort {id[:64]!r}")
+        return row
+
+    def _lock(self, connection: Connection, id: str) -> CohortRow:
+        """The cohort, moved on. Until the transaction ends nobody else changes it. Raises NotFound."""
+        row = self._find(connection, id, lock=True)
         return advance(connection, row, self.clock(), self._least(CohortParameters.model_validate_json(row.parameters)))
 
     # the end
 
-    async def _add_up(self, row: CohortRow) -> CohortRow:
-        """Recover the sum of a cohort whose rounds are over, and submit it. Any process may do so, and several at once.
+    async def _add_up(self, row: CohortRow) -> None:
+        """Recover the sum of a cohort whose rounds are over, and submit it.
 
-        The feedback has an id that follows from the cohort's, so that it is learned once. Within a process, whoever asks
-        meanwhile waits, because a recovery takes a core and the memory of all values.
+        A recovery takes a core and the memory of all values, so one process does it: the one that has moved the deadline. If it
+        is gone, the next request after that deadline begins again; the feedback has an id that follows from the cohort's, so it is
+        learned once. Requests of the same process wait meanwhile, and those of others are answered that it is adding.
         """
-        if row.state != "adding":
-            return row
         async with self._adding:
-            present = await self._reload(row)
-            return await self._recover_and_submit(present) if present.state == "adding" else present
+            claimed = await self._claim(row.id)
+            if claimed is not None:
+                await asyncio.shield(asyncio.create_task(self._recover_and_submit(claimed)))
 
-    async def _recover_and_submit(self, row: CohortRow) -> CohortRow:
+    async def _claim(self, id: str) -> CohortRow | None:
+        """The cohort, if this process is to add it up."""
+        row: CohortRow = await self.transactions.read(lambda connection: self._find(connection, id))
+        if row.state != "adding" or self.clock() < datetime.fromisoformat(row.deadline):
+            return None
+        return await self._change(row, {"deadline": (self.clock() + ADDING).isoformat()})
+
+    async def _recover_and_submit(self, row: CohortRow) -> None:
         messages = await self.transactions.read(lambda connection: load_rounds(connection, row))
-        if not messages["joining"]:  # another process has ended it in between
-            return await self._reload(row)
+        if not messages["joining"]:  # it was ended in between
+            return
         parameters = CohortParameters.model_validate_json(row.parameters)
         try:
             total_L = await asyncio.to_thread(recover, row, parameters, messages)
@@ -287,24 +331,17 @@ class Cohorts:
             most = parameters.max_examples * row.member_count
             await submit_sums(self.feedback, data, id_of_feedback(row.id), None, SERVICE, most)
         except (AggregationFailed, BadInput, Conflict) as error:  # nothing is merged
-            return await self._end(row, "failed", str(error))
-        return await self._end(row, "done", None)
+            await self._change(row, {"state": "failed", "reason": str(error)})
+        except Exception:  # the store does not answer: the next request begins again, without waiting
+            await self._change(row, {"deadline": self.clock().isoformat()})
+            raise
+        else:
+            await self._change(row, {"state": "done"})
 
-    async def _reload(self, row: CohortRow) -> CohortRow:
-        found: CohortRow = await self.transactions.read(lambda connection: load_cohort(connection, self.name, row.id))
-        return found
-
-    async def _end(self, row: CohortRow, state: str, reason: str | None) -> CohortRow:
-        def record(connection: Connection) -> CohortRow:
-            present = load_cohort(connection, self.name, row.id, lock=True)
-            assert present is not None, "cohorts are not deleted"
-            if present.state == "adding":
-                present.state, present.reason = state, reason
-                set_cohort(connection, present)
-            return present
-
-        ended: CohortRow = await self.transactions.write(record)
-        return ended
+    async def _change(self, row: CohortRow, changes: Mapping[str, Any]) -> CohortRow | None:
+        """See `change_cohort`."""
+        changed: CohortRow | None = await self.transactions.write(partial(change_cohort, row=row, changes=changes))
+        return changed
 
     def _least(self, parameters: CohortParameters) -> int:
         return self.settings.min_cohort_members if parameters.least is None else parameters.least
@@ -329,10 +366,6 @@ def create_classifier(options: Options) -> Classifier:
     return own
 
 
-def choose_values_layout(parameters: CohortParameters, width: int) -> Layout:
-    return choose_layout(len(parameters.classes), width, parameters.size * parameters.max_examples)
-
-
 def context_of(id: str) -> bytes:
     return b"online cohort " + id.encode()
 
@@ -342,47 +375,28 @@ def id_of_feedback(id: str) -> str:
     return f"cohort#{id}"
 
 
-def hash_token(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
-
-
-def decode_keys(keys: JoinRequest) -> list[bytes]:
-    """Raises BadInput."""
-    return [decode(key, KEY_BYTES) for key in (keys.sealing, keys.masking)]
-
-
-def check_new_keys(own: Sequence[bytes], members: Sequence[CohortMessageRow]) -> None:
+def check_new_keys(own: bytes, others: Collection[bytes]) -> None:
     """Raise BadInput for keys that are invalid or equal, and Conflict for one of another member.
 
     With such a key every other member would refuse to go on, so that a single one could end the cohort.
     """
     from online.secure_aggregation.primitives import check_public_key
 
+    keys = split_keys(own)
     try:
-        for key in own:
+        for key in keys:
             check_public_key(key)
     except AggregationFailed as error:
         raise BadInput(str(error)) from None
-    if len({*own}) < len(own):
+    if len(keys) < 2:
         raise BadInput("both public keys are the same; draw two")
-    known = {key for each in members for key in decode_keys(JoinRequest.model_validate_json(each.body))}
-    if known & {*own}:
+    if any(keys & split_keys(each) for each in others):
         raise Conflict("a member of the cohort has one of these public keys; draw new ones")
 
 
-def encode(data: bytes) -> str:
-    return b64encode(data).decode()
-
-
-def decode(text: str, length: int | None = None) -> bytes:
-    """Raises BadInput."""
-    try:
-        data = b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        raise BadInput("a value is no base64") from None
-    if length is not None and len(data) != length:
-        raise BadInput(f"a value has {len(data)} bytes, where {length} are expected")
-    return data
+def split_keys(body: bytes) -> set[bytes]:
+    keys = read_keys(body)
+    return {keys.sealing, keys.masking}
 
 
 def describe_member(row: CohortRow) -> MemberAnswer:
@@ -393,32 +407,13 @@ def describe_member(row: CohortRow) -> MemberAnswer:
     )
 
 
-def check_message(message: Message, row: CohortRow, number: int) -> None:
-    """Raises BadInput for a message that no member sends in its round."""
-    members = {*range(1, row.member_count + 1)}
-    if isinstance(message, SharesMessage):
-        decode(message.commitment, KEY_BYTES)
-        if message.sealed.keys() != members - {number}:
-            raise BadInput("shares are sealed for every other member, and for nobody else")
-        for sealed in message.sealed.values():
-            decode(sealed, SEALED_BYTES)
-    elif isinstance(message, ValuesMessage):
-        layout = choose_values_layout(CohortParameters.model_validate_json(row.parameters), row.width)
-        decode(message.packed, layout.byte_count)
-    else:
-        shares = (message.masking_keys, message.seeds)
-        if message.masking_keys.keys() & message.seeds.keys() or not {*shares[0], *shares[1]} <= members:
-            raise BadInput("of a member one secret is revealed at most, and of nobody else")
-        for share in (*shares[0].values(), *shares[1].values()):
-            decode(share, SHARE_BYTES)
-
-
 Rounds = Mapping[str, Mapping[int, bytes]]  # round -> number of the member -> body
 
 
 def load_rounds(connection: Connection, row: CohortRow) -> Rounds:
+    """All that `recover` reads: of the shares, which their receivers have opened, only the commitments."""
     return {
-        round: {each.number: each.body for each in load_messages(connection, row.model, row.id, round)}
+        round: load_bodies(connection, row.model, row.id, round, COMMITMENT if round == "sharing" else None)
         for round in ("joining", "sharing", "masking", "unmasking")
     }
 
@@ -428,22 +423,13 @@ def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> N
     from online.secure_aggregation.server import recover_sum
 
     layout = choose_values_layout(parameters, row.width)
-    group = Group(context_of(row.id), choose_threshold(row.member_count), layout)
-    keys = {n: JoinRequest.model_validate_json(body) for n, body in messages["joining"].items()}
-    shared = {n: SharesMessage.model_validate_json(body) for n, body in messages["sharing"].items()}
-    values = {n: ValuesMessage.model_validate_json(body) for n, body in messages["masking"].items()}
-    revealed = {n: UnmaskingMessage.model_validate_json(body) for n, body in messages["unmasking"].items()}
     return recover_sum(
-        group,
-        {n: PublicKeys(decode(each.sealing), decode(each.masking)) for n, each in keys.items()},
-        {n: SealedShares(decode_each(each.sealed), decode(each.commitment)) for n, each in shared.items()},
-        {n: decode(each.packed) for n, each in values.items()},
-        {n: Unmasking(decode_each(each.masking_keys), decode_each(each.seeds)) for n, each in revealed.items()},
+        Group(context_of(row.id), choose_threshold(row.member_count), layout),
+        {number: read_keys(body) for number, body in messages["joining"].items()},
+        {number: SealedShares({}, commitment) for number, commitment in messages["sharing"].items()},
+        messages["masking"],
+        {number: read_unmasking(body) for number, body in messages["unmasking"].items()},
     )
-
-
-def decode_each(texts: Mapping[int, str]) -> dict[int, bytes]:
-    return {number: decode(text) for number, text in texts.items()}
 
 
 def write_total(row: CohortRow, parameters: CohortParameters, total_L: NDArray[np.int64]) -> bytes:

@@ -3,50 +3,58 @@
     joining --full, or time is up--> sharing --> masking --> unmasking --> adding --> done
        \\__ too few members _________\\____________\\__________\\____________\\________> failed
 
-A round ends when everybody that the round before has left has answered, or at its deadline. There is no timer: whoever asks
-about a cohort moves it on first.
+A round ends when everybody that the round before has left has answered, or at its deadline. There is no timer: the last message of
+a round moves the cohort on, and so does the first request after a deadline. All other requests only read.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import get_args
+from typing import Any, get_args
 
 from sqlalchemy import Connection
 
 from online.schemas.exchange.cohorts import CohortParameters
 from online.secure_aggregation.messages import choose_threshold
-from online.store.cohorts import CohortRow, CohortState, list_numbers, set_cohort
+from online.store.cohorts import CohortRow, CohortState, change_cohort, count_messages, load_cohort
 
 ROUNDS: tuple[CohortState, ...] = ("joining", "sharing", "masking", "unmasking")
 STATES: tuple[CohortState, ...] = get_args(CohortState)
 WHAT = {"joining": "members joined", "sharing": "members sent shares", "masking": "members sent values"}
 
 
+def is_due(row: CohortRow, now: datetime) -> bool:
+    """Whether the time of the present round is up."""
+    return row.state in ROUNDS and now >= datetime.fromisoformat(row.deadline)
+
+
 def advance(connection: Connection, row: CohortRow, now: datetime, least: int) -> CohortRow:
     """Move a cohort on as far as it has come; its row is locked. least: members below which it fails."""
-    while row.state in ROUNDS and (changed := end_round(connection, row, now, least)):
-        set_cohort(connection, row)
-        if changed == "failed":
-            break
+    while (changes := end_round(connection, row, now, least)) is not None:
+        changed = change_cohort(connection, row, changes)
+        if changed is None:  # another process has moved it on
+            return load_cohort(connection, row.model, row.id) or row
+        row = changed
     return row
 
 
-def end_round(connection: Connection, row: CohortRow, now: datetime, least: int) -> CohortState | None:
-    """Change the row if its round is over; return the new state."""
+def end_round(connection: Connection, row: CohortRow, now: datetime, least: int) -> Mapping[str, Any] | None:
+    """What changes because the present round is over; None while it is not."""
+    if row.state not in ROUNDS:
+        return None
     parameters = CohortParameters.model_validate_json(row.parameters)
     place = ROUNDS.index(row.state)
-    came = len(list_numbers(connection, row.model, row.id, row.state))
-    before = parameters.size if place == 0 else len(list_numbers(connection, row.model, row.id, ROUNDS[place - 1]))
-    if came < before and now < datetime.fromisoformat(row.deadline):
+    came = count_messages(connection, row.model, row.id, row.state)
+    before = parameters.size if place == 0 else count_messages(connection, row.model, row.id, ROUNDS[place - 1])
+    if came < before and not is_due(row, now):
         return None
     needed = count_needed(row, least)
     if came < needed:
         what = WHAT.get(row.state, "members revealed shares")
-        row.state, row.reason = "failed", f"{came} {what}, and {needed} are needed"
-        return "failed"
-    row.member_count = came if place == 0 else row.member_count
-    row.state = STATES[place + 1]
-    row.deadline = (now + timedelta(seconds=parameters.round_s)).isoformat()
-    return STATES[place + 1]
+        return {"state": "failed", "reason": f"{came} {what}, and {needed} are needed"}
+    state = STATES[place + 1]
+    deadline = now if state == "adding" else now + timedelta(seconds=parameters.round_s)
+    members = {"member_count": came} if place == 0 else {}
+    return {"state": state, "deadline": deadline.isoformat(), **members}
 
 
 def count_needed(row: CohortRow, least: int) -> int:

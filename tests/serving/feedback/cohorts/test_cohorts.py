@@ -4,13 +4,16 @@ import asyncio
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from sqlalchemy import Connection
 
 from online.models import Example
 from online.models.classifier import Classifier
@@ -18,9 +21,21 @@ from online.schemas.access.callers import SERVICE
 from online.schemas.exchange.cohorts import CohortAnswer
 from online.secure_aggregation.client import AggregationClient
 from online.serving.feedback.cohorts import cohorts
-from online.serving.feedback.cohorts.cohorts import Cohorts, id_of_feedback, recover
+from online.serving.feedback.cohorts.cohorts import ADDING, Cohorts, id_of_feedback, recover
 from online.serving.feedback.sums.submission import submit_sums
 from online.settings import ModelSettings
+from online.store import Store
+from online.store.cohorts import (
+    CohortMessageRow,
+    CohortRow,
+    add_cohort,
+    add_message,
+    change_cohort,
+    list_open,
+    load_bodies,
+    load_cohort,
+    prune_cohorts,
+)
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
 from tests.serving.feedback.cohorts.members import COHORTS, Member, encode
 from tests.serving.feedback.sums.files import OPTIONS, central_fingerprint, draw, make_file
@@ -30,6 +45,18 @@ KNN = ModelSettings(name="near", kind="knn", options={"input": "vector", "size":
 ADMIN = {"X-Admin-Key": ADMIN_KEY}
 PARAMETERS = {"classes": ["a", "b"], "size": 5, "max_examples": 10, "round_s": 60}
 SEEDS = count(1)
+ROW = CohortRow(
+    model="lab",
+    id="c",
+    state="joining",
+    parameters="{}",
+    width=2,
+    features="{}",
+    member_count=0,
+    created_at="2030-01-01T00:00:00+00:00",
+    deadline="2030-01-01T00:01:00+00:00",
+    reason=None,
+)
 
 
 class Clock:
@@ -386,3 +413,132 @@ def test_the_number_of_open_cohorts_is_limited_and_those_whose_time_is_up_do_not
         assert client.post(COHORTS, json=PARAMETERS, headers=ADMIN).status_code == 429
         clock.pass_round()
         create(client)
+
+
+def test_polls_are_answered_while_the_writer_of_the_store_is_busy(app: FastAPI, client: TestClient) -> None:
+    cohort, released = create(client), Event()
+    member = gather(client, cohort)[0]
+    app.state.runtime.workspace.store.submit(lambda connection: released.wait(30))
+    try:
+        assert load(client, cohort)["state"] == "sharing"
+        assert len(member.look()["keys"]) == 5
+    finally:
+        released.set()
+
+
+def test_a_member_that_has_sent_its_message_is_answered_the_state_alone(client: TestClient) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    for round, needed in (("share", "keys"), ("mask", "sealed"), ("unmask", "survivors")):
+        for member in members[:-1]:
+            assert needed in member.look()
+            sent = getattr(member, round)()
+            assert sent.status_code == 200 and needed not in sent.json()
+        getattr(members[-1], round)()
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_two_processes_of_one_database_add_up_a_cohort_once(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: str
+) -> None:
+    """Each of the two has locks of its own; while one adds, the other one answers that it is being added."""
+    shared = {"store": request.getfixturevalue("postgres_url")} if database == "postgres" else {}
+    app, calls, started, released = (
+        build(tmp_path / "two", LAB, min_cohort_members=3, **shared),
+        count(),
+        Event(),
+        Event(),
+    )
+
+    def recover_when_released(*given: Any) -> Any:
+        next(calls)
+        started.set()
+        assert released.wait(30)
+        return recover(*given)
+
+    monkeypatch.setattr(cohorts, "recover", recover_when_released)
+    with browse(app) as client:
+        own: Cohorts = app.state.runtime.model("lab").cohorts
+        other = Cohorts(own.feedback, own.clock, own.random)
+        cohort = create(client)
+        members = gather(client, cohort)
+        for round in ("share", "mask"):
+            for member in members:
+                assert getattr(member, round)().status_code == 200
+        for member in members[:-1]:
+            assert member.unmask().status_code == 200
+
+        async def end_and_ask() -> tuple[str, str]:
+            first = asyncio.create_task(asyncio.to_thread(members[-1].unmask))
+            await asyncio.to_thread(started.wait, 30)
+            meanwhile = (await other.load(cohort)).state
+            released.set()
+            return meanwhile, (await first).json()["state"]
+
+        assert asyncio.run(end_and_ask()) == ("adding", "done")
+        assert next(calls) == 1
+        assert len(rows_in_log(app, cohort)) == 1
+
+
+def test_a_process_that_is_gone_while_it_adds_up_is_replaced_after_a_while(
+    app: FastAPI, client: TestClient, clock: Clock
+) -> None:
+    cohort = create(client)
+    members = gather(client, cohort)
+    for round in ("share", "mask"):
+        for member in members:
+            getattr(member, round)()
+    for member in members[:-1]:
+        member.unmask()
+    own: Cohorts = app.state.runtime.model("lab").cohorts
+
+    async def claim_and_go() -> None:
+        row = await own.transactions.read(lambda connection: load_cohort(connection, "lab", cohort))
+        ready = await own._change(row, {"state": "adding", "deadline": clock().isoformat()})
+        assert ready is not None and await own._claim(cohort) is not None
+
+    app.state.portal.call(claim_and_go)
+    assert load(client, cohort)["state"] == "adding"
+    clock.now += ADDING
+    assert load(client, cohort)["state"] == "done"
+
+
+def test_of_two_processes_that_move_a_cohort_on_one_does(store: Store) -> None:
+    second, changes = Store(store.url), {"state": "sharing", "deadline": "2030-01-02T00:00:00+00:00", "member_count": 3}
+    try:
+        store.submit(partial(add_cohort, row=ROW)).result()
+        seen = [each.read(partial(load_cohort, model="lab", id="c")) for each in (store, second)]
+        first = store.submit(partial(change_cohort, row=seen[0], changes=changes)).result()
+        assert first.member_count == 3
+        assert second.submit(partial(change_cohort, row=seen[1], changes=changes)).result() is None
+    finally:
+        second.close()
+
+
+def test_cohorts_are_deleted_some_time_after_their_last_deadline(store: Store) -> None:
+    """The one that nobody asked about again goes too, with what its members have sent."""
+    later = CohortRow(**ROW.model_dump() | {"id": "later", "deadline": "2030-01-09T00:00:00+00:00"})
+
+    def prune(connection: Connection) -> tuple[int, list[str], dict[int, bytes]]:
+        for row in (ROW, later):
+            add_cohort(connection, row)
+            message = CohortMessageRow(model="lab", cohort=row.id, number=1, round="joining", body=b"keys")
+            add_message(connection, message)
+        pruned = prune_cohorts(connection, "2030-01-08T00:00:00+00:00", 10)
+        return pruned, list_open(connection, "lab"), load_bodies(connection, "lab", ROW.id, "joining")
+
+    assert store.submit(prune).result() == (1, ["later"], {})
+
+
+def test_an_erased_user_ends_the_cohorts_of_which_it_is_a_member(app: FastAPI, client: TestClient) -> None:
+    backend = bearer(new_key(app, "feedback", "teach", "impersonate", name="backend of an app"))
+    joined, other = create(client), create(client)
+    for cohort, user in ((joined, "ann"), (joined, "ben"), (other, "ben")):
+        assert Member(client, cohort, [], backend).join(user=user).status_code == 201
+    started = client.delete("/v1/users/ann", headers=ADMIN)
+    assert started.status_code == 202, started.text
+    ended = load(client, joined)
+    assert (ended["state"], ended["reason"]) == ("failed", "a member was erased")
+    store = app.state.runtime.workspace.store
+    assert store.read(lambda connection: load_bodies(connection, "lab", joined, "joining")) == {}
+    assert load(client, other)["state"] == "joining"
