@@ -20,6 +20,7 @@ class Stream(Protocol):
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
         """Return up to `count` entries after an offset, in order; wait up to `block_ms` for the first.
 
+        A page ends with the entry with which it holds more than `online.store.events.MAX_PAGE_BYTES`.
         digest: of the log up to `after`, as the reader knows it; "" if it does not. Raises LogReplaced if the
         entries follow another log.
         """

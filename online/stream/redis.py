@@ -14,6 +14,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from online.errors import BrokenCopy, LogReplaced, Unavailable
 from online.schemas.events import Entry, Event, chain_digest
+from online.store import events
 
 # Adds an entry after the last one and returns its offset. Where an entry is there already: its offset if it is the same
 # one, or -1. Otherwise the last offset, which is not the one before. ARGV[2] = '1': return the offset of a known id.
@@ -37,6 +38,18 @@ redis.call('XADD', KEYS[1], name, 'previous', ARGV[4], 'digest', ARGV[5], 'body'
 redis.call('HSET', KEYS[2], ARGV[3], offset)
 return offset
 """
+# Returns entries from a place on: at most ARGV[2], and none after those that hold more than ARGV[3] bytes.
+PAGE = """
+local entries, size, start = {}, 0, ARGV[1]
+while #entries < tonumber(ARGV[2]) and size <= tonumber(ARGV[3]) do
+  local entry = redis.call('XRANGE', KEYS[1], start, '+', 'COUNT', 1)[1]
+  if not entry then break end
+  for _, value in ipairs(entry[2]) do size = size + #value end
+  table.insert(entries, entry)
+  start = '(' .. entry[1]
+end
+return entries
+"""
 SIGNED = (b"previous", b"digest", b"body", b"features")
 
 
@@ -48,7 +61,7 @@ class RedisStream:
         self.url, self.model, self.secret = url, model, secret
         self.redis: Any = Redis.from_url(url, socket_connect_timeout=2, health_check_interval=30)
         self.key, self.ids = f"{namespace}:stream:{model}", f"{namespace}:ids:{model}"
-        self._add = self.redis.register_script(ADD)
+        self._add, self._page = self.redis.register_script(ADD), self.redis.register_script(PAGE)
 
     def append(self, event: Event) -> int:
         while True:
@@ -77,15 +90,14 @@ class RedisStream:
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
         """Return entries up to the first that does not count. Raises BrokenCopy if that is the first of all."""
-        block = {"block": max(1, int(block_ms))} if block_ms > 0 else {}
-        found = self._call(self.redis.xread, {self.key: f"{after}-1"}, count=count, **block)
-        rows = (
-            found[0][1] if isinstance(found, list) and found else found.get(self.key.encode(), [[]])[0] if found else []
-        )
+        rows = self._read_page(after, count)
+        if not rows and block_ms > 0:
+            self._call(self.redis.xread, {self.key: f"{after}-1"}, count=1, block=max(1, int(block_ms)))
+            rows = self._read_page(after, count)
         entries: list[Entry] = []
         for name, fields in rows:
             try:
-                entry, previous = self._parse(name, fields)
+                entry, previous = self._parse(name, dict(zip(fields[::2], fields[1::2], strict=True)))
                 self._check_place(entry, previous, after, digest)
             except (BrokenCopy, LogReplaced):
                 if entries:
@@ -95,15 +107,21 @@ class RedisStream:
             after, digest = entry.offset, entry.digest
         return entries
 
+    def _read_page(self, after: int, count: int) -> list[tuple[bytes, list[bytes]]]:
+        """Names and fields of the entries after an offset; few of them are in memory at once if they are large."""
+        arguments = [f"({after}-1", count, events.MAX_PAGE_BYTES]
+        page: list[tuple[bytes, list[bytes]]] = self._call(self._page, keys=[self.key], args=arguments)
+        return page
+
     def _check_place(self, entry: Entry, previous: str, after: int, digest: str) -> None:
         if entry.offset != after + 1:
             raise BrokenCopy(f"{self.key} continues with offset {entry.offset}, expected {after + 1}")
         if digest and previous != digest:
             raise LogReplaced(f"the entry at offset {entry.offset} of {self.key} follows another log")
 
-    def _parse(self, name: bytes, fields: dict[bytes, bytes] | None) -> tuple[Entry, str]:
+    def _parse(self, name: bytes, fields: dict[bytes, bytes]) -> tuple[Entry, str]:
         """Return the entry, and the digest of the one before it. Raises BrokenCopy."""
-        offset, fields = parse_offset(name), fields or {}
+        offset = parse_offset(name)
         values = tuple(fields.get(field, b"") for field in SIGNED)
         mac = self._sign(offset, values).encode()
         if name != b"%d-1" % offset or not hmac.compare_digest(mac, fields.get(b"mac", b"")):

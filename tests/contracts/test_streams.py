@@ -11,7 +11,7 @@ import pytest
 from online.errors import BrokenCopy, LogReplaced
 from online.io.wakeup import Wakeup
 from online.schemas.events import Entry, Event, Target, chain_digest
-from online.store import Store
+from online.store import Store, events
 from online.stream.contract import Stream
 from online.stream.redis import RedisStream
 from online.stream.relay import relay
@@ -73,6 +73,16 @@ def test_reading_starts_after_the_offset_and_keeps_order_and_count(open_stream: 
         stream.append(event(f"e{n}"))
     assert [entry.offset for entry in stream.read(3, 4)] == [4, 5, 6, 7]
     assert stream.read(10, 4) == []
+
+
+def test_a_page_is_bounded_in_bytes(open_stream: OpenStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = open_stream("m")
+    for n in range(5):
+        stream.append(Event(f"e{n}", "sums", features=bytes(100_000)))
+    monkeypatch.setattr(events, "MAX_PAGE_BYTES", 150_000)
+    assert [entry.offset for entry in stream.read(0, 10)] == [1, 2]
+    assert [entry.offset for entry in stream.read(2, 10, block_ms=1_000)] == [3, 4]
+    assert [entry.offset for entry in stream.read(4, 10)] == [5]
 
 
 def test_an_event_is_read_as_it_was_appended(open_stream: OpenStream) -> None:
