@@ -520,7 +520,7 @@ class Classifier:
         self.head = self._new_head(octave)
         if statistics.width != self.statistics.width:
             raise ValueError(f"the sums have {statistics.width} features, and the inputs {self.statistics.width}")
-        self.head.decided, self.head.statistics = decided, statistics
+        self.head.restore_sums(statistics, decided)
         self._forget_solution()
 
 

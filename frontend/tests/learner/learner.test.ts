@@ -146,6 +146,8 @@ test.each<[string, Partial<Example>, string]>([
   ['a short input', { input: [1] }, '4 numbers, not 1'],
   ['a number that is not finite', { input: [1, NaN, 1, 1] }, 'NaN at 1'],
   ['no label', { label: '' }, 'label'],
+  ['a blank label', { label: ' \u2028' }, 'blank'],
+  ['a label with NUL', { label: 'a\0' }, 'NUL'],
   ['half a character', { label: 'a\ud800' }, 'surrogate'],
   ['a reward out of range', { reward: 2 }, '[0, 1]'],
   ['a reward that is no number', { reward: NaN }, '[0, 1]'],

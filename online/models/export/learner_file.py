@@ -9,11 +9,12 @@ model has grown by half, what held-out feedback decided before is kept.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from online.models.classifier import Classifier
 from online.models.contract import Model, Options
+from online.models.contributions import check_names
 from online.models.encoders.columns import Column
 from online.models.exchange.sums_file import SumsFile, read_sums, write_sums
 from online.models.retirement import WithRetiredClasses
@@ -99,8 +100,7 @@ def read_learner_file(data: bytes, device: str = "cpu") -> Classifier:
     decided, octave = read_decision(file, options.get("head", "slda")), file.meta.get("octave")
     if not isinstance(octave, (int, float)) or not math.isfinite(octave):
         raise ValueError("the file must have a number as 'octave'")
-    if not all(file.statistics.classes):
-        raise ValueError("the classes of the file must have names")
+    check_names(file.statistics.classes)
     classifier = Classifier(options, device)
     classifier.restore_sums(mapping, float(octave), decided, file.statistics)
     check_identity(file, classifier)
@@ -141,7 +141,7 @@ def is_column(entry: Any, name: str) -> bool:
 
 
 def read_decision(file: SumsFile, head: str) -> HeadDecision:
-    """What held-out feedback decided. It holds until the model has grown by half from now on."""
+    """What held-out feedback decided."""
     try:
         decided = HeadDecision.from_json(file.meta["decided"])
     except (KeyError, TypeError, AttributeError) as error:
@@ -156,7 +156,7 @@ def read_decision(file: SumsFile, head: str) -> HeadDecision:
         raise ValueError(
             f"what was decided must be about head {head!r}, in finite numbers, with a positive temperature"
         )
-    return replace(decided, at_count=max(int(file.statistics.counts[0].sum()), 0))
+    return decided
 
 
 def check_identity(file: SumsFile, classifier: Classifier) -> None:

@@ -127,7 +127,7 @@ class Head:
         self.start = 0 if head == "slda" else 1 + projection.width  # of the inputs among the features
         self.statistics = ExactStatistics(self.start, device)
         self.ridge, self.slda = RidgeSolver(), SldaSolver(shrinkage, priors, self.start)
-        self.merged_count = 0  # positive examples in the sums that came as sums of a device
+        self.merged_count = 0  # positive examples in sums that came as sums: none of them is held out
         first = "slda" if head in ("slda", "best") else "ridge"
         self.decided = HeadDecision(first, PRIOR_TEMPERATURES[first])
 
@@ -155,6 +155,12 @@ class Head:
         self.statistics.merge(sums, times)
         self.merged_count += times * int(sums.counts[0].sum())
         self.forget_solutions()
+
+    def restore_sums(self, statistics: ExactStatistics, decided: HeadDecision) -> None:
+        """Continue from sums of which no example is held out here. The decision holds until they have grown by half."""
+        count = max(int(statistics.counts[0].sum()), 0)
+        self.statistics, self.merged_count = statistics, count
+        self.decided = replace(decided, at_count=round(count * (RECALIBRATE - 1) / RECALIBRATE))
 
     def forget_solutions(self) -> None:
         """Solve from the sums next time, because what decides the weights changed in another way than by `add`."""

@@ -91,12 +91,23 @@ def test_an_unnamed_model_without_examples_is_a_file() -> None:
 
 
 def test_the_decision_is_kept_until_the_model_has_grown_by_half() -> None:
-    model = learned(200)
+    model = learned(400)
     read = read_learner_file(write_learner_file(model, FACTS))
     assert read.head.decided.temperature == model.head.decided.temperature
-    assert read.head.decides_at >= 1.5 * read.head.count
-    read.learn([example for example in make_examples(120, 300) if example.reward])
-    assert np.isfinite(read.head.decided.loss)
+    assert read.head.decides_at == pytest.approx(model.head.count / 2, abs=1)
+    until = read.head.decides_at
+    read.learn([example for example in make_examples(240, 500) if example.reward])
+    assert read.head.decided.at_count >= until and np.isfinite(read.head.decided.loss)
+
+
+def test_a_quarter_of_what_was_learned_since_decides_and_nothing_of_the_sums() -> None:
+    read = read_learner_file(write_learner_file(learned(400), FACTS))
+    assert (read.head.count, read.head.held_out_count) == (0, 0)
+    more = [example for example in make_examples(100, 500) if example.reward]
+    read.learn(more)
+    restored = Classifier(OPTIONS)
+    restored.restore(read.state())
+    assert restored.head.count == len(more) and restored.head.held_out_count == len(more) // 4
 
 
 def test_a_loss_of_no_examples_is_a_number_in_the_file() -> None:
@@ -184,11 +195,12 @@ def test_a_file_that_is_damaged_is_refused_with_the_reason(changes: Mapping[str,
         read_learner_file(change_meta(write_learner_file(learned(), FACTS), **changes))
 
 
-def test_a_class_without_a_name_is_refused() -> None:
+@pytest.mark.parametrize("name", ["", " ", "a\0"])
+def test_a_class_with_a_name_that_feedback_cannot_have_is_refused(name: str) -> None:
     data = write_learner_file(learned(), FACTS)
     nameless = read_sums(data).statistics.copy()
-    nameless.classes = ["", "b", "c"]
-    with pytest.raises(ValueError, match="names"):
+    nameless.classes = [name, "b", "c"]
+    with pytest.raises(ValueError, match="cannot have the name"):
         read_learner_file(write_sums(nameless, read_sums(data).meta))
 
 

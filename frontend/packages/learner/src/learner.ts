@@ -268,7 +268,10 @@ export class Learner {
   }
 
   private readExample({ input, label, reward = 1 }: Example): Row {
-    if (!label) throw new LearnerError('an example has the label of a class');
+    if (label.trim() === '' || label.includes('\0'))
+      throw new LearnerError(
+        'an example has the label of a class, which is not blank and without NUL',
+      );
     if (/\p{Cs}/u.test(label)) throw new LearnerError('a label has half of a surrogate pair');
     if (!(reward >= 0 && reward <= 1))
       throw new LearnerError(`a reward is in [0, 1], not ${reward}`);

@@ -9,7 +9,7 @@ members have sent: see `online.secure_aggregation`.
 import asyncio
 import hmac
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from online.errors import BadInput, Conflict, NotFound, Overloaded, PreconditionFailed, TooLarge
-from online.models import Options, create
+from online.models import BadExample, Options, create
 from online.models.classifier import Classifier
-from online.models.contributions import find_merging_obstacle
+from online.models.contributions import check_names, find_merging_obstacle
 from online.models.exchange.sums_file import write_sums
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.exact import ExactStatistics
@@ -105,8 +105,7 @@ class Cohorts:
         obstacle = find_merging_obstacle(self.feedback.spec.kind, options)
         if obstacle is not None:
             raise BadInput(f"{self.name} takes no sums: {obstacle}")
-        if len({*parameters.classes}) < len(parameters.classes):
-            raise BadInput("a class is named twice")
+        check_classes(parameters.classes)
         least = self._least(parameters)
         if not settings.min_cohort_members <= least <= parameters.size <= settings.max_cohort_members:
             raise BadInput(
@@ -357,6 +356,16 @@ def check_installed() -> None:
         import cryptography  # noqa: F401
     except ImportError:
         raise PreconditionFailed("cohorts need the library cryptography: pip install 'online[secure]'") from None
+
+
+def check_classes(classes: Sequence[str]) -> None:
+    """Raise BadInput for names that the total could not have."""
+    try:
+        check_names(classes)
+    except BadExample as error:
+        raise BadInput(str(error)) from None
+    if len({*classes}) < len(classes):
+        raise BadInput("a class is named twice")
 
 
 def create_classifier(options: Options) -> Classifier:

@@ -362,6 +362,7 @@ def test_only_curators_begin_a_cohort(app: FastAPI, client: TestClient) -> None:
     [
         ("near", {}, "takes no sums"),
         ("lab", {"classes": ["a", "a"]}, "named twice"),
+        ("lab", {"classes": ["a", " "]}, "not blank"),
         ("lab", {"least": 2}, "min_cohort_members"),
         ("lab", {"size": 9}, "max_cohort_members"),
         ("lab", {"least": 5, "size": 4}, "a cohort of 5 to 4"),
