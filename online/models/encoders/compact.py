@@ -7,6 +7,7 @@ Only the weights are rounded. Activations stay in float, so a device's vectors a
 (`benchmarks/browser_encoder.py`), but not the same: sums of both must not be mixed, so they have another epoch.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from onnx import TensorProto
 from online.models.encoders import minilm
 
 LARGEST = 127
+KEPT = 2  # tuned encoders: the present one, and the one before for devices that still load it
 VERSION = 1  # part of the epoch and of the file's name: increase it when weights are rounded otherwise
 
 
@@ -53,10 +55,27 @@ def compact_epoch(tuned: str = "") -> str:
 
 
 def compact_file(folder: Path, tuned: Path | None = None) -> Path:
-    """The compact encoder on disk, written at the first use. Raises what `minilm.onnx_file` raises."""
+    """The compact encoder on disk, written at the first use, beside that of the tuning before. Raises what `minilm.onnx_file` raises."""
     path = folder / f"{compact_epoch(tuned.stem if tuned else '')}.onnx"
     if not path.exists():
         weights = minilm.read_tuned(tuned) if tuned else minilm.read_weights(minilm.package_folder())
         model = minilm.build_graph(weights, CompactGraph)
         minilm.write_atomically(path, model.SerializeToString())
+        remove_older(folder, path)
     return path
+
+
+def remove_older(folder: Path, newest: Path) -> None:
+    """Delete all but the newest compact encoders: each tuning leaves one behind. The untuned one is of every service."""
+    untuned = folder / f"{compact_epoch()}.onnx"
+    found = {path: modified_at(path) for path in folder.glob("minilm-*-compact*.onnx") if path not in (untuned, newest)}
+    by_age = sorted(found, key=lambda path: (found[path], path.name), reverse=True)
+    for path in by_age[KEPT - (newest != untuned) :]:
+        path.unlink(missing_ok=True)
+
+
+def modified_at(path: Path) -> int:
+    """Nanoseconds; 0 for a file that another process has deleted."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_mtime_ns
+    return 0

@@ -1,4 +1,4 @@
-"""Exports versions of one model for the API: from the disk, or computed, one at a time, in a thread."""
+"""Exports versions of one model for the API: from the disk, or computed, one at a time of all processes, in a thread."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -42,12 +42,13 @@ class VersionExports:
 
     def _find_or_export(self, version: int, form: ExportFormat) -> KeptExport:
         """Slow: a model of texts takes seconds."""
-        if kept := self._find_kept(version, form):
-            return kept
-        self.disk.check_room()
-        manifest = self.loader.snapshots.manifest(version)
-        self.folder.keep(manifest, form, export(restore(self.workspace, self.loader, version), form))
-        kept = self.folder.find(manifest, form)
+        with self.folder.locked():
+            if kept := self._find_kept(version, form):
+                return kept
+            self.disk.check_room()
+            manifest = self.loader.snapshots.manifest(version)
+            self.folder.keep(manifest, form, export(restore(self.workspace, self.loader, version), form))
+            kept = self.folder.find(manifest, form)
         if kept is None:
             raise NotFound(f"version {version} of {manifest.model} was deleted while it was exported")
         return kept

@@ -7,6 +7,7 @@ erasure must not live on in another form; so are those that a killed process has
 least recently, beyond MAX_BYTES.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,14 @@ class ExportFolder:
         key = json.dumps([version.weights_sha256, version.state_sha256, form.version])
         digest = hashlib.sha256(key.encode()).hexdigest()[:16]
         return self.folder / f"{version.version}-{form.name}-{digest}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let other processes wait that export a version of this model: they find then what this one has kept."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self.folder.parent / f".{self.folder.name}.lock", "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def find(self, version: Manifest, form: ExportFormat) -> KeptExport | None:
         """The entry of a version in a format; None if there is none that is whole."""

@@ -17,8 +17,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from online.errors import Overloaded
 from online.models import Answer, parse_number
+from online.serving.exports.turns import Turns
 from online.serving.live import LiveModel
 from online.serving.versions import ServedVersion
 from online.store.feedback import list_opinions
@@ -27,7 +27,6 @@ from online.store.predictions import load_newest
 MAX_QUESTIONS = 1_000
 ASKED_OFTEN = 8  # times as many predictions are read, of which the same question is one
 KEPT_S, MAX_KEPT = 30.0, 16  # how long a comparison is kept, and how many
-MAX_WAITING = 4  # comparisons that may wait
 SAME_NUMBER = 0.01  # relative difference of two numbers up to which they count as the same answer
 
 
@@ -111,24 +110,25 @@ class VersionComparison:
     numbers: bool
     read: Callable[[Callable[[Connection], Any]], Awaitable[Any]]
     clock: Callable[[], float] = time.monotonic
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
+    turns: Turns = field(default_factory=partial(Turns, "comparisons of versions"))
     kept: OrderedDict[tuple[int, int, int], tuple[float, VersionChanges]] = field(default_factory=OrderedDict)
 
     async def compare(self, version: int, since: int, count: int) -> VersionChanges:
         """Raises NotFound, CorruptSnapshot, Conflict for a version of another kind, Overloaded, or Unavailable."""
         key = (version, since, count)
-        if self.waiting >= MAX_WAITING:
-            raise Overloaded(f"{MAX_WAITING} comparisons of versions wait already; send the request again later")
-        self.waiting += 1
-        try:
-            async with self.lock:
-                made_at, found = self.kept.get(key, (0.0, None))
-                if found is not None and self.clock() - made_at < KEPT_S:
-                    return found
-                made = await self._compare(version, since, count)
-        finally:
-            self.waiting -= 1
+        if kept := self._find_kept(key):
+            return kept
+        return await self.turns.run(partial(self._find_or_compare, key))
+
+    def _find_kept(self, key: tuple[int, int, int]) -> VersionChanges | None:
+        made_at, found = self.kept.get(key, (0.0, None))
+        return found if self.clock() - made_at < KEPT_S else None
+
+    async def _find_or_compare(self, key: tuple[int, int, int]) -> VersionChanges:
+        """Several pages that ask at once wait for one comparison."""
+        if kept := self._find_kept(key):
+            return kept
+        made = await self._compare(*key)
         self.kept[key] = self.clock(), made
         self.kept.move_to_end(key)
         while len(self.kept) > MAX_KEPT:

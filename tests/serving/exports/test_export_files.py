@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from online.io.wakeup import Wakeup
 from online.models import Example, Model, create, recipe
 from online.models.export.exporter import Exported, export
 from online.models.export.formats import FORMATS
+from online.serving.exports import exports as exporting
 from online.serving.exports import files
 from online.serving.exports.exports import VersionExports
 from online.serving.exports.files import ABANDONED_S, ExportFolder, KeptExport
@@ -176,6 +177,24 @@ def test_few_requests_may_wait_for_another_export(tmp_path: Path) -> None:
     exports: VersionExports = build(tmp_path).exports
     found = asyncio.run(ask_too_often(exports.turns, lambda: exports.find(1, ONNX)))
     assert len({each.path for each in found}) == 1 and exports.turns.waiting == 0
+
+
+def test_of_two_processes_that_are_asked_for_an_export_one_computes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, calls = build(tmp_path).exports, list[object]()
+    second = VersionExports(first.workspace, first.loader, first.disk)
+
+    def count_and_export(*given: Any) -> Exported:
+        calls.append(given)
+        return export(*given)
+
+    async def ask_both() -> list[KeptExport]:
+        return await asyncio.gather(*(each.find(1, ONNX) for each in (first, second)))
+
+    monkeypatch.setattr(exporting, "export", count_and_export)
+    found = asyncio.run(ask_both())
+    assert found[0] == found[1] and len(calls) == 1
 
 
 def test_few_requests_may_wait_for_the_file_of_a_learner_and_they_hold_no_thread(tmp_path: Path) -> None:

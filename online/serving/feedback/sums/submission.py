@@ -30,7 +30,7 @@ async def submit_sums(
     own_id, own_user = id or feedback.transactions.new_id(), caller.acts_for(user)
 
     async def submit(config: EncoderConfig) -> Receipt:
-        contribution = await asyncio.to_thread(check_sums, data, feedback.spec, feedback.settings, config, most)
+        contribution = await asyncio.to_thread(check_file, data, feedback.spec, feedback.settings, config, most)
         item = prepare_sums(data, contribution, own_id, own_user, is_id_chosen=id is not None)
         work = SubmitFeedback(feedback.name, [item], caller, [config.encoder_name], may_be_known=id is not None)
         return (await feedback.perform(work))[0]
@@ -41,7 +41,7 @@ async def submit_sums(
     return receipt
 
 
-def check_sums(
+def check_file(
     data: bytes, model: ModelSettings, settings: Settings, config: EncoderConfig, most: int | None
 ) -> Contribution:
     """Check everything about a file of sums that does not depend on who sends it. Raises BadInput and TooLarge."""
