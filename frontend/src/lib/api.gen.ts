@@ -1107,8 +1107,8 @@ export interface paths {
          * Send Delta
          * @description What turns the exported file of one version into that of another, byte for byte.
          *
-         *     It names both files by their sha256. Where one of the versions is no longer kept, 404, and where a file has more than 64 MiB, 413: load
-         *     the whole file. After a thumb a delta of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
+         *     It names both files by their sha256. Where one of the versions is no longer kept, 404; where a file has more than 128 MiB, or the tensors
+         *     that changed more than 64 MiB, 413: load the whole file. After a thumb a delta of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
          */
         get: operations["send_delta_v1_models__model__versions__version__delta_get"];
         put?: never;
@@ -1769,7 +1769,7 @@ export interface paths {
         };
         /**
          * Get Member
-         * @description What a member needs for the present round.
+         * @description What a member needs for the present round, until it has sent its message of this round.
          */
         get: operations["get_member_v1_models__model__cohorts__id__members__number__get"];
         put?: never;
@@ -2238,7 +2238,7 @@ export interface components {
             threshold?: number | null;
             /**
              * Deadline
-             * @description Of the present round, in ISO 8601.
+             * @description Of the present round, in ISO 8601; while adding, until when the service tries again if need be.
              */
             deadline: string;
             /**
@@ -3705,7 +3705,7 @@ export interface components {
         };
         /**
          * MemberAnswer
-         * @description What a member needs for the present round; null otherwise.
+         * @description What a member needs for the present round, until it has sent its message; null otherwise.
          */
         MemberAnswer: {
             /**
@@ -3713,7 +3713,10 @@ export interface components {
              * @enum {string}
              */
             state: "joining" | "sharing" | "masking" | "unmasking" | "adding" | "done" | "failed";
-            /** Deadline */
+            /**
+             * Deadline
+             * @description As of the cohort.
+             */
             deadline: string;
             /** Threshold */
             threshold?: number | null;

@@ -14,14 +14,15 @@ mostly of zeros: it is meant to be compressed when it is sent. Shapes: C classes
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import prod
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load, save
 
 from online.models.exchange.sums_file import (
@@ -38,8 +39,8 @@ DELTA_KEY, GRAM = "delta", "gram"
 MISSING = object()
 LARGEST_BYTES = 2**30  # of the new file: a forged layout must not fill the memory
 Tensors = dict[str, NDArray[Any]]
+Stored = Mapping[str, NDArray[Any]]  # in memory or on the disk
 Integers = NDArray[np.int64]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,42 +59,90 @@ class DeltaHeader:
     format: int = FORMAT
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """A safetensors file in memory. entries: its metadata; of a file of sums, the entries of the JSON object in it."""
+class StoredTensors(Stored):
+    """The tensors of a safetensors file on the disk, each read when it is asked for."""
 
-    tensors: Tensors
+    def __init__(self, path: Path) -> None:
+        """Raises FileNotFoundError, and ValueError for another file."""
+        try:
+            self._file = cast(Any, safe_open(path, "numpy"))
+        except SafetensorError as error:
+            raise ValueError(f"not a safetensors file: {error}") from error
+        self.texts: dict[str, str] = self._file.metadata() or {}
+        self._names: list[str] = sorted(self._file.keys())
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._names:
+            raise KeyError(name)
+        values: NDArray[Any] = self._file.get_tensor(name)
+        return values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """A safetensors file. entries: its metadata; of a file of sums, the entries of the JSON object in it. sha256: of the bytes."""
+
+    tensors: Stored
     entries: Mapping[str, Any]
     has_sums: bool
+    sha256: str = ""
 
     @classmethod
-    def parse(cls, data: bytes) -> "File":
+    def parse(cls, data: bytes) -> "TensorFile":
         """Raises ValueError."""
         try:
             tensors = load(data)
         except (SafetensorError, KeyError) as error:
             raise ValueError(f"not a safetensors file: {error}") from error
         has_sums = METADATA_KEY in read_texts(data)
-        return cls(tensors, read_metadata(data) if has_sums else read_texts(data), has_sums)
+        return cls(tensors, read_metadata(data) if has_sums else read_texts(data), has_sums, hash_file(data))
+
+    @classmethod
+    def open(cls, path: Path, sha256: str) -> "TensorFile":
+        """A file without sums, which is read tensor by tensor. Raises FileNotFoundError and ValueError."""
+        tensors = StoredTensors(path)
+        return cls(tensors, tensors.texts, False, sha256)
 
     def write(self) -> bytes:
-        return save(self.tensors, write_metadata(self.entries) if self.has_sums else dict(self.entries) or None)
+        return save(dict(self.tensors), write_metadata(self.entries) if self.has_sums else dict(self.entries) or None)
+
+
+class TooMuchChanged(ValueError):
+    """The differences between two files are larger than they may be."""
 
 
 def write_delta(old: bytes, new: bytes) -> bytes:
     """What turns one safetensors file into another. Raises ValueError for a file that `save` has not written."""
-    before, after = File.parse(old), File.parse(new)
-    if after.write() != new or before.has_sums != after.has_sums:
+    return compare_files(TensorFile.parse(old), TensorFile.parse(new))
+
+
+def compare_files(before: TensorFile, after: TensorFile, most_bytes: int = LARGEST_BYTES) -> bytes:
+    """As `write_delta`. Of files on the disk few tensors are in memory at once, but for the check that `save` has written them.
+
+    most_bytes: of the tensors that changed. Raises TooMuchChanged.
+    """
+    if hash_file(after.write()) != after.sha256 or before.has_sums != after.has_sums:
         raise ValueError("both files must be written by the same function of safetensors")
-    changes = Tensors()
-    for name, values in in_order(after.tensors):
+    changes, layout, size = Tensors(), dict[str, tuple[str, list[int]]](), 0
+    for name in in_order(after.tensors):
+        values = after.tensors[name]
+        layout[name] = str(values.dtype), list(values.shape)
         expected = predict(name, values.shape, values.dtype, before.tensors, after.tensors)
         if not np.array_equal(view_bits(expected), view_bits(values)):
+            size += values.nbytes
+            if size > most_bytes:
+                raise TooMuchChanged(f"tensors of more than {most_bytes:,} bytes changed")
             changes[name] = subtract(values, expected)
     header = DeltaHeader(
-        hash_file(old),
-        hash_file(new),
-        {name: (str(values.dtype), list(values.shape)) for name, values in sorted(after.tensors.items())},
+        before.sha256,
+        after.sha256,
+        dict(sorted(layout.items())),
         {name: value for name, value in after.entries.items() if before.entries.get(name, MISSING) != value},
         sorted(before.entries.keys() - after.entries.keys()),
     )
@@ -102,11 +151,11 @@ def write_delta(old: bytes, new: bytes) -> bytes:
 
 def apply_delta(old: bytes, delta: bytes) -> bytes:
     """The new file. Raises ValueError if the delta is damaged, or belongs to another file."""
-    header, changes = read_delta_header(delta), File.parse(delta).tensors
+    header, changes = read_delta_header(delta), TensorFile.parse(delta).tensors
     if hash_file(old) != header.from_sha256:
         raise ValueError(f"the delta changes the file with sha256 {header.from_sha256}, not {hash_file(old)}")
     try:
-        new = restore(File.parse(old), header, changes).write()
+        new = restore(TensorFile.parse(old), header, changes).write()
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"the delta is damaged: {error}") from error
     if hash_file(new) != header.to_sha256:
@@ -128,16 +177,17 @@ def read_delta_header(delta: bytes) -> DeltaHeader:
     return header
 
 
-def restore(old: File, header: DeltaHeader, changes: Tensors) -> File:
+def restore(old: TensorFile, header: DeltaHeader, changes: Stored) -> TensorFile:
     layout = {name: (read_dtype(dtype), tuple(shape)) for name, (dtype, shape) in header.layout.items()}
     if sum(dtype.itemsize * prod(shape) for dtype, shape in layout.values()) > LARGEST_BYTES:
         raise ValueError(f"its result has more than {LARGEST_BYTES} bytes")
     tensors = Tensors()
-    for name, (dtype, shape) in in_order(layout):
+    for name in in_order(layout):
+        dtype, shape = layout[name]
         expected = predict(name, shape, dtype, old.tensors, tensors)
         tensors[name] = add(expected, changes[name]) if name in changes else expected
     kept = {name: value for name, value in old.entries.items() if name not in header.removed}
-    return File(tensors, {**kept, **header.changed}, old.has_sums)
+    return TensorFile(tensors, {**kept, **header.changed}, old.has_sums)
 
 
 def read_dtype(name: str) -> np.dtype[Any]:
@@ -148,9 +198,9 @@ def read_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
-def in_order(entries: Mapping[str, T]) -> list[tuple[str, T]]:
+def in_order(names: Iterable[str]) -> list[str]:
     """The Gram matrix last, because it is predicted from the counts and sums of the new file."""
-    return sorted(entries.items(), key=lambda entry: (entry[0] == GRAM, entry[0]))
+    return sorted(names, key=lambda name: (name == GRAM, name))
 
 
 def hash_file(data: bytes) -> str:
@@ -160,19 +210,19 @@ def hash_file(data: bytes) -> str:
 # tensors
 
 
-def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Tensors, new: Tensors) -> NDArray[Any]:
+def predict(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], old: Stored, new: Stored) -> NDArray[Any]:
     """What a tensor of the new file probably is, known from the old one and from the tensors that came before it."""
     values = old.get(name)
     if name == GRAM and len(shape) == 1 and is_sums_file(old) and "sums" in new:
         return predict_gram(old, new).astype(dtype)
-    return np.zeros(shape, dtype) if values is None else resize(values, shape).astype(dtype)
+    return np.zeros(shape, dtype) if values is None else resize(values, shape).astype(dtype, copy=False)
 
 
-def is_sums_file(tensors: Tensors) -> bool:
+def is_sums_file(tensors: Stored) -> bool:
     return {"counts", "sums", GRAM} <= tensors.keys()
 
 
-def predict_gram(old: Tensors, new: Tensors) -> Integers:
+def predict_gram(old: Stored, new: Stored) -> Integers:
     """The old upper triangle plus s s^T / n of each class that has n more examples with the sum s.
 
     For n = 1 this is exact. It is computed in integers, so that it is the same on every machine.
@@ -188,6 +238,8 @@ def predict_gram(old: Tensors, new: Tensors) -> Integers:
 
 def resize(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """The same values, with zeros where the new shape is longer and cut where it is shorter."""
+    if values.shape == shape:
+        return values
     resized = np.zeros(shape, values.dtype)
     if len(shape) == values.ndim:
         overlap = tuple(slice(min(one, other)) for one, other in zip(shape, values.shape, strict=True))

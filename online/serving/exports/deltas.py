@@ -1,6 +1,6 @@
 """Deltas between exported files, computed one at a time; the last few are kept.
 
-two files, named by their sha256 --read, write_delta, compress--> what is sent
+two files, named by their sha256 --compare_files, compress--> what is sent
 
 A delta follows from its two files, so its tag is known before it is computed, and a client that has it costs nothing.
 """
@@ -16,12 +16,13 @@ from functools import partial
 import zstandard
 
 from online.errors import NotFound, TooLarge
-from online.models.exchange.deltas import FORMAT, write_delta
+from online.models.exchange.deltas import FORMAT, TensorFile, TooMuchChanged, compare_files
 from online.serving.exports.files import KeptExport
 from online.serving.exports.learner_files import LearnerFile
 from online.serving.exports.turns import Turns
 
-MAX_FILE_BYTES = 64 << 20  # both files are in memory, and the differences of their numbers beside them
+MAX_FILE_BYTES = 128 << 20  # a file on the disk is in memory up to three times, when it is checked
+MAX_CHANGED_BYTES = 64 << 20  # of the tensors that differ; the text encoder is 91 MB, and differs after a tuning only
 MAX_KEPT_BYTES = 16 << 20  # of all deltas of one model, compressed as they were sent
 COMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = {
     "zstd": lambda data: zstandard.compress(data, 10),
@@ -31,20 +32,21 @@ COMPRESSORS: Mapping[str, Callable[[bytes], bytes]] = {
 
 @dataclass(frozen=True, slots=True)
 class VersionFile:
-    """An exported file of a version, in memory or on the disk. read: slow."""
+    """An exported file of a version, in memory or on the disk. open: slow."""
 
     version: int
     sha256: str
     size_bytes: int
-    read: Callable[[], bytes]
+    open: Callable[[], TensorFile]
 
     @classmethod
     def of_learner(cls, file: LearnerFile) -> "VersionFile":
-        return cls(file.version, file.sha256, len(file.data), lambda: file.data)
+        return cls(file.version, file.sha256, len(file.data), partial(TensorFile.parse, file.data))
 
     @classmethod
     def of_export(cls, kept: KeptExport) -> "VersionFile":
-        return cls(int(kept.manifest["version"]), kept.sha256, int(kept.manifest["bytes"]), kept.path.read_bytes)
+        open_file = partial(TensorFile.open, kept.path, kept.sha256)
+        return cls(int(kept.manifest["version"]), kept.sha256, int(kept.manifest["bytes"]), open_file)
 
 
 def tag_delta(old: VersionFile, new: VersionFile, encoding: str) -> str:
@@ -90,9 +92,11 @@ class VersionDeltas:
 
 
 def compute_delta(old: VersionFile, new: VersionFile, encoding: str) -> bytes:
-    """Slow: of files of 64 MB it takes seconds."""
+    """Slow: of files of 90 MB it takes seconds. Raises NotFound and TooLarge."""
     try:
-        delta = write_delta(old.read(), new.read())
+        delta = compare_files(old.open(), new.open(), MAX_CHANGED_BYTES)
     except FileNotFoundError as error:
         raise NotFound("one of the files was deleted just now: send the request again") from error
+    except TooMuchChanged as error:
+        raise TooLarge(f"between versions {old.version} and {new.version} {error}: load the whole file") from error
     return COMPRESSORS[encoding](delta) if encoding in COMPRESSORS else delta

@@ -37,8 +37,8 @@ async def send_delta(
 ) -> Response:
     """What turns the exported file of one version into that of another, byte for byte.
 
-    It names both files by their sha256. Where one of the versions is no longer kept, 404, and where a file has more than 64 MiB, 413: load
-    the whole file. After a thumb a delta of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
+    It names both files by their sha256. Where one of the versions is no longer kept, 404; where a file has more than 128 MiB, or the tensors
+    that changed more than 64 MiB, 413: load the whole file. After a thumb a delta of the format `learner` has a few hundred bytes. `X-Model-Version` names the version that it leads to.
     """
     new = await find_file(caller, model, version, format)
     old = await find_file(caller, model, since, format)
