@@ -56,6 +56,7 @@ check-page: frontend/node_modules/.installed
 	$(NPM) run lint
 	$(NPM) run format:check
 	$(NPM) run build:learner
+	$(NPM) run build:secure-aggregation
 
 check-docs: $(VENV)/.dev
 	$(BIN)/python docs/generate.py --check

@@ -1,17 +1,30 @@
-"""The package of the learner, built as it is published, beside the script that replays a scenario."""
+"""The packages of the page, built as they are published, beside the scripts that use them, and a page that loads them."""
 
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
+from tests.e2e.browsing import launch_browser
 from tests.support import skip_or_fail
 
 HERE = Path(__file__).parent
 FRONTEND = HERE.parent.parent / "frontend"
 VITE = FRONTEND / "node_modules" / "vite" / "bin" / "vite.js"
-SCRIPTS = ("replay.js", "replay_node.js")
+RESULT_S = 120
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -24,14 +37,46 @@ def node() -> str:
 
 @pytest.fixture(scope="session")
 def package(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package and the scripts."""
+    """A folder with the package of the learner and the scripts that replay a scenario."""
+    folder = tmp_path_factory.mktemp("learner")
+    build_package(node, "learner", folder / "package")
+    return add_scripts(folder, "replay.js", "replay_node.js")
+
+
+@pytest.fixture(scope="session")
+def aggregation_package(node: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package of secure aggregation, that of the learner, and the scripts of members."""
+    folder = tmp_path_factory.mktemp("aggregation")
+    build_package(node, "secure-aggregation", folder / "package")
+    build_package(node, "learner", folder / "learner")
+    return add_scripts(folder, "aggregation.js", "member.js", "member_node.js")
+
+
+def build_package(node: str, name: str, folder: Path) -> None:
     if not VITE.exists():
         skip_or_fail("the packages of the page are not installed: make page")
-    folder = tmp_path_factory.mktemp("learner")
-    config = FRONTEND / "packages" / "learner" / "vite.config.ts"
-    command = [node, str(VITE), "build", "-c", str(config), "--outDir", str(folder / "package"), "--logLevel", "error"]
+    config = FRONTEND / "packages" / name / "vite.config.ts"
+    command = [node, str(VITE), "build", "-c", str(config), "--outDir", str(folder), "--logLevel", "error"]
     subprocess.run(command, cwd=FRONTEND, check=True, timeout=120)
-    for name in SCRIPTS:
+
+
+def add_scripts(folder: Path, *names: str) -> Path:
+    for name in names:
         shutil.copy(HERE / name, folder)
     (folder / "package.json").write_text('{"type": "module"}')
     return folder
+
+
+@contextmanager
+def open_page(folder: Path) -> Iterator[Page]:
+    """A page in Chromium of an origin that serves a folder."""
+    (folder / "index.html").write_text("<!doctype html><title>package</title>")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with launch_browser() as browser:
+        page = browser.new_page()
+        page.set_default_timeout(RESULT_S * 1_000)
+        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+        yield page
+    server.shutdown()
+    server.server_close()

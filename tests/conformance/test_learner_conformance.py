@@ -3,10 +3,8 @@
 import base64
 import json
 import subprocess
-import threading
 from collections.abc import Iterator
-from functools import cache, partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +17,19 @@ from online.models.exchange.sums_file import read_sums
 from online.models.export.learner_file import read_learner_file
 from online.models.statistics.calibration import softmax
 from online.models.statistics.discriminant import compute_diagonal, compute_means, compute_scatter
+from tests.conformance.conftest import RESULT_S, open_page
 from tests.conformance.scenarios import Scenario, create_scenarios
-from tests.e2e.browsing import launch_browser
 
 SCENARIOS = create_scenarios()
-RESULT_S = 120
 SERVED_DIFFERENCE = 1e-4  # of probabilities: the service keeps its weights in float32
 SOLVED_DIFFERENCE = 1e-9  # from the same equations in float64
 by_name = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 
 
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
 def page(package: Path) -> Iterator[Page]:
-    """A page of an origin that serves the package."""
-    (package / "index.html").write_text("<!doctype html><title>learner</title>")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(package)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    with launch_browser() as browser:
-        page = browser.new_page()
-        page.set_default_timeout(RESULT_S * 1_000)
-        page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
+    with open_page(package) as page:
         yield page
-    server.shutdown()
-    server.server_close()
 
 
 @cache

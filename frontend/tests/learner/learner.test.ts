@@ -116,6 +116,27 @@ async function fingerprintOf(contribution: Uint8Array) {
   return learner.fingerprint();
 }
 
+test('the values for a cohort are the own sums, of its classes in their order', () => {
+  const examples = makeExamples(12);
+  const learner = Learner.read(learned(makeExamples(8, 5)).write());
+  learner.learn(examples);
+  const { sums, meta } = readSums(learner.contribution());
+  const classes = ['corner 3', 'none', 'corner 0', 'corner 1', 'corner 2'];
+  const cohort = { parameters: { classes }, width: sums.width, features: meta };
+  const values = learner.contributedValues(cohort);
+  expect([...values.slice(0, 10)]).toEqual([3, 0, 2, 3, 3, 0, 0, 1, 0, 0]);
+  expect([...values.slice(10, 10 + sums.width)]).toEqual([
+    ...sums.classes.get('corner 3')!.sums[0],
+  ]);
+  expect(values.slice(-sums.gram.length)).toEqual(sums.gram);
+  expect(values.length).toBe(10 * (1 + sums.width) + sums.gram.length);
+  expect(() => learner.contributedValues({ ...cohort, parameters: { classes: ['none'] } })).toThrow(
+    'the cohort has no class corner 0, corner 1, corner 2, corner 3',
+  );
+  expect(() => learner.contributedValues({ ...cohort, width: 3 })).toThrow('sums of 3 features');
+  expect(() => learner.contributedValues({ ...cohort, features: {} })).toThrow('cannot be merged');
+});
+
 test('a file and its contribution are read again without counting anything twice', async () => {
   const learner = learned(makeExamples(60));
   const again = Learner.read(learner.write(), learner.contribution());

@@ -26,6 +26,14 @@ export interface Example {
   reward?: number;
 }
 
+/** What the members of a cohort agree on, as the service describes it. */
+export interface CohortTerms {
+  parameters: { classes: readonly string[] };
+  /** Features, D. */
+  width: number;
+  features: Record<string, unknown>;
+}
+
 const POSITIVE_REWARD = 0.5;
 const ONE = 127; // the constant feature, which gives a ridge head an intercept
 
@@ -216,6 +224,22 @@ export class Learner {
     return writeSums(this.own.withoutEmpty(), { model, version, reads, columns, warm, octave });
   }
 
+  /** The sums of what was learned here, as a member of a cohort sends them: of its classes in their order.
+
+      Refused if the cohort adds up other features, or lacks a class that was learned here. */
+  contributedValues({ parameters, width, features }: CohortTerms): Float64Array<ArrayBuffer> {
+    this.checkReads(features, width);
+    const ordered = new Sums(width);
+    for (const label of parameters.classes) ordered.addClass(label);
+    ordered.merge(this.own.withoutEmpty());
+    const missing = [...ordered.classes.keys()].slice(parameters.classes.length);
+    if (missing.length > 0)
+      throw new LearnerError(
+        `the cohort has no class ${missing.join(', ')}, which was learned here`,
+      );
+    return ordered.flatten();
+  }
+
   /** sha256 of what was learned: the same for any order of the same examples, and the same in the service. */
   async fingerprint(): Promise<string> {
     const subtle = (globalThis.crypto as Crypto | undefined)?.subtle;
@@ -281,13 +305,18 @@ export class Learner {
   /** The sums of a file that was made of the same features. */
   private readOwn(file: Uint8Array): Sums {
     const { sums, meta } = readSums(file);
+    this.checkReads(meta, sums.width);
+    return sums;
+  }
+
+  /** Refuse sums of other features than those of this learner. */
+  private checkReads(meta: Meta, width: number): void {
     if (meta['reads'] !== this.reads || meta['octave'] !== this.meta['octave'])
       throw new LearnerError(
         `sums of ${toText(meta['reads'])} cannot be merged with ${this.reads}`,
       );
-    if (sums.width !== this.base.width)
-      throw new LearnerError(`sums of ${sums.width} features, not ${this.base.width}`);
-    return sums;
+    if (width !== this.base.width)
+      throw new LearnerError(`sums of ${width} features, not ${this.base.width}`);
   }
 
   private requireSubtraction(): void {

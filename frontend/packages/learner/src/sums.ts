@@ -85,6 +85,19 @@ export class Sums {
     return other;
   }
 
+  /** counts [2, C], sums [2, C, D] and the Gram matrix's upper triangle, one after the other. */
+  flatten(): Float64Array<ArrayBuffer> {
+    const classes = [...this.classes.values()];
+    const sides = [0, 1] as const;
+    const start = 2 * classes.length * (1 + this.width);
+    const values = new Float64Array(start + this.gram.length);
+    values.set(sides.flatMap((side) => classes.map(({ counts }) => counts[side])));
+    const rows = sides.flatMap((side) => classes.map(({ sums }) => sums[side]));
+    rows.forEach((row, place) => values.set(row, 2 * classes.length + place * this.width));
+    values.set(this.gram, start);
+    return values;
+  }
+
   /** The sums without classes that have no example. */
   withoutEmpty(): Sums {
     const other = this.copy();

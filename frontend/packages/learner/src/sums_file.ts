@@ -20,21 +20,11 @@ interface Entry {
 }
 
 export function writeSums(sums: Sums, meta: Meta): Uint8Array<ArrayBuffer> {
-  const classes = [...sums.classes.values()];
-  const [count, width] = [classes.length, sums.width];
-  const sides = [0, 1] as const;
+  const [count, width] = [sums.classes.size, sums.width];
+  const [all, first, second] = [sums.flatten(), 2 * count, 2 * count * (1 + width)];
   const tensors = {
-    counts: {
-      shape: [2, count],
-      values: sides.flatMap((side) => classes.map((each) => each.counts[side])),
-    },
-    sums: {
-      shape: [2, count, width],
-      values: join(
-        sides.flatMap((side) => classes.map((each) => each.sums[side])),
-        width,
-      ),
-    },
+    counts: { shape: [2, count], values: all.subarray(0, first) },
+    sums: { shape: [2, count, width], values: all.subarray(first, second) },
     gram: { shape: [sums.gram.length], values: sums.gram },
   };
   const packed = Object.entries(tensors).map(([name, { shape, values }]) => ({
@@ -59,12 +49,6 @@ export function writeSums(sums: Sums, meta: Meta): Uint8Array<ArrayBuffer> {
     at += bytes.length;
   }
   return file;
-}
-
-function join(rows: readonly Float64Array[], width: number): Float64Array {
-  const all = new Float64Array(rows.length * width);
-  rows.forEach((row, place) => all.set(row, place * width));
-  return all;
 }
 
 function narrow(values: ArrayLike<number>): { dtype: Dtype; bytes: Uint8Array } {

@@ -4,7 +4,7 @@
 */
 
 import { LearnerError } from './errors.js';
-import type { Example, Learner } from './learner.js';
+import type { CohortTerms, Example, Learner } from './learner.js';
 import type { Answer } from './judgement.js';
 import type { CreateOptions } from './options.js';
 
@@ -16,6 +16,7 @@ type Member =
   | 'subtract'
   | 'write'
   | 'contribution'
+  | 'contributedValues'
   | 'fingerprint'
   | 'classes'
   | 'version'
@@ -107,6 +108,10 @@ export class LearnerWorker {
 
   contribution(): Promise<Uint8Array> {
     return this.call('contribution');
+  }
+
+  contributedValues(cohort: CohortTerms): Promise<Float64Array> {
+    return this.call('contributedValues', cohort);
   }
 
   fingerprint(): Promise<string> {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fastapi.testclient import TestClient
+from httpx import Client
 
 from online.models.classifier import Classifier
 from online.models.statistics.exact import ExactStatistics
@@ -25,7 +26,9 @@ def encode(data: bytes) -> str:
 class Member:
     """A device with its own rows. After `join`, each method is one round."""
 
-    def __init__(self, client: TestClient, cohort: str, rows: Sequence[Labelled], headers: dict[str, str]) -> None:
+    def __init__(
+        self, client: TestClient | Client, cohort: str, rows: Sequence[Labelled], headers: dict[str, str]
+    ) -> None:
         self.client, self.cohort, self.rows, self.headers = client, cohort, rows, headers
         self.secrets = AggregationClient(os.urandom)
 
