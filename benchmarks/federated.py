@@ -27,12 +27,12 @@ from sklearn.model_selection import train_test_split
 from benchmarks.report import command, create_parser, print_json, say, table
 from online.models import Example, Options
 from online.models.classifier import Classifier
+from online.models.exchange.cohort_values import choose_layout, flatten_sums, unflatten_sums
 from online.models.statistics.exact import ExactStatistics
 from online.secure_aggregation.client import AggregationClient
 from online.secure_aggregation.errors import AggregationFailed
 from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking, choose_threshold
 from online.secure_aggregation.server import recover_sum, route_shares
-from online.secure_aggregation.sums import choose_layout, flatten_sums, unflatten_sums
 
 OPTIONS: Options = {"input": "vector", "size": 64, "scale": 16.0}
 CLASSES = [str(digit) for digit in range(10)]

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import Group, PublicKeys, SealedShares, Unmasking, choose_threshold
-from online.secure_aggregation.primitives import KEY_BYTES, agree, commit, expand, public_key, seal, unseal
+from online.secure_aggregation.messages import KEY_BYTES, Group, PublicKeys, SealedShares, Unmasking, choose_threshold
+from online.secure_aggregation.primitives import agree, commit, expand, public_key, seal, unseal
 from online.secure_aggregation.shamir import SHARE_BYTES, RandomBytes, split_secret
 
 

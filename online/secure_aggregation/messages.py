@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from online.secure_aggregation.layout import Layout
 
+KEY_BYTES = 32  # of private and public keys, seeds and commitments
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from online.secure_aggregation.errors import AggregationFailed
+from online.secure_aggregation.messages import KEY_BYTES
 
-KEY_BYTES = 32  # of private and public keys, seeds and commitments
 FIELD = 2**255 - 19  # of the coordinates of public keys
 PROBE = bytes([1]) * KEY_BYTES  # a private key that nobody uses
 NONCE = bytes(12)  # every key seals one message only

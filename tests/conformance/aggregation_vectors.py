@@ -15,8 +15,8 @@ import numpy as np
 
 from online.secure_aggregation.client import AggregationClient
 from online.secure_aggregation.layout import Layout, Segment
-from online.secure_aggregation.messages import Group, choose_threshold
-from online.secure_aggregation.primitives import KEY_BYTES, agree, expand
+from online.secure_aggregation.messages import KEY_BYTES, Group, choose_threshold
+from online.secure_aggregation.primitives import agree, expand
 from online.secure_aggregation.server import recover_sum, route_shares
 
 FILE = Path(__file__).with_name("aggregation_vectors.json")

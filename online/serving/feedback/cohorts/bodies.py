@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
 from online.errors import BadInput
+from online.models.exchange.cohort_values import choose_layout
 from online.schemas.exchange.cohorts import (
     CohortParameters,
     JoinRequest,
@@ -19,12 +20,10 @@ from online.schemas.exchange.cohorts import (
     ValuesMessage,
 )
 from online.secure_aggregation.layout import Layout
-from online.secure_aggregation.messages import PublicKeys, Unmasking
+from online.secure_aggregation.messages import KEY_BYTES, PublicKeys, Unmasking
 from online.secure_aggregation.shamir import SHARE_BYTES
-from online.secure_aggregation.sums import choose_layout
 from online.store.cohorts import CohortRow
 
-KEY_BYTES = 32
 SEALED_BYTES = 2 * SHARE_BYTES + 16  # two shares, and the tag of AES-GCM
 COMMITMENT = slice(0, KEY_BYTES)  # of the body of shares
 Message = SharesMessage | ValuesMessage | UnmaskingMessage

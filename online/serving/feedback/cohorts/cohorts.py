@@ -22,6 +22,7 @@ from online.errors import BadInput, Conflict, NotFound, Overloaded, Precondition
 from online.models import BadExample, Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import check_names, find_merging_obstacle
+from online.models.exchange.cohort_values import unflatten_sums
 from online.models.exchange.sums_file import write_sums
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.exact import ExactStatistics
@@ -38,12 +39,10 @@ from online.schemas.exchange.cohorts import (
     ValuesMessage,
 )
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import Group, SealedShares, choose_threshold
-from online.secure_aggregation.sums import unflatten_sums
+from online.secure_aggregation.messages import KEY_BYTES, Group, SealedShares, choose_threshold
 from online.serving.feedback.admission import holder_of
 from online.serving.feedback.cohorts.bodies import (
     COMMITMENT,
-    KEY_BYTES,
     Message,
     choose_values_layout,
     describe_keys,

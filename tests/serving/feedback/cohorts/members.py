@@ -9,11 +9,11 @@ from fastapi.testclient import TestClient
 from httpx import Client
 
 from online.models.classifier import Classifier
+from online.models.exchange.cohort_values import flatten_sums
 from online.models.statistics.exact import ExactStatistics
 from online.secure_aggregation.client import AggregationClient
 from online.secure_aggregation.layout import Layout, Segment
 from online.secure_aggregation.messages import Group, PublicKeys
-from online.secure_aggregation.sums import flatten_sums
 from tests.serving.feedback.sums.files import OPTIONS, Labelled, to_examples
 
 COHORTS = "/v1/models/lab/cohorts"

@@ -1,4 +1,4 @@
-"""The integer sums of examples as the values of an aggregation: counts, sums and the upper triangle of the Gram matrix.
+"""The integer sums of examples as the values of a member of a cohort: counts, sums and the upper triangle of the Gram matrix.
 
     counts [2, C], sums [2, C, D], gram [D, D]  --flatten_sums-->  int64 [L]  --the sum of all clients'-->  unflatten_sums
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.contributions import LARGEST
+from online.models.exchange.sums_file import unpack_upper
 from online.secure_aggregation.layout import Layout, fit_segment
-
-LARGEST = 127  # of an int8 feature
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -39,8 +39,8 @@ def flatten_sums(sums: Tensors) -> NDArray[np.int64]:
 def unflatten_sums(values_L: NDArray[np.int64], class_count: int, width: int) -> dict[str, NDArray[np.int64]]:
     """The inverse of `flatten_sums`."""
     counts, sums, upper = np.split(values_L, np.cumsum([2 * class_count, 2 * class_count * width]))
-    gram = np.zeros((width, width), np.int64)
-    places = np.triu_indices(width)
-    gram[places] = upper
-    gram.T[places] = upper
-    return {"counts": counts.reshape(2, class_count), "sums": sums.reshape(2, class_count, width), "gram": gram}
+    return {
+        "counts": counts.reshape(2, class_count),
+        "sums": sums.reshape(2, class_count, width),
+        "gram": unpack_upper(upper, width),
+    }

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from online.models.exchange.cohort_values import choose_layout, flatten_sums, unflatten_sums
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.sums import choose_layout, flatten_sums, unflatten_sums
 from tests.secure_aggregation.scene import Aggregation
 
 CLASSES, WIDTH, EXAMPLES = 3, 5, 8
