@@ -13,7 +13,7 @@ from online import __version__
 from online.cli import adapt, config, evaluate, learn, log, openapi, predict, replay, serve, versions
 from online.cli.access import audit, keys
 from online.cli.access.erase import erase
-from online.cli.operating import alerts, devices, export, load
+from online.cli.operating import alerts, devices, export, load, merge
 from online.errors import OnlineError
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ log_app.command("rows", hidden=True)(log.read_rows)
 app.command()(devices.devices)
 app.command("versions")(versions.list_versions)
 app.command()(export.export)
+app.command()(merge.merge)
 app.command()(versions.rollback)
 app.command()(versions.label)
 app.command()(versions.freeze)
