@@ -21,7 +21,7 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`length` integers of `bits` bits each."""
+    """`length` integers of `bits` bits each; of none where all are 0."""
 
     length: int
     bits: int
@@ -33,7 +33,7 @@ class Segment:
 
 def fit_segment(length: int, largest: int) -> Segment:
     """The segment for integers whose sum over all clients has at most the absolute value `largest`."""
-    bits = largest.bit_length() + 1  # one for the sign
+    bits = largest.bit_length() + 1 if largest else 0  # one for the sign
     if bits > MAX_BITS:
         raise AggregationFailed(f"sums up to {largest:,} need more than {MAX_BITS} bits")
     return Segment(length, bits)
@@ -57,7 +57,7 @@ class Layout:
         if values_L.shape != (self.length,):
             raise AggregationFailed(f"{values_L.shape} values, where the layout has {self.length}")
         for segment, part in zip(self.segments, self._split(values_L), strict=True):
-            half = 1 << (segment.bits - 1)
+            half = 2.0 ** (segment.bits - 1)  # 0.5 without bits
             if part.size and (int(part.max()) >= half or int(part.min()) < -half):
                 raise AggregationFailed(f"a value needs more than {segment.bits} bits")
         return self.reduce(values_L.astype(np.uint64))
@@ -71,7 +71,8 @@ class Layout:
         parts = []
         for segment, part in zip(self.segments, self._split(residues_L), strict=True):
             signed = part.astype(np.int64)
-            parts.append(signed - ((signed >> (segment.bits - 1)) << segment.bits))
+            negative = signed >> max(segment.bits - 1, 0)
+            parts.append(signed - (negative << segment.bits))
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def pack(self, residues_L: NDArray[np.uint64]) -> bytes:

@@ -21,7 +21,7 @@ from online.secure_aggregation.server import recover_sum, route_shares
 
 FILE = Path(__file__).with_name("aggregation_vectors.json")
 CONTEXT, COUNT, SURVIVORS = b"online cohort 0123", 4, [1, 2, 3]
-SEGMENTS = [(5, 12), (3, 33), (2, 1), (4, 62), (1, 32), (0, 8)]
+SEGMENTS = [(5, 12), (3, 33), (2, 1), (4, 62), (1, 32), (3, 0), (0, 8)]
 EXPANDED = 1_000  # numbers
 
 
@@ -104,7 +104,7 @@ def create_vectors() -> Vectors:
 def draw_values(number: int) -> list[int]:
     """Values up to 2^53, of which every program of JavaScript has integers, and whose sum fits."""
     random = np.random.default_rng(number)
-    largest = [0 if bits == 1 else min(2 ** (bits - 1) // COUNT - 1, 2**53 - 1) for _, bits in SEGMENTS]
+    largest = [0 if bits < 2 else min(2 ** (bits - 1) // COUNT - 1, 2**53 - 1) for _, bits in SEGMENTS]
     bounds = np.repeat(largest, [length for length, _ in SEGMENTS])
     return [int(value) for value in random.integers(-bounds, bounds + 1)]
 

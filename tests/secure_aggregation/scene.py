@@ -22,7 +22,7 @@ class Aggregation:
         self.clients = {number: AggregationClient(os.urandom) for number in range(1, count + 1)}
         random = np.random.default_rng(seed)
         largest = np.repeat(
-            [2 ** (each.bits - 1) // count - 1 for each in layout.segments], [s.length for s in layout.segments]
+            [max(2**each.bits // (2 * count) - 1, 0) for each in layout.segments], [s.length for s in layout.segments]
         )
         self.values = {number: random.integers(-largest, largest + 1) for number in self.clients}
         self.keys = {number: client.advertise() for number, client in self.clients.items()}

@@ -18,11 +18,20 @@ def test_values_come_back_as_they_were(bits: int) -> None:
 
 
 def test_a_segment_holds_the_largest_sum_and_no_more() -> None:
-    for largest in (0, 1, 127, 128, 127**2 * 1_000 * 100):
+    for largest in (1, 127, 128, 127**2 * 1_000 * 100):
         layout = Layout((fit_segment(2, largest),))
         values = np.array([largest, -largest])
         assert layout.decode(layout.encode(values)).tolist() == values.tolist()
     assert fit_segment(1, 127).bits == 8 and fit_segment(1, 128).bits == 9
+
+
+def test_values_that_are_all_zero_need_no_bits() -> None:
+    layout = Layout((fit_segment(3, 0), fit_segment(1, 1)))
+    values = np.array([0, 0, 0, -1])
+    packed = layout.pack(layout.encode(values))
+    assert len(packed) == 1 and layout.decode(layout.unpack(packed)).tolist() == values.tolist()
+    with pytest.raises(AggregationFailed, match="more than 0 bits"):
+        layout.encode(np.array([0, 1, 0, 0]))
 
 
 def test_sums_that_need_too_many_bits_are_refused() -> None:

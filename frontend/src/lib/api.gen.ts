@@ -2284,6 +2284,24 @@ export interface components {
              */
             max_examples?: number;
             /**
+             * Max Class Examples
+             * @description Most examples of one class, of all members together. Lower limits of the total need fewer bits, and a total beyond one fails the cohort. Default: all.
+             * @default null
+             */
+            max_class_examples?: number | null;
+            /**
+             * Max Negative Examples
+             * @description Most examples of what a class is not, of all members together; 0 if they learn labels only. Default: all.
+             * @default null
+             */
+            max_negative_examples?: number | null;
+            /**
+             * Max Mean Square
+             * @description Largest mean of the squares of one feature, as if every member had `max_examples`; 2500 suits texts. Default: 127^2.
+             * @default null
+             */
+            max_mean_square?: number | null;
+            /**
              * Round S
              * @description Longest time of a round, in seconds.
              * @default 60

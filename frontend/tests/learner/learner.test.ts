@@ -128,7 +128,12 @@ test('the values for a cohort are the own sums, of its classes in their order', 
   expect([...values.slice(10, 10 + sums.width)]).toEqual([
     ...sums.classes.get('corner 3')!.sums[0],
   ]);
-  expect(values.slice(-sums.gram.length)).toEqual(sums.gram);
+  const products = values.slice(-sums.gram.length);
+  expect(products.slice(0, 2)).toEqual(Float64Array.of(sums.gram[0]!, sums.gram[sums.width]!));
+  expect(products.slice(sums.width, 2 * sums.width)).toEqual(
+    Float64Array.of(...sums.gram.slice(1, sums.width), sums.gram[sums.width + 1]!),
+  );
+  expect(products.toSorted()).toEqual(sums.gram.toSorted());
   expect(values.length).toBe(10 * (1 + sums.width) + sums.gram.length);
   expect(() => learner.contributedValues({ ...cohort, parameters: { classes: ['none'] } })).toThrow(
     'the cohort has no class corner 0, corner 1, corner 2, corner 3',

@@ -1,46 +1,93 @@
-"""The integer sums of examples as the values of a member of a cohort: counts, sums and the upper triangle of the Gram matrix.
+"""The integer sums of examples as the values of a member of a cohort.
 
     counts [2, C], sums [2, C, D], gram [D, D]  --flatten_sums-->  int64 [L]  --the sum of all clients'-->  unflatten_sums
 
-Each part has the bits that its largest sum over all members needs, so that none wraps around: with N examples in all, counts
-of N, sums of 127 N, products of 127^2 N.
+    values   counts [2, C], sums [2, C, D], squares [D] and other products [D (D - 1) / 2] of the Gram matrix, row by row
+
+Each part has the bits that its largest sum over all members needs, so that none wraps around. With N examples in all these
+are N, 127 N and 127^2 N. A cohort that declares limits of its total needs fewer. Whether the total keeps to them is known
+exactly from what has all bits: a sum over n examples of a class is at most 127 n, and by Cauchy and Schwarz no product is
+larger than the largest square.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from online.models.contributions import LARGEST
-from online.models.exchange.sums_file import unpack_upper
+from online.secure_aggregation.errors import AggregationFailed
 from online.secure_aggregation.layout import Layout, fit_segment
 
 Tensors = Mapping[str, NDArray[Any]]
 
 
-def choose_layout(class_count: int, width: int, example_count: int) -> Layout:
-    """The layout for sums of C classes and D features. example_count: the most examples of all members together."""
+@dataclass(frozen=True, slots=True)
+class SumLimits:
+    """Of the total of all members. Any other total fails the cohort, because parts of it may have wrapped around.
+
+    examples: N. class_examples: of one class, positive or negative. negative_examples: of all classes. mean_square: of one
+    feature, as if there were N examples.
+    """
+
+    examples: int
+    class_examples: int | None = None
+    negative_examples: int | None = None
+    mean_square: int | None = None
+
+    @property
+    def of_class(self) -> int:
+        return self.examples if self.class_examples is None else min(self.class_examples, self.examples)
+
+    @property
+    def negatives(self) -> int:
+        return self.examples if self.negative_examples is None else min(self.negative_examples, self.examples)
+
+    @property
+    def squares(self) -> int:
+        """The largest sum of the squares of one feature, and so of every product."""
+        return (LARGEST**2 if self.mean_square is None else self.mean_square) * self.examples
+
+
+def choose_layout(class_count: int, width: int, limits: SumLimits) -> Layout:
+    """The layout for sums of C classes and D features."""
     return Layout(
         (
-            fit_segment(2 * class_count, example_count),
-            fit_segment(2 * class_count * width, LARGEST * example_count),
-            fit_segment(width * (width + 1) // 2, LARGEST**2 * example_count),
+            fit_segment(2 * class_count, limits.examples),
+            fit_segment(class_count * width, LARGEST * limits.of_class),
+            fit_segment(class_count * width, LARGEST * min(limits.of_class, limits.negatives)),
+            fit_segment(width, LARGEST**2 * limits.examples),
+            fit_segment(width * (width - 1) // 2, limits.squares),
         )
     )
 
 
+def check_limits(sums: Tensors, limits: SumLimits) -> None:
+    """Raise AggregationFailed for a total beyond its limits."""
+    counts, squares = sums["counts"], sums["gram"].diagonal()
+    for found, most, what, name in (
+        (counts.max(initial=0), limits.of_class, "examples of one class", "max_class_examples"),
+        (counts[1].sum(), limits.negatives, "negative examples", "max_negative_examples"),
+        (squares.max(initial=0), limits.squares, "as the sum of the squares of a feature", "max_mean_square"),
+    ):
+        if found > most:
+            raise AggregationFailed(f"the total has {found:,} {what}, and the cohort is for {most:,} at most ({name})")
+
+
 def flatten_sums(sums: Tensors) -> NDArray[np.int64]:
     """sums: counts [2, C], sums [2, C, D] and gram [D, D], of all classes of the cohort in their order."""
-    upper = sums["gram"][np.triu_indices(len(sums["gram"]))]
-    return np.concatenate([sums["counts"].reshape(-1), sums["sums"].reshape(-1), upper]).astype(np.int64)
+    gram = sums["gram"]
+    parts = (sums["counts"].reshape(-1), sums["sums"].reshape(-1), gram.diagonal(), gram[np.triu_indices(len(gram), 1)])
+    return np.concatenate(parts).astype(np.int64)
 
 
 def unflatten_sums(values_L: NDArray[np.int64], class_count: int, width: int) -> dict[str, NDArray[np.int64]]:
     """The inverse of `flatten_sums`."""
-    counts, sums, upper = np.split(values_L, np.cumsum([2 * class_count, 2 * class_count * width]))
-    return {
-        "counts": counts.reshape(2, class_count),
-        "sums": sums.reshape(2, class_count, width),
-        "gram": unpack_upper(upper, width),
-    }
+    lengths = [2 * class_count, 2 * class_count * width, width]
+    counts, sums, squares, products = np.split(values_L, np.cumsum(lengths))
+    gram = np.diag(squares)
+    places = np.triu_indices(width, 1)
+    gram[places] = gram.T[places] = products
+    return {"counts": counts.reshape(2, class_count), "sums": sums.reshape(2, class_count, width), "gram": gram}

@@ -21,6 +21,22 @@ class CohortParameters(NativeRequest):
     max_examples: int = Field(
         64, ge=1, description="Most examples of one member; the bits of its values follow from it."
     )
+    max_class_examples: int | None = Field(
+        None,
+        ge=1,
+        description="Most examples of one class, of all members together. Lower limits of the total need fewer bits, and a total beyond one fails the cohort. Default: all.",
+    )
+    max_negative_examples: int | None = Field(
+        None,
+        ge=0,
+        description="Most examples of what a class is not, of all members together; 0 if they learn labels only. Default: all.",
+    )
+    max_mean_square: int | None = Field(
+        None,
+        ge=1,
+        le=127**2,
+        description="Largest mean of the squares of one feature, as if every member had `max_examples`; 2500 suits texts. Default: 127^2.",
+    )
     round_s: float = Field(60.0, gt=0, le=86_400, description="Longest time of a round, in seconds.")
 
 

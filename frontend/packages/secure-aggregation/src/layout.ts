@@ -10,7 +10,7 @@ import type { Bytes } from './primitives.js';
 
 export type Words = Uint32Array<ArrayBuffer>;
 
-/** `length` integers of `bits` bits each. */
+/** `length` integers of `bits` bits each; of none where all are 0. */
 export interface Segment {
   length: number;
   bits: number;
@@ -23,7 +23,7 @@ export class Layout {
   /** Refuses segments that no service describes. */
   constructor(readonly segments: readonly Segment[]) {
     for (const { length, bits } of segments)
-      if (!(Number.isInteger(length) && length >= 0 && Number.isInteger(bits) && bits >= 1))
+      if (!(Number.isInteger(length) && length >= 0 && Number.isInteger(bits) && bits >= 0))
         throw new AggregationFailed(`a segment of ${length} integers of ${bits} bits`);
       else if (bits > MOST_BITS)
         throw new AggregationFailed(
@@ -47,7 +47,7 @@ export class Layout {
     const words = new Uint32Array(2 * values.length);
     let at = 0;
     for (const { length, bits } of this.segments) {
-      const half = 2 ** (bits - 1);
+      const half = 2 ** (bits - 1); // 0.5 without bits
       for (const end = at + length; at < end; at += 1) {
         const value = values[at]!;
         if (!Number.isSafeInteger(value))

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
 from online.errors import BadInput
-from online.models.exchange.cohort_values import choose_layout
+from online.models.exchange.cohort_values import SumLimits, choose_layout
 from online.schemas.exchange.cohorts import (
     CohortParameters,
     JoinRequest,
@@ -30,7 +30,16 @@ Message = SharesMessage | ValuesMessage | UnmaskingMessage
 
 
 def choose_values_layout(parameters: CohortParameters, width: int) -> Layout:
-    return choose_layout(len(parameters.classes), width, parameters.size * parameters.max_examples)
+    return choose_layout(len(parameters.classes), width, limits_of(parameters))
+
+
+def limits_of(parameters: CohortParameters) -> SumLimits:
+    return SumLimits(
+        parameters.size * parameters.max_examples,
+        parameters.max_class_examples,
+        parameters.max_negative_examples,
+        parameters.max_mean_square,
+    )
 
 
 def write_keys(keys: JoinRequest) -> bytes:

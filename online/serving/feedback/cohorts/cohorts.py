@@ -22,7 +22,7 @@ from online.errors import BadInput, Conflict, NotFound, Overloaded, Precondition
 from online.models import BadExample, Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import check_names, find_merging_obstacle
-from online.models.exchange.cohort_values import unflatten_sums
+from online.models.exchange.cohort_values import check_limits, unflatten_sums
 from online.models.exchange.sums_file import write_sums
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.exact import ExactStatistics
@@ -47,6 +47,7 @@ from online.serving.feedback.cohorts.bodies import (
     choose_values_layout,
     describe_keys,
     encode,
+    limits_of,
     place_of_share,
     read_keys,
     read_unmasking,
@@ -441,6 +442,7 @@ def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> N
 
 
 def write_total(row: CohortRow, parameters: CohortParameters, total_L: NDArray[np.int64]) -> bytes:
-    """The file of the sums of a cohort, of the features on which its members agreed."""
+    """The file of the sums of a cohort, of the features on which its members agreed. Raises AggregationFailed."""
     tensors = unflatten_sums(total_L, len(parameters.classes), row.width)
+    check_limits(tensors, limits_of(parameters))
     return write_sums(ExactStatistics.from_tensors(parameters.classes, tensors), json.loads(row.features))
