@@ -1,0 +1,1 @@
+"""What `benchmarks.federated` compares: exact sums of cohorts, and averaged weights."""
