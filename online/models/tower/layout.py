@@ -12,6 +12,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor
 
+from online.models.tower.fake_quantisation import FakeQuantiser
 from online.models.tower.networks import Network
 
 HEAD_WEIGHT, HEAD_BIAS = "head weight", "head bias"  # names that no parameter of a module can have
@@ -20,11 +21,11 @@ HEAD_WEIGHT, HEAD_BIAS = "head weight", "head bias"  # names that no parameter o
 class Layout:
     """The positions of a network's and its head's parameters in a row of P numbers.
 
-    labels: the head's capacity for classes.
+    labels: the head's capacity for classes. quantiser: with which the copies learn; None: by float products.
     """
 
-    def __init__(self, network: Network, labels: int) -> None:
-        self.network, self.labels = network, labels
+    def __init__(self, network: Network, labels: int, quantiser: FakeQuantiser | None = None) -> None:
+        self.network, self.labels, self.quantiser = network, labels, quantiser
         self.shapes = {**network.shapes, HEAD_WEIGHT: (network.width, labels), HEAD_BIAS: (labels,)}
         self.sizes = [math.prod(shape) for shape in self.shapes.values()]
 
@@ -44,7 +45,14 @@ class Layout:
         return {name: part.view(part.shape[0], *shape) for (name, shape), part in parts}
 
     def logits(self, parameters: Mapping[str, Tensor], x_BD: Tensor) -> Tensor:
-        """Logits [L, B, C]."""
+        """Logits [L, B, C] as copies learn: by fake-quantised products where there is a quantiser."""
+        if self.quantiser is None:
+            return self.served_logits(parameters, x_BD)
+        h_LBH = self.network.forward(parameters, x_BD, self.quantiser)  # float32: bfloat16 would round once more
+        return self.quantiser.multiply(parameters[HEAD_BIAS].unsqueeze(1), h_LBH, parameters[HEAD_WEIGHT])
+
+    def served_logits(self, parameters: Mapping[str, Tensor], x_BD: Tensor) -> Tensor:
+        """Logits [L, B, C] by the weights as they are."""
         with torch.autocast(x_BD.device.type, torch.bfloat16) if has_bf16(x_BD.device) else nullcontext():
             h_LBH = self.network.forward(parameters, x_BD)
         return torch.baddbmm(parameters[HEAD_BIAS].unsqueeze(1), h_LBH.float(), parameters[HEAD_WEIGHT])

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.functional import layer_norm, max_pool2d
 
+from online.models.tower.fake_quantisation import FakeQuantiser
+
 EPSILON = 1e-5  # added to the variance in a normalisation, torch's default
 
 Parameters = Mapping[str, Tensor]
@@ -34,8 +36,8 @@ class Network(Protocol):
     def first(self, seed: int) -> Mapping[str, Tensor]:
         """The initial weights of one copy, the same for the same seed."""
 
-    def forward(self, parameters: Parameters, x_BD: Tensor) -> Tensor:
-        """The representation [L, B, H], from parameters with a leading dimension L."""
+    def forward(self, parameters: Parameters, x_BD: Tensor, quantiser: FakeQuantiser | None = None) -> Tensor:
+        """The representation [L, B, H], from parameters with a leading dimension L, by fake-quantised products if asked."""
 
 
 class Mlp:
@@ -57,11 +59,12 @@ class Mlp:
             for name, shape in self.shapes.items()
         }
 
-    def forward(self, parameters: Parameters, x_BD: Tensor) -> Tensor:
+    def forward(self, parameters: Parameters, x_BD: Tensor, quantiser: FakeQuantiser | None = None) -> Tensor:
+        multiply = torch.baddbmm if quantiser is None else quantiser.multiply
         h = x_BD.expand(len(parameters["0.weight"]), *x_BD.shape)
         for layer, width in enumerate(self.hidden):
             weight, bias, gain, shift = (parameters[f"{layer}.{name}"] for name in ("weight", "bias", "gain", "shift"))
-            h = layer_norm(torch.baddbmm(bias.unsqueeze(1), h, weight), (width,), eps=EPSILON)
+            h = layer_norm(multiply(bias.unsqueeze(1), h, weight), (width,), eps=EPSILON)
             h = torch.addcmul(shift.unsqueeze(1), h, gain.unsqueeze(1)).relu()
         return h
 
@@ -72,6 +75,7 @@ class Module:
     def __init__(self, inputs: int, make: Callable[[int], nn.Module]) -> None:
         self.inputs, self.make = inputs, make
         self.module = self._create(0)
+        self._prepared: nn.Module | None = None
         if next(self.module.buffers(), None) is not None:
             raise ValueError("a tower's network keeps no buffers: use LayerNorm or GroupNorm instead of BatchNorm")
         with torch.no_grad():
@@ -89,11 +93,25 @@ class Module:
     def first(self, seed: int) -> Mapping[str, Tensor]:
         return {name: parameter.detach() for name, parameter in self._create(seed).named_parameters()}
 
-    def forward(self, parameters: Parameters, x_BD: Tensor) -> Tensor:
+    def forward(self, parameters: Parameters, x_BD: Tensor, quantiser: FakeQuantiser | None = None) -> Tensor:
+        own_of = {name: parameters[name] for name in self.shapes}
+        if quantiser is not None:  # copy by copy: the operators of torchao have no rule for vmap
+            module = self._prepare(quantiser)
+            copies = zip(*(tensor.unbind(0) for tensor in own_of.values()), strict=True)
+            return torch.stack(
+                [functional_call(module, dict(zip(own_of, own, strict=True)), (x_BD,)) for own in copies]
+            )
+
         def one(own: dict[str, Tensor]) -> Tensor:
             return cast(Tensor, functional_call(self.module, own, (x_BD,)))
 
-        return vmap(one)({name: parameters[name] for name in self.shapes})
+        return vmap(one)(own_of)
+
+    def _prepare(self, quantiser: FakeQuantiser) -> nn.Module:
+        """The module with fake-quantised products, made with the first of them."""
+        if self._prepared is None:
+            self._prepared = quantiser.prepare(self.module)
+        return self._prepared
 
 
 class Cnn(nn.Module):

@@ -2,7 +2,10 @@
 
 from online.models.contract import Options
 from online.models.options import INPUT, SIZE, Option
+from online.models.tower.fake_quantisation import require_torchao
 from online.models.tower.strategies import STRATEGIES
+
+BUILT_IN = ("mlp", "cnn")  # networks that are no code of the operator
 
 OPTIONS = (
     INPUT,
@@ -60,6 +63,13 @@ OPTIONS = (
         "pipeline, each some layers; auto, the first of these that fits into their memory.",
         choices=("ddp", "fsdp", "pipeline", "auto"),
     ),
+    Option(
+        "quantisation_aware",
+        "off",
+        "Whether the network learns with the rounded weights and inputs of an export to onnx-int8: off or int8, which needs "
+        "the extra `quantised`. The service answers with the float weights either way.",
+        choices=("off", "int8"),
+    ),
     Option("steps", 1, "Steps per micro-batch, each with other replayed rows. Raise it when examples are few.", low=1),
     Option("replay", 15, "Rows replayed in a step.", unit="rows", low=1),
     Option(
@@ -91,6 +101,21 @@ def check_parallel(options: Options) -> None:
         raise ValueError(f"option 'parallel' must be ddp with the strategy {options['strategy']}, which is not split")
     if options["gradients"] != "float32":
         raise ValueError("option 'parallel' must be ddp with 'gradients' of 16 bits")
+
+
+def check_quantisation(options: Options) -> None:
+    """Raise ValueError for options with which a tower cannot learn by fake-quantised products."""
+    if options["quantisation_aware"] == "off":
+        return
+    require_torchao()
+    if options["network"] not in BUILT_IN:
+        raise ValueError(
+            f"option 'quantisation_aware' must be off with the network {options['network']!r}: only mlp and cnn can be exported"
+        )
+    if options["parallel"] != "ddp":
+        raise ValueError(
+            f"option 'quantisation_aware' must be off with 'parallel' = {options['parallel']!r}, or 'parallel' ddp"
+        )
 
 
 def check_hidden(options: Options) -> None:

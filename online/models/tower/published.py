@@ -40,7 +40,7 @@ class FlatCopy:
         """Logits [B, C]."""
         if self._forward is not None:
             return self._forward.logits(x_BD)[0]
-        return self.layout.logits(self._parameters, x_BD)[0]
+        return self.layout.served_logits(self._parameters, x_BD)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,11 +58,12 @@ class Stack:
     @property
     def has_closed_form(self) -> bool:
         """Whether `copies` and `averages` exist."""
-        return self.device.type == "cpu" and isinstance(self.layout.network, Mlp)
+        is_plain = self.layout.quantiser is None and isinstance(self.layout.network, Mlp)
+        return self.device.type == "cpu" and is_plain
 
     @cached_property
     def copies(self) -> MlpPass:
-        """The copies' passes without autograd, for an MLP on the CPU."""
+        """The copies' passes without autograd, for an MLP on the CPU that learns by float products."""
         return MlpPass(self.layout, self.parameters_LP)
 
     @cached_property

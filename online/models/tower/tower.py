@@ -36,9 +36,10 @@ from online.models.devices.placement import split_devices
 from online.models.encoders.text import TextEncoder
 from online.models.options import require_size, resolve
 from online.models.tower.buffer import Buffer
+from online.models.tower.fake_quantisation import FakeQuantiser
 from online.models.tower.layout import Layout
 from online.models.tower.networks import Network, create_network
-from online.models.tower.options import OPTIONS, check_hidden, check_parallel
+from online.models.tower.options import BUILT_IN, OPTIONS, check_hidden, check_parallel, check_quantisation
 from online.models.tower.parallel.split_copy import SplitCopy
 from online.models.tower.published import FlatCopy, PublishedCopy, make_answer
 from online.models.tower.stack import to_array
@@ -55,7 +56,7 @@ FADING = 0.99  # of the loss that decides which copy is served
 
 def check_untrusted(options: Options) -> None:
     """Raise ValueError for a network that would be imported."""
-    if options.get("network", "mlp") not in ("mlp", "cnn"):
+    if options.get("network", "mlp") not in BUILT_IN:
         raise ValueError("option 'network' of an uploaded tower must be mlp or cnn")
 
 
@@ -70,6 +71,8 @@ class Tower:
         require_size(self.options)
         check_hidden(self.options)
         check_parallel(self.options)
+        check_quantisation(self.options)
+        self._quantiser = FakeQuantiser() if self.options["quantisation_aware"] == "int8" else None
         self.devices = [torch.device(name) for name in split_devices(device)]
         self.standard = Standard(self.options["input"], self.options["size"], self.options["max_features"])
         self.buffer = Buffer(self.options["buffer"], self.options["seed"], self.standard.width, self.standard.dtype)
@@ -81,8 +84,12 @@ class Tower:
         self.loss_K = np.zeros(CHOICES)  # fading, of the averages and then of the copies themselves
         self.pending: list[Example] = []
         self.recent: list[bytes] = []
-        self.layout = Layout(self._network(), FIRST_ROOM)
+        self.layout = self._layout_for(FIRST_ROOM)
         self._served: PublishedCopy | None = None
+
+    def _layout_for(self, room: int) -> Layout:
+        """The layout with capacity for `room` classes."""
+        return Layout(self._network(), room, self._quantiser)
 
     def _network(self) -> Network:
         width = self.standard.width
@@ -173,7 +180,7 @@ class Tower:
     def _grow(self) -> None:
         """Have an input for each column and an output for each class, in powers of two."""
         if self.layout.labels < len(self.known_C) or self.layout.network.inputs < self.standard.width:
-            self.layout = Layout(self._network(), len(self.known_C))
+            self.layout = self._layout_for(len(self.known_C))
         self.trainer.grow(self.layout)
         if self.trainer.strategy.keeps_logits and self.buffer.extra_N.shape[2:] != self.known_C.shape:
             self.buffer.extra_N = self._grow_logits(self.buffer.extra_N)
@@ -264,7 +271,7 @@ class Tower:
         meta = unpack_json(solved["meta"])
         self.standard.restore(solved)
         self.labels, self.known_C = meta["labels"], solved["known"].copy()
-        self.layout = Layout(self._network(), meta["room"])
+        self.layout = self._layout_for(meta["room"])
         self.trainer.forget()
         self._served = (
             PublishedCopy(self._place(torch.tensor(solved["row"])[None]), self.known_C) if self.known_C.any() else None

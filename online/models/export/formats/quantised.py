@@ -13,8 +13,7 @@ import onnx
 from online.models.export.answers import AnswerGraph
 from online.models.export.formats import onnx_file
 from online.models.export.manifest import Description
-
-LEAST_WEIGHTS = 4_096  # of a matrix; a smaller one saves less than its scales and the added operators cost
+from online.models.tower.fake_quantisation import LEAST_WEIGHTS
 
 load = onnx_file.load
 

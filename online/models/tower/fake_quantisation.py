@@ -1,0 +1,134 @@
+"""Quantisation-aware training: a tower learns by the products that an export of onnx-int8 will compute.
+
+    h_LBD --int8, a scale for each row------> fake-quantised h \\
+                                                                  product --> logits --> loss --> gradient
+    weight_LDH --7 bits, a scale per column-> fake-quantised w /          straight through both, to the float weights
+
+torchao rounds the values to whole multiples of a scale, and leaves them float32; the weights that learn, and those of
+the state, keep all their digits. The numbers are those of ONNX Runtime's dynamic quantisation, where the exported file
+answers one input at a time: it chooses the scale of an input when it reads it, for all inputs of a call together.
+As there, only products by large matrices are quantised: dense layers and the head, and neither convolutions nor
+normalisations.
+
+Shapes: L copies, B rows, D inputs, H outputs of a layer.
+"""
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+LEAST_WEIGHTS = 4_096  # of a matrix; a smaller one saves less than its scales and the added operators cost
+LARGEST_WEIGHT = 64  # of 7 bits with a sign, `reduce_range` of ONNX Runtime
+NOISY_LOGGERS = ("torchao", "torchao.kernel.intmm", "torch.utils._pytree")  # of kernels for GPUs that are not used here
+
+
+def require_torchao() -> None:
+    """Raise ValueError if torchao is not installed."""
+    if find_spec("torchao") is None:
+        raise ValueError(
+            "option 'quantisation_aware' = 'int8' needs torchao, which is not installed: pip install 'online[quantised]'"
+        )
+
+
+@contextmanager
+def quiet_import() -> Iterator[None]:
+    """Drop the warnings of torchao's import: it misses Triton, CUDA libraries and an enum's registration, of no use here."""
+    loggers = [logging.getLogger(name) for name in NOISY_LOGGERS]
+    before = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, before, strict=True):
+            each.setLevel(level)
+
+
+class StraightThrough(torch.autograd.Function):
+    """The quantised values, with the gradient of the values that were quantised (Bengio et al. 2013)."""
+
+    @staticmethod
+    def forward(values: Tensor, quantised: Tensor) -> Tensor:
+        return quantised.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None: ...
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return gradient, None
+
+
+class FakeQuantiser:
+    """Multiplies as the exported file will. torchao is imported with the first product."""
+
+    @cached_property
+    def _library(self) -> Any:
+        with quiet_import():
+            from torchao.quantization import qat, quant_primitives
+        return qat, quant_primitives
+
+    @cached_property
+    def _activation_config(self) -> Any:
+        """Whole numbers of 8 bits from the least to the largest value of a row, and 0 among them."""
+        qat, _ = self._library
+        return qat.IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False)
+
+    @cached_property
+    def quantise_inputs(self) -> Any:
+        """Inputs [..., D] -> the same, fake-quantised with a scale for each row."""
+        qat, _ = self._library
+        return qat.IntxFakeQuantizer(self._activation_config)
+
+    def quantise_weights(self, weight: Tensor, along: int) -> Tensor:
+        """Weights with a scale for each output. along: the dimension of the inputs."""
+        _, primitives = self._library
+        block = [1] * weight.ndim
+        block[along] = weight.shape[along]
+        bounds = (torch.int8, -LARGEST_WEIGHT, LARGEST_WEIGHT)
+        with torch.no_grad():
+            scale, zero = primitives.choose_qparams_affine(weight, primitives.MappingType.SYMMETRIC, block, *bounds)
+            whole = primitives.quantize_affine(weight, block, scale, zero, *bounds)
+            quantised = primitives.dequantize_affine(whole, block, scale, zero, *bounds)
+        return cast(Tensor, StraightThrough.apply(weight, quantised))
+
+    def multiply(self, bias_L1H: Tensor, h_LBD: Tensor, weight_LDH: Tensor) -> Tensor:
+        """bias + h @ weight [L, B, H], fake-quantised if the matrix is large."""
+        if not is_large(weight_LDH[0]):
+            return torch.baddbmm(bias_L1H, h_LBD, weight_LDH)
+        return torch.baddbmm(bias_L1H, self.quantise_inputs(h_LBD), self.quantise_weights(weight_LDH, 1))
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        """A copy of a module whose large linear layers multiply in this way, with parameters of the same names."""
+        qat, _ = self._library
+        prepared = deepcopy(module)
+        for name, layer in module.named_modules():
+            if isinstance(layer, nn.Linear) and is_large(layer.weight):
+                linear = qat.FakeQuantizedLinear.from_linear(layer, self._activation_config)
+                linear.weight_fake_quantizer = WeightQuantiser(self)
+                prepared.set_submodule(name, linear)
+        return prepared
+
+
+class WeightQuantiser(nn.Module):
+    """Fake-quantises the weights [H, D] of a linear layer: torchao's own configurations have no range of -64 to 64."""
+
+    def __init__(self, quantiser: FakeQuantiser) -> None:
+        super().__init__()
+        self._quantiser = quantiser
+
+    def forward(self, weight_HD: Tensor) -> Tensor:
+        return self._quantiser.quantise_weights(weight_HD, 1)
+
+
+def is_large(weight: Tensor) -> bool:
+    """Whether an export of onnx-int8 has whole numbers for a matrix."""
+    return math.prod(weight.shape) >= LEAST_WEIGHTS
