@@ -63,7 +63,7 @@ class StraightThrough(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None: ...
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient, None
 
 
@@ -98,7 +98,7 @@ class FakeQuantiser:
             scale, zero = primitives.choose_qparams_affine(weight, primitives.MappingType.SYMMETRIC, block, *bounds)
             whole = primitives.quantize_affine(weight, block, scale, zero, *bounds)
             quantised = primitives.dequantize_affine(whole, block, scale, zero, *bounds)
-        return cast(Tensor, StraightThrough.apply(weight, quantised))
+        return cast(Tensor, StraightThrough.apply(weight, quantised))  # type: ignore[no-untyped-call]
 
     def multiply(self, bias_L1H: Tensor, h_LBD: Tensor, weight_LDH: Tensor) -> Tensor:
         """bias + h @ weight [L, B, H], fake-quantised if the matrix is large."""
