@@ -12,7 +12,12 @@ import pytest
 from online.models import Answer, Example, create
 from online.models.encoders import minilm
 from online.models.ensembles.challenger import CHALLENGER, ChampionChallenger
+from online.models.export.exporter import build_graph, unwrap
 from online.models.export.formats import FORMATS
+from online.models.export.formats.tensors import run_with_torch
+from online.models.export.golden import ask
+from online.models.export.graph import Graph
+from online.models.export.torch_module import GraphModule, read_program
 from tests.models.export.cases import CASES, TEXT_CASES, Case, answer_with, serve
 from tests.models.synthetic import TOPICS
 
@@ -48,6 +53,19 @@ def check_number(classes: tuple[str, ...], answer: Answer, outputs: dict[str, An
 def test_a_file_gives_the_served_answers(case: Case, format: Any) -> None:
     instances = case.instances(COUNT)
     check_answers(*pair(case, format, instances))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.kind != "regressor"], ids=lambda case: case.name)
+def test_a_graph_of_float32_alone_gives_the_served_chances(case: Case) -> None:
+    """LiteRT has nothing wider. Scores of slda are then computed without what all classes have in common."""
+    spec, model, retired = unwrap(case.version())
+    graph = build_graph(spec, model, Graph("float32"), retired)
+    program, instances = read_program(graph.model), case.instances(COUNT)
+    found = ask(graph, run_with_torch(GraphModule(program), program), instances)
+    for answer, outputs in zip(serve(case, instances), found, strict=True):
+        chances = dict(zip(graph.classes, outputs["chances"].tolist(), strict=True))
+        assert chances == pytest.approx({each.id: each.score for each in answer.candidates}, abs=NEAR / 20)
+        assert (outputs["choice"] < 0) == answer.abstained
 
 
 @pytest.mark.parametrize("case", TEXT_CASES, ids=lambda case: case.name)
