@@ -3,7 +3,8 @@
     version --export--> file --child process: one core, 512 MB--> load, answer one input after the other --> the table
 
 Two models: handwritten digits (vectors of 64 numbers), and the 150 intents of CLINC150 (texts, with the encoder in the file). The child
-holds only what its format needs. Times are core time. The memory is limited by a cgroup where this user may create one, and otherwise measured only.
+holds only what its format needs. Of texts, each format also computes the int8 features alone: whether an answer is far from the
+served one because another runtime rounded a feature the other way. Times are core time. The memory is limited by a cgroup where this user may create one, and otherwise measured only.
 Formats whose extra is not installed are left out.
 """
 
@@ -33,11 +34,14 @@ from online.errors import CannotExport
 from online.io.cache import cache_folder
 from online.models import Example, Options, create, encoder_options
 from online.models.encoders.factory import create_encoder
+from online.models.encoders.text import TEXT_WIDTH
+from online.models.export.answers import AnswerGraph
 from online.models.export.exporter import RestoredVersion, build_graph, describe_export, read_encoder, unwrap
 from online.models.export.formats import FORMATS, ExportFormat
 from online.models.export.golden import Served
-from online.models.export.graph import Graph
-from online.models.export.manifest import Subject
+from online.models.export.graph import Graph, TensorSpec
+from online.models.export.inputs import read_texts
+from online.models.export.manifest import Description, Subject
 
 MEMORY_BYTES = 512 << 20
 CGROUPS = (  # version 2, then 1: the root, a file that it has, and the limit of a group
@@ -52,7 +56,8 @@ RUNTIMES = {
     "executorch": "executorch.runtime",
     "litert": "ai_edge_litert.interpreter",
 }
-CALLS = "calls.pickle"
+EXACT = ("onnx", "safetensors", "executorch")  # formats whose text encoder computes in float32
+CALLS, CHANCES = "calls.pickle", "chances.npy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,23 @@ class Row:
     served_percent: float
     agreement_percent: float
     largest_difference: float
+    near_percent: float
+    rounding: "Rounding | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """Texts whose int8 features differ from the served ones, and how far answers are from the served ones.
+
+    far_count: answers beyond MAX_DIFFERENCE; explained_count: those of them whose features differ. largest_of_equal: the
+    largest difference where all features are equal. feature_count: other features, of all texts.
+    """
+
+    text_count: int
+    feature_count: int
+    far_count: int
+    explained_count: int
+    largest_of_equal: float
 
 
 def learn_digits(count: int) -> Task:
@@ -113,15 +135,13 @@ def measure(task: Task, form: ExportFormat, folder: Path) -> Row:
     graph = build_graph(spec, model, Graph(form.wide, weights), retired)
     description = describe_export(task.version.subject, spec, graph, form)
     data = form.write(graph, description)
-    (folder / form.file).write_bytes(data)
-    calls = [call for instance in task.instances for call in graph.inputs.encode([instance])]
-    (folder / CALLS).write_bytes(pickle.dumps((calls, description)))
-    child = run_child(form.name, folder)
+    child, found_NC = answer_in_child(task, form, graph, description, data, folder)
     served = task.version.served.answer(task.instances)
-    found_NC = np.load(folder / "chances.npy")
     chosen = [graph.classes[place] for place in found_NC.argmax(1)]
     scores = [{candidate.id: candidate.score for candidate in answer.candidates} for answer in served]
     served_NC = np.array([[each[label] for label in graph.classes] for each in scores])
+    differences_N = np.abs(found_NC - served_NC).max(1)
+    is_near_N = differences_N <= MAX_DIFFERENCE
     return Row(
         task.name,
         form.name,
@@ -133,7 +153,45 @@ def measure(task: Task, form: ExportFormat, folder: Path) -> Row:
         percent(chosen, task.labels),
         percent([answer.choice for answer in served], task.labels),
         percent(chosen, [answer.choice for answer in served]),
-        float(np.abs(found_NC - served_NC).max()),
+        float(differences_N.max()),
+        100 * float(is_near_N.mean()),
+        explain(differences_N, find_other_features(task, form, folder)) if weights and form.name in EXACT else None,
+    )
+
+
+def answer_in_child(
+    task: Task, form: ExportFormat, graph: AnswerGraph, description: Description, data: bytes, folder: Path
+) -> tuple[dict[str, float], NDArray[np.float64]]:
+    """The figures of a child process that answers each instance, and what it answered [N, C]."""
+    (folder / form.file).write_bytes(data)
+    calls = [call for instance in task.instances for call in graph.inputs.encode([instance])]
+    (folder / CALLS).write_bytes(pickle.dumps((calls, description)))
+    return run_child(form.name, folder), np.load(folder / CHANCES).astype(np.float64)
+
+
+def find_other_features(task: Task, form: ExportFormat, folder: Path) -> NDArray[np.int64]:
+    """How many int8 features [N] of each text this format has other than the served ones."""
+    graph = Graph(form.wide, read_encoder(task.version))
+    features = read_texts(graph)
+    output = TensorSpec("chances", "float32", ("B", TEXT_WIDTH), "The features, in place of an answer.")
+    alone = AnswerGraph(
+        graph.finish(features.schema.tensors, [(output, features.value)]), features.schema, (output,), ("none",)
+    )
+    description = describe_export(task.version.subject, unwrap(task.version)[0], alone, form)
+    _, found_NF = answer_in_child(task, form, alone, description, form.write(alone, description), folder)
+    served = b"".join(task.version.served.encode(task.instances))
+    counts_N: NDArray[np.int64] = (found_NF != np.frombuffer(served, np.int8).reshape(found_NF.shape)).sum(1)
+    return counts_N
+
+
+def explain(differences_N: NDArray[np.float64], others_N: NDArray[np.int64]) -> Rounding:
+    is_far_N, is_other_N = differences_N > MAX_DIFFERENCE, others_N > 0
+    return Rounding(
+        text_count=int(is_other_N.sum()),
+        feature_count=int(others_N.sum()),
+        far_count=int(is_far_N.sum()),
+        explained_count=int((is_far_N & is_other_N).sum()),
+        largest_of_equal=float(differences_N[~is_other_N].max(initial=0)),
     )
 
 
@@ -194,7 +252,7 @@ def answer_calls(form: str, folder: Path, group: str) -> int:
         outputs = run(call)
         times.append(1_000 * (time.process_time() - before))
         chances.append(outputs["chances"][0])
-    np.save(folder / "chances.npy", np.stack(chances))
+    np.save(folder / CHANCES, np.stack(chances))
     peak_mb = read_peak_kb() / 1_024
     figures = {"load_ms": 1_000 * loaded_s, "answer_ms": float(np.mean(times)), "slowest_ms": percentile(times, 99)}
     print(json.dumps({**figures, "peak_mb": peak_mb}))
@@ -254,6 +312,7 @@ def show(rows: Sequence[Row]) -> None:
         "right, %",
         "as served, %",
         "difference",
+        "near, %",
     )
     cells = [
         (
@@ -267,10 +326,22 @@ def show(rows: Sequence[Row]) -> None:
             f"{row.accuracy_percent:.2f} ({row.served_percent:.2f})",
             row.agreement_percent,
             f"{row.largest_difference:.1e}",
+            row.near_percent,
         )
         for row in rows
     ]
-    table("one core, 512 MB; right: of the file (of the served model)", columns, cells)
+    title = f"one core, 512 MB; right: of the file (of the served model); near: within {MAX_DIFFERENCE:g} of the served answer"
+    table(title, columns, cells)
+    for row in rows:
+        if row.rounding is not None:
+            say(describe_rounding(row, row.rounding))
+
+
+def describe_rounding(row: Row, found: Rounding) -> str:
+    return (
+        f"{row.task}, {row.format}: {found.text_count} texts have {found.feature_count} other int8 features; {found.far_count} answers "
+        f"are not near, {found.explained_count} of them of these texts; the others differ by {found.largest_of_equal:.1e} at most"
+    )
 
 
 if __name__ == "__main__":

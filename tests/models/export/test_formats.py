@@ -17,10 +17,11 @@ import pytest
 from online.errors import BadInput, CannotExport
 from online.models import KINDS, Example, create
 from online.models.export.exporter import Exported, RestoredVersion, check_kind, export
-from online.models.export.formats import FORMATS, ExportFormat, find_format, quantised
+from online.models.export.formats import FORMATS, ExportFormat, find_format
 from online.models.export.golden import Served, draw_instances
 from online.models.export.inputs import IDS, InputSchema, describe_numbers, tokenizer_file
 from online.models.export.manifest import METADATA_KEY, PREPROCESSING, describe
+from online.models.tower.fake_quantisation import LEAST_WEIGHTS
 from tests.models.export.cases import CASES, TEXT_CASES, Case, answer_with, case
 from tests.models.synthetic import tables, vectors
 
@@ -138,7 +139,7 @@ def test_int8_leaves_small_matrices_and_exact_products_as_they_are() -> None:
     kinds = {node.op_type for node in onnx.load_model_from_string(quantised_tower.data).graph.node}
     assert "MatMulInteger" in kinds
     assert quantised_tower.manifest.measured is not None and quantised_tower.manifest.measured.agreement_ratio > 0.95
-    assert quantised.LEAST_WEIGHTS == 4_096
+    assert LEAST_WEIGHTS == 4_096
 
 
 def images(count: int, seed: int = 0) -> list[Example]:
