@@ -21,6 +21,7 @@ from online.models.export.graph import Graph
 from online.models.export.manifest import Subject
 from online.models.kinds import spec_of
 from online.models.tower.fake_quantisation import FakeQuantiser
+from online.models.tower.parallel.mirror import StackModule
 from online.models.tower.stack import FLAT, Stack
 from online.models.tower.tower import Tower
 from tests.models.synthetic import vectors
@@ -93,10 +94,14 @@ def test_every_strategy_learns_by_quantised_products(strategy: str) -> None:
 
 
 def test_another_process_learns_the_same_and_nothing_is_printed() -> None:
-    script = "from tests.models.tower.test_fake_quantisation import train\nimport torch\n"
-    script += "torch.set_num_threads(1)\nprint(train().fingerprint())"
+    script = (
+        "import torch\n"
+        "from tests.models.tower.test_fake_quantisation import LOG, train\n"
+        "torch.set_num_threads(1)\n"
+        "print(train(LOG[:24]).fingerprint())"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [train().fingerprint()]
+    assert done.stdout.split() == [train(LOG[:24]).fingerprint()]
     assert done.stderr == ""
 
 
@@ -108,6 +113,16 @@ def test_a_step_in_parts_is_that_of_all_rows_together() -> None:
     assert isinstance(whole.trainer.stack, Stack) and isinstance(parts.trainer.stack, Stack)
     moved, same = whole.trainer.stack.mean_LP, parts.trainer.stack.mean_LP
     assert float((moved - same).abs().max()) < 1e-5 * float(moved.abs().max()) + 1e-7
+
+
+def test_processes_that_learn_together_multiply_by_the_same_numbers() -> None:
+    stack = train(LOG[:40]).trainer.stack
+    assert isinstance(stack, Stack)
+    x_BD = torch.randn(5, 64, generator=torch.Generator().manual_seed(0))
+    logits_LBC = stack.logits(x_BD)
+    assert torch.equal(StackModule(stack.layout, stack.parameters_LP)(x_BD), logits_LBC)
+    served_LBC = stack.layout.served_logits(stack.layout.views(stack.parameters_LP), x_BD)
+    assert not torch.equal(served_LBC, logits_LBC)
 
 
 def test_a_reward_below_a_half_is_learned_too() -> None:
