@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Start
 from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.test_access import ADMIN_KEY, sign_in
 from tests.e2e.test_draw import (
     SHIPPED,
     board_of,
@@ -309,3 +311,159 @@ def test_the_chat_answers_without_the_service_and_a_thumb_counts_at_once_and_lat
     answer = service.http.post("/v1/models/chat:predict", json={"instances": [QUESTION]}).json()["predictions"][0]
     assert answer["reply"] is None or answer["reply"]["text"] != REPLY
     expect(ask(page, "Can I print here?")).to_contain_text("The printer is by the stairs.")
+
+
+def export_of(service: Service) -> httpx.Response:
+    """The file of a version that a page keeps."""
+    return service.http.get("/v1/models/digits/versions/live/export", params={"format": "learner"})
+
+
+def test_the_next_version_is_loaded_as_a_delta(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = open_board(visits, service)
+    [first] = read_kept(page, "models")
+    teach(page, "star")
+    service.wait_learned("digits", 1)
+    until(lambda: export_of(service).headers["etag"] != first["etag"], what="the file of a version with the drawing")
+    whole = export_of(service)
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    with page.expect_response("**/delta?*") as answered:
+        page.reload()
+    until(lambda: read_kept(page, "models")[0]["etag"] == whole.headers["etag"], what="the next version")
+    assert answered.value.status == 200
+    assert not [url for url in requests if "/export?" in url]
+    assert answered.value.request.sizes()["responseBodySize"] < len(whole.content) / 20
+    page.context.set_offline(True)
+    draw(page, "star")
+    expect_guess(page, "star")
+
+
+def test_a_drawing_taught_just_before_the_connection_was_lost_is_in_the_gallery(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = open_board(visits, service)
+    until(lambda: read_kept(page, "answers"), what="a list that is kept")
+    page.route("**/digits/examples?*", lambda route: route.abort())  # the list is not loaded again
+    teach(page, "star")
+    service.wait_learned("digits", 1)
+    until(lambda: read_kept(page, "queue"), what="a note of the drawing")
+    page.context.set_offline(True)
+    page.reload()
+    expect(drawings_of(page, "star")).to_have_count(1)
+
+
+def create_user(service: Service, name: str) -> str:
+    """A key that may look after the models, so that a page keeps them."""
+    scopes = ["predict", "feedback", "teach", "curate"]
+    created = service.http.post("/v1/keys", json={"name": name, "scopes": scopes}).raise_for_status()
+    key: str = created.json()["key"]
+    return key
+
+
+def open_board_as(page: Page, service: Service, name: str) -> None:
+    """Open the drawing page as another person, whose key did not sign out before."""
+    page.context.clear_cookies()
+    page.goto(f"{service.url}/draw")
+    sign_in(page, create_user(service, name))
+    read_cache(page)
+    until(lambda: count_of(page, name) > 0, what="a version that is kept")
+
+
+def count_of(page: Page, name: str, store: str = "models") -> int:
+    """How much a store keeps for a person."""
+    return sum(f"key:{name}" in each["owner"] for each in read_kept(page, store))
+
+
+def teach_unsent(page: Page) -> None:
+    """Teach a drawing that waits although the service can be reached, because it is busy."""
+    page.context.set_offline(True)
+    expect_banner(page, LOST)
+    teach(page, "star")
+    expect_banner(page, "1 name waits to be sent.")
+    page.route(
+        "**/digits:feedback",
+        lambda route: route.fulfill(status=429, headers={"retry-after": "60"}, json={"error": "too many requests"}),
+    )
+    page.context.set_offline(False)
+    expect(page.locator(".banner")).not_to_contain_text(LOST)
+
+
+def test_signing_out_asks_before_it_deletes_what_waits(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED, admin_key=ADMIN_KEY)
+    service.http.headers["X-API-Key"] = ADMIN_KEY
+    page = visits.open(f"{service.url}/draw")
+    open_board_as(page, service, "ann")
+    teach_unsent(page)
+    page.get_by_role("banner").get_by_role("button", name="ann").click()
+    page.get_by_role("button", name="Sign out").click()
+    question = page.get_by_role("dialog", name="Sign out with unsent entries?")
+    expect(question).to_contain_text("1 entry was not sent yet. Signing out deletes it from this browser.")
+    check_accessible(page)
+    question.get_by_role("button", name="Cancel").click()
+    assert (count_of(page, "ann", "queue"), count_of(page, "ann")) == (1, 1)
+
+    page.get_by_role("banner").get_by_role("button", name="ann").click()
+    page.get_by_role("button", name="Sign out").click()
+    with page.expect_navigation():
+        question.get_by_role("button", name="Sign out and delete").click()
+    for store in ("queue", "models", "answers"):
+        assert count_of(page, "ann", store) == 0
+    assert examples_of(service) == []
+
+
+LEFT_LONG_AGO = """
+async (name) => {
+  const result = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  const database = await result(indexedDB.open('online.offline'));
+  const owners = database.transaction('owners', 'readwrite').objectStore('owners');
+  const [{ owner }] = (await result(owners.getAll())).filter(({ owner }) => owner.includes(name));
+  await result(owners.put({ owner, seen_at: new Date(Date.now() - 31 * 86_400_000).toISOString() }));
+  database.close();
+}
+"""
+
+
+def test_what_another_account_has_left_expires_and_its_entries_are_deleted_by_a_person(
+    visits: Visits, start: Start
+) -> None:
+    service = start(SHIPPED, admin_key=ADMIN_KEY)
+    service.http.headers["X-API-Key"] = ADMIN_KEY
+    page = visits.open(f"{service.url}/draw")
+    open_board_as(page, service, "ann")
+    teach_unsent(page)
+    open_board_as(page, service, "ben")
+    assert count_of(page, "ann") == 1  # she was here a moment ago
+    page.evaluate(LEFT_LONG_AGO, "key:ann")
+    page.reload()
+    until(lambda: count_of(page, "ann") == 0, what="the end of what is kept for her")
+    assert (count_of(page, "ann", "answers"), count_of(page, "ann", "queue")) == (0, 1)
+
+    expect_banner(page, "1 entry of another account in this browser waits until that account signs in.")
+    shoot(page, "offline-others-light")
+    page.get_by_role("button", name="Delete what waits of another account").click()
+    question = page.get_by_role("dialog", name="Delete the entries of another account?")
+    expect(question).to_contain_text("1 entry was not sent yet and is lost then")
+    shoot(page, "offline-others-question-light")
+    check_accessible(page)
+    question.get_by_role("button", name="Delete 1 entry").click()
+    expect(page.locator(".banner")).not_to_contain_text("another account")
+    expect(page.locator(".banner").get_by_role("status")).to_be_focused()
+    assert (count_of(page, "ann", "queue"), count_of(page, "ben") > 0) == (0, True)
+
+
+def test_answers_of_the_device_are_not_rated_by_those_who_may_not_teach(visits: Visits, start: Start) -> None:
+    service = start(CHAT, public_teaching="off", admin_key=ADMIN_KEY)
+    service.http.headers["X-API-Key"] = ADMIN_KEY
+    page = open_chat(visits, service, width=390, height=844)
+    expect(ask(page, QUESTION).get_by_role("button", name="Wrong reply")).to_be_visible()
+    page.context.set_offline(True)
+    expect_banner(page, "Only those who may teach can rate or name what it answers.")
+    reply = ask(page, QUESTION)
+    expect(reply).to_contain_text("Answered on this device. Only those who may teach can rate it.")
+    expect(reply.get_by_role("button", name="Wrong reply")).to_have_count(0)
+    check_accessible(page)
+    shoot(page, "offline-unrated-narrow")
+    page.get_by_role("article", name="Reply").first.get_by_role("button", name="Wrong reply").click()
+    expect_banner(page, "1 entry waits to be sent.")  # about an answer of the service
+    page.context.set_offline(False)
+    expect_banner(page, "Sent: 1 learned.")

@@ -10,6 +10,7 @@ import { language } from './messages';
 import { EVENT_TYPES, type ServerEvent } from './ui/events';
 import { mergeByScore } from './inbox/likely';
 import type { ComparisonApi } from './learning/comparison.svelte';
+import type { DeltaApi } from './offline/learner_file';
 import type { ExportApi, ExportedFile } from './offline/local_model.svelte';
 import type { QueueApi } from './offline/queue.svelte';
 import type { LiveStatusApi } from './ui/live_status.svelte';
@@ -602,6 +603,17 @@ export const learnerFileApi: ExportApi = {
     const query = new URLSearchParams({ format: 'learner' });
     const url = `${pathOf(model)}/versions/${encodeURIComponent(version)}/export?${query}`;
     return download(url, etag, max_bytes);
+  },
+};
+
+/** What a classifier has learned since a version. */
+export const learnerDeltaApi: DeltaApi = {
+  changed: async (model, since, version) => {
+    const query = new URLSearchParams({ from: since });
+    const url = `${pathOf(model)}/versions/${encodeURIComponent(version)}/delta?${query}`;
+    const found = await download(url, '', Infinity);
+    if (found === null) throw new ApiError('The server sent no delta.');
+    return { delta: found.file, version: found.version };
   },
 };
 

@@ -121,3 +121,21 @@ test('blank text sends nothing', async () => {
   await turn.teach('  \n ');
   expect(api.sentFeedback).toEqual([]);
 });
+
+test.each([
+  ['off', false],
+  ['review', true],
+  ['on', true],
+] as const)(
+  'an answer of this device is rated by those who may teach: %s',
+  async (teaching, may) => {
+    const { api, conversation } = await openPage({ mayRate: true, mayCurate: false, teaching });
+    const predict = api.predict.bind(api);
+    api.predict = async (request) => ({ ...(await predict(request)), isLocal: true });
+    await conversation.ask('When do you open?');
+    const turn = conversation.last!;
+    await turn.rate(0);
+    await turn.choose(0);
+    expect([turn.mayRate, turn.offersChips, api.sentFeedback.length > 0]).toEqual([may, may, may]);
+  },
+);

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
 import { ApiError, FileTooLarge } from '../../src/lib/api';
-import { LocalModel, type LocalLearner } from '../../src/lib/offline/local_model.svelte';
+import {
+  LocalModel,
+  type ExportedFile,
+  type LocalLearner,
+} from '../../src/lib/offline/local_model.svelte';
 import type { LocalExample } from '../../src/lib/offline/store';
 import { settle } from '../fake';
 import { named, openBrowser, openCaller } from './scene.svelte';
@@ -33,6 +37,8 @@ async function openModel({ mayKeep = true } = {}) {
     failure: null as Error | null,
     requests: 0,
     etags: [] as string[],
+    /** What the kept file becomes; rejects where there is no delta of it. */
+    update: async (): Promise<ExportedFile | null> => Promise.reject(new ApiError('gone', 404)),
   };
   const open = async () => {
     const model = new LocalModel({
@@ -49,6 +55,7 @@ async function openModel({ mayKeep = true } = {}) {
             : { file: Uint8Array.of(files.learnedUntil), etag: found, version };
         },
       },
+      update: () => files.update(),
       queue,
       owner: () => caller.owner,
       mayKeep: () => caller.mayKeep,
@@ -154,7 +161,7 @@ test('what the service has accepted counts until a version with it is kept', asy
   await model.keep('7');
   const { kind, title, example } = named('star');
   await model.note(
-    { id: 'f1', kind, title, example, of: null },
+    { id: 'f1', kind, title, example, of: null, body: null },
     { id: 'f1', offset: 9, status: 'accepted' },
   );
   expect(model.learner?.counts).toEqual({ star: 1 });
@@ -228,4 +235,35 @@ test('a file that was too large is not requested again before it changes', async
   files.failure = null;
   await model.keep('8');
   expect([files.etags.at(-1), model.version, model.missing]).toEqual(['"3"', '7', 'too_large']);
+});
+
+test('a kept version becomes the next one by what changed', async () => {
+  const { model, files, open } = await openModel();
+  await model.keep('7');
+  files.update = async () => ({ file: Uint8Array.of(5), etag: '"5"', version: '8' });
+  await model.keep('8');
+  expect([files.requests, model.version, model.learner?.learnedUntil]).toEqual([1, '8', 5]);
+  expect((await open()).version).toBe('8');
+});
+
+test('a kept version that is the newest already stays as it is', async () => {
+  const { model, files } = await openModel();
+  await model.keep('7');
+  files.update = async () => null;
+  await model.keep('8');
+  expect([files.requests, model.version]).toEqual([1, '7']);
+});
+
+test.each([
+  ['there is no delta', async () => Promise.reject(new ApiError('gone', 404))],
+  [
+    'the result is too large',
+    async () => ({ file: new Uint8Array(8_000_001), etag: '"5"', version: '8' }),
+  ],
+])('the whole file is loaded where %s', async (_, update) => {
+  const { model, files } = await openModel();
+  await model.keep('7');
+  [files.update, files.learnedUntil] = [update, 5];
+  await model.keep('8');
+  expect([files.requests, model.version, model.learner?.learnedUntil]).toEqual([2, '8', 5]);
 });

@@ -282,3 +282,28 @@ test('what the service does not know any more has come to nothing', async () => 
   await settle();
   expect(queue.sentCounts).toEqual({ learned: 0, held: 0, refused: 1, retracted: 0 });
 });
+
+test('what another tab has sent and pruned is retracted from a tab that still lists it', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  const other = await browser.openTab();
+  browser.isSilent = true; // the news has not arrived yet
+  await other.flush();
+  await settle();
+  await other.prune('digits', 1);
+  expect([titles(queue.waiting), await browser.store.items()]).toEqual([['star'], []]);
+  expect(await queue.retract('digits', 'f-star')).not.toBeNull();
+  await queue.flush();
+  expect(service.log).toEqual(['ada: star', 'retract f-star']);
+});
+
+test('what waits of others is deleted with all that is kept for them', async () => {
+  const { browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  await browser.store.keepAnswer({ owner: 'ada', name: 'taught', value: 1 });
+  const bobs = await browser.openTab('bob');
+  await bobs.give('digits', named('heart'));
+  await bobs.forgetOthers();
+  expect([bobs.ofOthers, titles(bobs.items), queue.items]).toEqual([0, ['heart'], []]);
+  expect(await browser.store.answer('ada', 'taught')).toBeNull();
+});

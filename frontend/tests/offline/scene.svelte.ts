@@ -88,6 +88,8 @@ export class Browser {
   readonly store: OfflineStore = new MemoryStore();
   /** How long the queues have waited between two attempts. */
   pauses: number[] = [];
+  /** Whether tabs do not hear of each other. */
+  isSilent = false;
   private listeners: (() => void)[] = [];
   private turn: Promise<void> = Promise.resolve();
   private ids = 0;
@@ -108,7 +110,7 @@ export class Browser {
       tabs: {
         announce: () => {
           isMuted = true;
-          for (const listener of this.listeners) listener();
+          if (!this.isSilent) for (const listener of this.listeners) listener();
           isMuted = false;
         },
         listen: (onChange) => this.listeners.push(() => isMuted || onChange()),

@@ -1,6 +1,28 @@
 import { expect, test, vi } from 'vitest';
 import { MemoryStore, openStore } from '../../src/lib/offline/store';
 import { openTabs } from '../../src/lib/offline/tabs';
+import { named } from './scene.svelte';
+
+const KEPT = {
+  model: 'digits',
+  version: '7',
+  etag: '"7"',
+  file: Uint8Array.of(7),
+  kept_at: '2026-01-01',
+};
+const WAITING = {
+  id: 'f1',
+  model: 'digits',
+  kind: 'name',
+  title: 'star',
+  of: null,
+  made_at: '2026-01-01',
+  state: 'waiting',
+  maybeReceived: false,
+  receipt: null,
+  outcome: null,
+  refusal: null,
+} as const;
 
 /** A browser that opens a database when the test says so. */
 function openFactory() {
@@ -40,4 +62,26 @@ test('a browser without channels between its tabs has one tab', () => {
   Reflect.deleteProperty(globalThis, 'BroadcastChannel');
   expect(() => openTabs().announce()).not.toThrow();
   vi.unstubAllGlobals();
+});
+
+test('models and answers expire with their owner, and what waits stays', async () => {
+  const store = new MemoryStore();
+  const [january, february, march] = ['2026-01-01', '2026-02-01', '2026-03-01'];
+  const { body, example } = named('star');
+  for (const owner of ['ada', 'bob']) {
+    await store.expire(owner, owner === 'ada' ? january! : february!, '2025-12-01');
+    await store.keepModel({ ...KEPT, owner });
+    await store.keepAnswer({ owner, name: 'taught', value: owner });
+  }
+  await store.add({ ...WAITING, owner: 'ada', body, example });
+  await store.expire('eve', march!, february!);
+  expect([await store.model('ada', 'digits'), await store.answer('ada', 'taught')]).toEqual([
+    null,
+    null,
+  ]);
+  expect([
+    (await store.model('bob', 'digits'))?.owner,
+    await store.answer('bob', 'taught'),
+  ]).toEqual(['bob', 'bob']);
+  expect((await store.items()).map(({ owner }) => owner)).toEqual(['ada']);
 });

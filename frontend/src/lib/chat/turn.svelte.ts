@@ -98,6 +98,11 @@ export class Turn {
   /** Whether the person wants to see the answer that a thumb down has led to. */
   showsChange = $state(false);
 
+  /** Whether the reply can be rated. The service takes an opinion about an answer that it did not give as teaching. */
+  mayRate = $derived.by(() => {
+    const { mayRate, teaching } = this.context.rights;
+    return mayRate && (!this.isLocal || teaching !== 'off');
+  });
   /** What is held counts beside the last opinion, until a curator accepts it. */
   proposal = $derived(this.feedbacks.findLast((one) => one.isActive && one.held) ?? null);
   private opinion = $derived(this.feedbacks.findLast((one) => one.isActive && !one.held) ?? null);
@@ -124,17 +129,11 @@ export class Turn {
   );
   offersChips = $derived.by(
     () =>
-      this.correctionText === null &&
-      (this.reply === null || this.reward === 0) &&
-      this.context.rights.mayRate,
+      this.correctionText === null && (this.reply === null || this.reward === 0) && this.mayRate,
   );
   /** Whether it has no reply, but some that may help. */
   isGuess = $derived.by(
-    () =>
-      this.reply === null &&
-      this.chips.length > 0 &&
-      !this.dismissedChips &&
-      this.context.rights.mayRate,
+    () => this.reply === null && this.chips.length > 0 && !this.dismissedChips && this.mayRate,
   );
   showsChips = $derived.by(
     () => this.offersChips && this.chips.length > 0 && (this.reply !== null || this.isGuess),
@@ -238,7 +237,7 @@ export class Turn {
 
   /** Rate the reply. The same rating again takes it back. */
   async rate(reward: 0 | 1): Promise<void> {
-    if (this.reply === null || !this.context.rights.mayRate) return; // nothing to rate
+    if (this.reply === null || !this.mayRate) return; // nothing to rate
     if (this.thumb && this.reward === reward) return this.undo(this.thumb);
     this.teachRequests = 0;
     this.wantsReveal = reward === 0;

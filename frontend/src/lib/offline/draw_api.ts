@@ -22,11 +22,20 @@ import { reach } from './reach';
 import type { LocalExample, QueuedItem } from './store';
 
 const MAX_REMEMBERED = 200; // recorded guesses, about which feedback may come
-const GALLERY = 'examples';
+const GALLERY = 'taught';
 
 export interface LocalClassifier extends LocalLearner {
   guess(drawing: readonly number[]): Guess;
 }
+
+/** What the service listed as taught. sent: the items of the queue that it had accepted before, by id: of those that are
+    not in the list, none counts any more. */
+interface Listed {
+  taught: Taught;
+  sent: string[];
+}
+
+const NOTHING: Listed = { taught: { classes: [], rejected: [] }, sent: [] };
 
 type Predicted = PredictResponse<Guess>;
 
@@ -34,11 +43,13 @@ export function createOfflineDrawApi(
   online: DrawApi,
   offline: Offline,
   local: LocalModel<LocalClassifier>,
+  /** Whether this caller may teach. About a drawing that only this device knows, a name is teaching. */
+  mayTeach: () => boolean,
 ): Offlineable<DrawApi> {
   const { queue, connection, newId } = offline;
   /** The drawings of recorded guesses, by the id of the prediction. */
   const drawings = new Map<string, { input: number[]; isLocal: boolean }>();
-  let listed: Taught | null = null;
+  let listed = NOTHING;
 
   const remember = (id: string | undefined, input: number[] | undefined, isLocal: boolean) => {
     if (id === undefined || input === undefined) return;
@@ -69,6 +80,7 @@ export function createOfflineDrawApi(
     const { learner, version } = local;
     const instances: number[][] = request.instances;
     if (learner === null && !request.record) throw error;
+    if (request.record && !mayTeach()) throw error; // the service would refuse the name later
     const nothing: Guess = { label: null, probabilities: {} };
     const prediction_ids = request.record ? instances.map(() => newId()) : [];
     for (const [place, id] of prediction_ids.entries()) remember(id, instances[place], true);
@@ -98,26 +110,29 @@ export function createOfflineDrawApi(
     connection,
     newId,
     describe,
-    exampleOf: (id) => exampleAmong(listed?.classes ?? [], id),
+    exampleOf: (id) => exampleAmong(listed.taught.classes, id),
   });
 
   async function examples(of: 'user' | 'everyone', limit: number): Promise<Taught> {
-    const taught = await reach(
+    if (of === 'everyone') return online.examples(of, limit);
+    const sent = queue.items.filter(({ state }) => state === 'sent').map(({ id }) => id);
+    listed = await reach(
       connection,
-      () => online.examples(of, limit),
-      async (error) => {
-        const kept = of === 'user' ? await offline.recall<Taught>(GALLERY, local.name) : null;
-        if (kept === null && of === 'everyone') throw error;
-        return kept ?? { classes: [], rejected: [] };
+      async () => {
+        const found = { taught: await online.examples(of, limit), sent };
+        void offline.remember(GALLERY, local.name, found);
+        return found;
       },
+      async () => (await offline.recall<Listed>(GALLERY, local.name)) ?? NOTHING,
     );
-    if (of !== 'user') return taught;
-    if (!connection.lost) void offline.remember(GALLERY, local.name, taught);
-    listed = taught;
-    return withWaiting(
-      taught,
-      queue.items.filter(({ model }) => model === local.name),
-    );
+    return listShown();
+  }
+
+  /** What was taught, with what is not in the list yet. */
+  function listShown(): Taught {
+    const { taught, sent } = listed;
+    const later = queue.items.filter(({ model, id }) => model === local.name && !sent.includes(id));
+    return withWaiting(taught, later);
   }
 
   async function forgetClass(label: string): Promise<number> {
@@ -125,8 +140,7 @@ export function createOfflineDrawApi(
       connection,
       () => online.forgetClass(label),
       async (error) => {
-        const { classes } = withWaiting(listed ?? { classes: [], rejected: [] }, queue.waiting);
-        const all = classes.find((one) => one.label === label);
+        const all = listShown().classes.find((one) => one.label === label);
         // Without the service, only the drawings that are listed can be taken back.
         if (!all || all.examples.length < all.count + all.held) throw error;
         for (const { id } of all.examples) await feedback.retract(id);

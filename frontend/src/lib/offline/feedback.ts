@@ -47,7 +47,9 @@ export class FeedbackQueue implements FeedbackApi {
       () => online.giveFeedback(feedback),
       (_, mayHaveArrived) => this.keep(opinion, mayHaveArrived),
     );
-    if ('offset' in receipt) await local.note({ ...opinion, id: feedback.id, of: null }, receipt);
+    const { kind, title, example, body } = opinion;
+    if ('offset' in receipt)
+      await local.note({ id: feedback.id, kind, title, example, body, of: null }, receipt);
     return receipt;
   };
 
@@ -65,7 +67,10 @@ export class FeedbackQueue implements FeedbackApi {
       (_, mayHaveArrived) => keep(mayHaveArrived),
     );
     if ('offset' in receipt)
-      await local.note({ id: newId(), kind: 'retraction', of: id, title: '', example }, receipt);
+      await local.note(
+        { id: newId(), kind: 'retraction', of: id, title: '', example, body: null },
+        receipt,
+      );
     return receipt;
   };
 

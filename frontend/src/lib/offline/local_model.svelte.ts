@@ -10,7 +10,7 @@
 
 import { ApiError, FileTooLarge } from '../api';
 import type { Receipt } from '../schema';
-import type { Queue } from './queue.svelte';
+import type { NewItem, Queue } from './queue.svelte';
 import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store';
 
 const MAX_FILE_BYTES = 8_000_000;
@@ -47,6 +47,9 @@ export interface ModelOptions<L extends LocalLearner> {
   /** Raises an error for a file that it cannot read. */
   read: (file: Uint8Array) => L;
   api: ExportApi;
+  /** The kept file, changed to that of a version; null where it is that already. Rejects where the whole file must be
+      loaded. Left out where files have no deltas. */
+  update?: (kept: ExportedFile, model: string, version: string) => Promise<ExportedFile | null>;
   /** Whether its answers are simpler than those of the service. */
   isSimpler: boolean;
 }
@@ -104,15 +107,9 @@ export class LocalModel<L extends LocalLearner> {
     }
   }
 
-  /** Note what the service has just accepted: the version that is kept here may not have learned it. */
-  async note(
-    { id, kind, of, title, example }: Pick<QueuedItem, 'id' | 'kind' | 'of' | 'title' | 'example'>,
-    receipt: Receipt,
-  ): Promise<void> {
-    if (this.learner === null) return;
-    await this.dependencies.queue
-      .noteSent({ id, kind, of, title, example, model: this.name, body: null }, receipt)
-      .catch(() => {}); // it is accepted all the same
+  /** Note what the service has just accepted: the version, and the list, that are kept here may not have it. */
+  async note(item: Omit<NewItem, 'model'>, receipt: Receipt): Promise<void> {
+    await this.dependencies.queue.noteSent({ ...item, model: this.name }, receipt).catch(() => {}); // it is accepted all the same
   }
 
   /** Keep a version. Calls meanwhile share the request. */
@@ -122,7 +119,7 @@ export class LocalModel<L extends LocalLearner> {
   }
 
   private async fetch(version: string) {
-    const { store, api, owner, model, queue, now, mayKeep } = this.dependencies;
+    const { store, owner, model, queue, now, mayKeep } = this.dependencies;
     const by = owner();
     if (by === null) return;
     if (!mayKeep()) {
@@ -130,8 +127,7 @@ export class LocalModel<L extends LocalLearner> {
       return queue.prune(model, Infinity);
     }
     try {
-      const known = this.tooLarge ?? this.own?.etag ?? '';
-      const found = await api.exported(model, version, known, MAX_FILE_BYTES);
+      const found = await this.findNewer(version);
       if (found !== null) {
         const kept = { ...found, owner: by, model, kept_at: now().toISOString() };
         this.use(kept);
@@ -145,6 +141,20 @@ export class LocalModel<L extends LocalLearner> {
       if (this.missing === 'not_allowed') await this.drop(by);
     }
     await queue.prune(model, this.learner?.learnedUntil ?? Infinity);
+  }
+
+  /** The newest file until a version; null where it is the one that is known. */
+  private async findNewer(version: string): Promise<ExportedFile | null> {
+    const { api, model, update } = this.dependencies;
+    if (update && this.own !== null && this.tooLarge === null)
+      try {
+        const updated = await update(this.own, model, version);
+        if (updated === null || updated.file.length <= MAX_FILE_BYTES) return updated;
+      } catch {
+        // no delta, or not of this file: the whole file says why, or takes its place
+      }
+    const known = this.tooLarge ?? this.own?.etag ?? '';
+    return api.exported(model, version, known, MAX_FILE_BYTES);
   }
 
   /** Delete the version of a caller who may not have it any more. */

@@ -13,6 +13,8 @@ import { openStore, type OfflineStore } from './store';
 import { exclusively, openTabs } from './tabs';
 
 const KEEP_EVERY_MS = 60_000; // what was taught here meanwhile is in the queue
+const DAY_MS = 86_400_000;
+const MAX_AWAY_DAYS = 30; // then what is kept for a caller, but what waits, is deleted
 
 /** Who the page speaks for. */
 type Identity = Pick<Session, 'owner' | 'confirm'>;
@@ -60,6 +62,7 @@ export class Offline {
       owner: () => this.identity.owner,
       now: () => new Date(),
     });
+    void this.expire();
     await local.load();
     return local;
   }
@@ -95,6 +98,17 @@ export class Offline {
     const { owner } = this.identity;
     if (owner === null) return null;
     return ((await this.store.answer(owner, `${name} of ${model}`)) as T | null) ?? null;
+  }
+
+  /** Delete what is kept for callers who were not here for long. What waits for them stays. */
+  private async expire(): Promise<void> {
+    const { owner } = this.identity;
+    if (owner === null) return;
+    const now = Date.now();
+    const since = new Date(now - MAX_AWAY_DAYS * DAY_MS);
+    await this.store
+      .expire(owner, new Date(now).toISOString(), since.toISOString())
+      .catch(() => {}); // the next visit tries again
   }
 
   /** Delete everything that is kept for a caller. */

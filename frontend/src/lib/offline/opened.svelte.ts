@@ -2,6 +2,7 @@
 
 import OfflineBanner from '../../components/offline/OfflineBanner.svelte';
 import {
+  learnerDeltaApi,
   learnerFileApi,
   repertoireFileApi,
   type Api,
@@ -14,6 +15,7 @@ import type { Session } from '../ui/session.svelte';
 import { createOfflineChatApi } from './chat_api';
 import { readClassifier } from './classifier';
 import { createOfflineDrawApi } from './draw_api';
+import { updateLearnerFile } from './learner_file';
 import type { LocalLearner, LocalModel } from './local_model.svelte';
 import { Offline } from './offline.svelte';
 import { LocalReplies } from './replies';
@@ -50,9 +52,11 @@ export class OpenedOffline {
       model,
       read: readClassifier,
       api: learnerFileApi,
+      update: (kept, name, version) => updateLearnerFile(kept, name, version, learnerDeltaApi),
       mayKeep: () => share_sums || this.session.mayCurate,
       isSimpler: false,
     });
-    return { local, api: createOfflineDrawApi(online, this.offline, local) };
+    const mayTeach = () => this.session.teaching !== 'off';
+    return { local, api: createOfflineDrawApi(online, this.offline, local, mayTeach) };
   }
 }

@@ -68,7 +68,10 @@ export interface SentCounts {
 /** What is said, as the queue keeps it. */
 export type Opinion = Pick<QueuedItem, 'kind' | 'title' | 'example'> & { body: FeedbackItem };
 
-type NewItem = Pick<QueuedItem, 'id' | 'model' | 'kind' | 'title' | 'body' | 'of' | 'example'>;
+export type NewItem = Pick<
+  QueuedItem,
+  'id' | 'model' | 'kind' | 'title' | 'body' | 'of' | 'example'
+>;
 
 /** Raised where too much waits. */
 export class QueueFull extends Error {}
@@ -92,10 +95,7 @@ export class Queue {
   refused = $derived(this.items.filter(({ state }) => state === 'refused'));
   isSending = $derived(this.items.some(({ state }) => state === 'sending'));
   /** How many items of other callers wait in this browser, until they are back. */
-  ofOthers = $derived(
-    this.all.filter(({ owner, state }) => owner !== this.dependencies.owner() && state !== 'sent')
-      .length,
-  );
+  ofOthers = $derived(this.findOthers().filter(({ state }) => state !== 'sent').length);
 
   private deliveries: Delivery[] = [];
   private flushing: Promise<void> | null = null;
@@ -141,21 +141,23 @@ export class Queue {
     const { store, newId } = this.dependencies;
     const known = this.items.find((one) => one.id === id);
     const left = await store.change(id, (item) => (item.maybeReceived ? item : null));
-    if (known === undefined || left !== null)
-      return this.add(
-        {
-          id: newId(),
-          model,
-          body: null,
-          of: id,
-          kind: 'retraction',
-          title: known?.title ?? example?.label ?? '',
-          example: known?.example ?? example,
-        },
-        { maybeReceived },
-      );
-    await this.announce();
-    return null;
+    if (left === null) {
+      await this.announce();
+      return null;
+    }
+    // Where there is none, the service has it: this page has sent it directly, or another tab has sent and pruned it.
+    return this.add(
+      {
+        id: newId(),
+        model,
+        body: null,
+        of: id,
+        kind: 'retraction',
+        title: known?.title ?? example?.label ?? '',
+        example: known?.example ?? example,
+      },
+      { maybeReceived },
+    );
   }
 
   /** Note what the service has just accepted: the version that is kept here may not have learned it. */
@@ -216,6 +218,19 @@ export class Queue {
     );
     for (const { id } of gone) await store.change(id, () => null);
     if (gone.length > 0) await this.announce();
+  }
+
+  /** Delete all that this browser keeps for the other callers of whom something waits, which is lost then. */
+  async forgetOthers(): Promise<void> {
+    for (const owner of new Set(this.findOthers().map(({ owner }) => owner)))
+      await this.dependencies.store.clear(owner);
+    await this.announce();
+  }
+
+  /** The items of other callers; none while it is not known who this caller is. */
+  private findOthers(): QueuedItem[] {
+    const by = this.dependencies.owner();
+    return by === null ? [] : this.all.filter(({ owner }) => owner !== by);
   }
 
   dismissCounts() {
@@ -304,7 +319,7 @@ export class Queue {
       maybeReceived: true,
     }));
     await this.announce();
-    if (item === null) return null;
+    if (!item) return null;
     const { changed, again_ms } = await this.send(item).then(
       (receipt) => ({ changed: { state: 'sent' as const, receipt }, again_ms: null }),
       toFailure,

@@ -3,6 +3,7 @@
      queue    place -> QueuedItem     in the order in which it was given, for all tabs
      models   [owner, model] -> KeptModel
      answers  [owner, name] -> KeptAnswer      such as the drawings that were taught
+     owners   owner -> when that owner was here last
 
    IndexedDB, used directly: three small transactions do not need a library. Where the browser offers no database, as in
    some private windows, or it does not open, everything is kept in memory and lasts as long as the page.
@@ -12,7 +13,7 @@ import type { Pause } from '../ui/live_status.svelte';
 import type { FeedbackItem, Receipt } from '../schema';
 
 const NAME = 'online.offline';
-const VERSION = 1;
+const VERSION = 2;
 const MAX_OPENING_MS = 3000; // the pages wait for it
 
 /** What this device learns from feedback, or un-learns with a retraction. reward: in [0, 1]; below 0.5, the label was wrong. */
@@ -77,12 +78,22 @@ export interface KeptAnswer {
   value: unknown;
 }
 
+/** seen_at: when the pages were opened for this owner last. */
+interface SeenOwner {
+  owner: string;
+  seen_at: string;
+}
+
 export interface OfflineStore {
   /** In the order in which they were added. */
   items(): Promise<QueuedItem[]>;
   add(item: QueuedItem): Promise<void>;
-  /** Change an item in one step, which no other tab comes between. change: returns null to delete it. Returns it as it is then; null for none. */
-  change(id: string, change: (item: QueuedItem) => QueuedItem | null): Promise<QueuedItem | null>;
+  /** Change an item in one step, which no other tab comes between. change: returns null to delete it. Returns it as it is
+      then: null where this has deleted it, undefined where there was none. */
+  change(
+    id: string,
+    change: (item: QueuedItem) => QueuedItem | null,
+  ): Promise<QueuedItem | null | undefined>;
   model(owner: string, model: string): Promise<KeptModel | null>;
   /** Rejects with a QuotaExceededError where there is no room. */
   keepModel(kept: KeptModel): Promise<void>;
@@ -92,6 +103,9 @@ export interface OfflineStore {
   keepAnswer(kept: KeptAnswer): Promise<void>;
   /** Delete everything that belongs to an owner. */
   clear(owner: string): Promise<void>;
+  /** Note that an owner is here at an instant, and delete the models and answers of those who were not since another.
+      What waits in the queue stays. Both instants: ISO 8601, UTC. */
+  expire(owner: string, at: string, since: string): Promise<void>;
 }
 
 /** The store of this browser; one in memory where there is no database. */
@@ -109,12 +123,15 @@ export async function openStore(
 
 function open(factory: IDBFactory, pause: Pause): Promise<IDBDatabase> {
   const opening = factory.open(NAME, VERSION);
-  opening.onupgradeneeded = () => {
+  opening.onupgradeneeded = ({ oldVersion }) => {
     const database = opening.result;
-    const queue = database.createObjectStore('queue', { autoIncrement: true });
-    queue.createIndex('id', 'id', { unique: true });
-    database.createObjectStore('models', { keyPath: ['owner', 'model'] });
-    database.createObjectStore('answers', { keyPath: ['owner', 'name'] });
+    if (oldVersion < 1) {
+      const queue = database.createObjectStore('queue', { autoIncrement: true });
+      queue.createIndex('id', 'id', { unique: true });
+      database.createObjectStore('models', { keyPath: ['owner', 'model'] });
+      database.createObjectStore('answers', { keyPath: ['owner', 'name'] });
+    }
+    database.createObjectStore('owners', { keyPath: 'owner' });
   };
   return new Promise((resolve, reject) => {
     let hasGivenUp = false;
@@ -161,7 +178,7 @@ class DatabaseStore implements OfflineStore {
   async change(id: string, change: (item: QueuedItem) => QueuedItem | null) {
     const transaction = this.writing('queue');
     const opening = transaction.objectStore('queue').index('id').openCursor(id);
-    let changed: QueuedItem | null = null;
+    let changed: QueuedItem | null | undefined;
     opening.onsuccess = () => {
       const cursor = opening.result;
       if (cursor === null) return;
@@ -196,16 +213,22 @@ class DatabaseStore implements OfflineStore {
   }
 
   async clear(owner: string): Promise<void> {
-    const transaction = this.writing('queue', 'models', 'answers');
-    for (const name of transaction.objectStoreNames) {
-      const opening = transaction.objectStore(name).openCursor();
-      opening.onsuccess = () => {
-        const cursor = opening.result;
-        if (cursor === null) return;
-        if ((cursor.value as { owner: string }).owner === owner) cursor.delete();
-        cursor.continue();
-      };
-    }
+    const transaction = this.writing('queue', 'models', 'answers', 'owners');
+    for (const name of transaction.objectStoreNames)
+      deleteOf(transaction.objectStore(name), (one) => one === owner);
+    await completed(transaction);
+  }
+
+  async expire(owner: string, at: string, since: string): Promise<void> {
+    const transaction = this.writing('models', 'answers', 'owners');
+    const owners = transaction.objectStore('owners');
+    owners.put({ owner, seen_at: at });
+    const listing = owners.getAll() as IDBRequest<SeenOwner[]>;
+    listing.onsuccess = () => {
+      const isGone = createGone(listing.result, since);
+      for (const name of transaction.objectStoreNames)
+        deleteOf(transaction.objectStore(name), isGone);
+    };
     await completed(transaction);
   }
 
@@ -225,10 +248,28 @@ class DatabaseStore implements OfflineStore {
   }
 }
 
+/** Delete the records of some owners. */
+function deleteOf(store: IDBObjectStore, isGone: (owner: string) => boolean) {
+  const opening = store.openCursor();
+  opening.onsuccess = () => {
+    const cursor = opening.result;
+    if (cursor === null) return;
+    if (isGone((cursor.value as { owner: string }).owner)) cursor.delete();
+    cursor.continue();
+  };
+}
+
+/** Returns whether an owner was not here since an instant. */
+function createGone(owners: readonly SeenOwner[], since: string) {
+  const seen = new Set(owners.filter(({ seen_at }) => seen_at >= since).map(({ owner }) => owner));
+  return (owner: string) => !seen.has(owner);
+}
+
 export class MemoryStore implements OfflineStore {
   private queue = new Map<string, QueuedItem>();
   private models = new Map<string, KeptModel>();
   private answers = new Map<string, KeptAnswer>();
+  private owners = new Map<string, SeenOwner>();
 
   async items() {
     return [...this.queue.values()];
@@ -241,7 +282,7 @@ export class MemoryStore implements OfflineStore {
 
   async change(id: string, change: (item: QueuedItem) => QueuedItem | null) {
     const item = this.queue.get(id);
-    if (item === undefined) return null;
+    if (item === undefined) return undefined;
     const changed = change(item);
     if (changed === null) this.queue.delete(id);
     else this.queue.set(id, changed);
@@ -269,10 +310,19 @@ export class MemoryStore implements OfflineStore {
   }
 
   async clear(owner: string) {
-    const maps: Map<string, { owner: string }>[] = [this.queue, this.models, this.answers];
-    for (const map of maps)
-      for (const [key, value] of map) if (value.owner === owner) map.delete(key);
+    const maps = [this.queue, this.models, this.answers, this.owners];
+    for (const map of maps) deleteFrom(map, (one) => one === owner);
   }
+
+  async expire(owner: string, at: string, since: string) {
+    this.owners.set(owner, { owner, seen_at: at });
+    const isGone = createGone([...this.owners.values()], since);
+    for (const map of [this.models, this.answers, this.owners]) deleteFrom(map, isGone);
+  }
+}
+
+function deleteFrom(map: Map<string, { owner: string }>, isGone: (owner: string) => boolean) {
+  for (const [key, { owner }] of map) if (isGone(owner)) map.delete(key);
 }
 
 const keyOf = (...parts: string[]) => JSON.stringify(parts);

@@ -55,6 +55,7 @@ export const chat: Messages['chat'] = {
   you: 'Sie haben gefragt: ',
   reply: 'Antwort',
   onDevice: 'Auf diesem Gerät beantwortet.',
+  needsTeaching: 'Bewerten kann das nur, wer auch beibringen darf.',
   erased: '(gelöscht)',
   deletedReply: 'Diese Antwort wurde gelöscht.',
   welcome: {

@@ -10,6 +10,7 @@ export const offline: Messages['offline'] = {
   simpler: 'Die Antworten sind einfacher als die des Servers.',
   noAnswers: 'Antworten gibt es erst wieder mit Verbindung.',
   keeps: 'Was Sie beibringen, wird aufgehoben und dann gesendet.',
+  needsTeaching: 'Bewerten und benennen kann das nur, wer auch beibringen darf.',
   waits: (count, shown) =>
     `${shown} ${plural(count, 'Eintrag wartet', 'Einträge warten')} auf das Senden.`,
   namesWait: (count, shown) =>
@@ -25,6 +26,11 @@ export const offline: Messages['offline'] = {
     `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} nicht angenommen.`,
   ofOthers: (count, shown) =>
     `${shown} ${plural(count, 'Eintrag', 'Einträge')} eines anderen Kontos in diesem Browser ${plural(count, 'wartet', 'warten')}, bis sich dieses Konto anmeldet.`,
+  deleteOfOthers: 'Löschen, was von einem anderen Konto wartet',
+  deleteTitle: 'Einträge eines anderen Kontos löschen?',
+  deleteText: (count, shown) =>
+    `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} noch nicht gesendet und ${plural(count, 'geht', 'gehen')} dann verloren: Niemand lernt daraus. Auch was dieser Browser sonst für dieses Konto aufhebt, wird gelöscht.`,
+  deleteAction: (count, shown) => `${shown} ${plural(count, 'Eintrag', 'Einträge')} löschen`,
   noRoom: 'Dieser Browser hat keinen Platz für die neueste Version.',
   tooLarge: 'Die neueste Version ist zu groß für diesen Browser.',
   show: 'Zeigen, was wartet',

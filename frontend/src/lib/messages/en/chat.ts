@@ -54,6 +54,7 @@ export const chat = {
   you: 'You asked: ',
   reply: 'Reply',
   onDevice: 'Answered on this device.',
+  needsTeaching: 'Only those who may teach can rate it.',
   erased: '(erased)',
   deletedReply: 'This reply was deleted.',
   welcome: {
