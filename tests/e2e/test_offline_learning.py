@@ -314,8 +314,9 @@ def test_the_chat_answers_without_the_service_and_a_thumb_counts_at_once_and_lat
 
 
 def export_of(service: Service) -> httpx.Response:
-    """The file of a version that a page keeps."""
-    return service.http.get("/v1/models/digits/versions/live/export", params={"format": "learner"})
+    """The file that a page keeps now."""
+    newest = service.versions("digits")[0]["version"]
+    return service.http.get(f"/v1/models/digits/versions/{newest}/export", params={"format": "learner"})
 
 
 def test_the_next_version_is_loaded_as_a_delta(visits: Visits, start: Start) -> None:
