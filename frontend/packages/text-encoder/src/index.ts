@@ -6,6 +6,7 @@
    download is a quarter: vectors are close to the service's (cosine 0.999), but not the same bits.
 */
 
+import { roundHalfEven } from '../../learner/src/columns.ts';
 import { WordPiece } from './wordpiece.ts';
 
 export { WordPiece } from './wordpiece.ts';
@@ -86,13 +87,8 @@ export class MiniLmEncoder {
 /** Numbers times the scale, rounded (halves to even) and limited to [-127, 127]. */
 export function quantise(vector: Float32Array, scale: number): Int8Array {
   return Int8Array.from(vector, (value) =>
-    Math.max(-127, Math.min(127, roundHalfToEven(scale * value))),
+    Math.max(-127, Math.min(127, roundHalfEven(scale * value))),
   );
-}
-
-function roundHalfToEven(value: number): number {
-  const rounded = Math.round(value);
-  return rounded - value === 0.5 && rounded % 2 !== 0 ? rounded - 1 : rounded;
 }
 
 /** The bytes of an address, with the count of those that have arrived. */
