@@ -68,13 +68,17 @@ const models = new Models(
 void models.all();
 // The conversation is kept while other pages are shown; events are received only while it is shown.
 const api = createChatApi(() => models.first(isChatModel));
-const device = new DeviceApi(api, async (online) => {
-  const { id } = (await models.all()).find(isChatModel)!;
-  return (await offline.load()).openChat(id, online);
-});
+const device = new DeviceApi(
+  api,
+  async (online) => {
+    const { id } = (await models.all()).find(isChatModel)!;
+    return (await offline.load()).openChat(id, online);
+  },
+  createMemory(kept, 'online.answered_here'),
+);
 const live = new LiveStatus(api, pause);
 const conversation = new Conversation({ api: device.requests, live, newId, rights: session });
-const conversations = new StoredConversations(api, pause);
+const conversations = new StoredConversations(device.requests, pause);
 const inboxCounter = new InboxCounter(
   async () => countInboxes((await models.all()).filter(hasInbox), createInboxApi),
   pause,

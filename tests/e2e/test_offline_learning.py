@@ -9,7 +9,7 @@ import httpx
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Start
-from tests.e2e.browsing import Visits, check_accessible, shoot
+from tests.e2e.browsing import Visits, check_accessible, choose, shoot
 from tests.e2e.test_access import ADMIN_KEY, sign_in
 from tests.e2e.test_draw import (
     SHIPPED,
@@ -468,3 +468,29 @@ def test_answers_of_the_device_are_not_rated_by_those_who_may_not_teach(visits: 
     expect_banner(page, "1 entry waits to be sent.")  # about an answer of the service
     page.context.set_offline(False)
     expect_banner(page, "Sent: 1 learned.")
+
+
+def test_a_conversation_with_the_device_is_listed_and_shown_after_a_reload(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    page = open_chat(visits, service)
+    page.context.set_offline(True)
+    expect_banner(page, LOST)
+    ask(page, QUESTION)
+    conversations = page.get_by_role("navigation", name="Conversations")
+    expect(conversations.get_by_role("listitem")).to_contain_text(QUESTION)
+    shoot(page, "offline-conversation-light")
+    for is_offline in (True, False):
+        page.context.set_offline(is_offline)
+        page.reload()
+        expect(page.get_by_role("article", name="Reply")).to_contain_text(REPLY)
+        expect(page.get_by_role("article", name="Reply")).to_contain_text("Answered on this device.")
+        expect(conversations.get_by_role("listitem")).to_contain_text(QUESTION)
+    expect(ask(page, "Can I print here?")).to_contain_text("The printer is by the stairs.")  # by the service
+    page.reload()
+    replies = page.get_by_role("article", name="Reply")
+    expect(replies).to_have_count(2)
+    expect(replies.first).to_contain_text("Answered on this device.")
+    expect(conversations.get_by_role("listitem")).to_have_count(1)
+    choose(conversations, f"Actions for “{QUESTION}”", "Delete…")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(conversations.get_by_role("listitem")).to_have_count(0)

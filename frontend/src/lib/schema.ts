@@ -45,12 +45,16 @@ export type FeedbackItem = Partial<Schemas['FeedbackItem']>;
 export type Receipt = Schemas['Receipt'];
 export type FeedbackStatus = Receipt['status'];
 export type FeedbackProgress = Schemas['FeedbackOutcome'];
-export type ConversationSummary = Schemas['ConversationSummary'];
-export type ConversationPage = Schemas['ConversationsAnswer'];
+/** Whether this device has given all of its answers, so that only this browser keeps it. */
+type KeptHere = { isLocal?: boolean };
+export type ConversationSummary = Schemas['ConversationSummary'] & KeptHere;
+export type ConversationPage = { conversations: ConversationSummary[]; next: string | null };
 export type ConversationChange = Pick<Partial<Schemas['ConversationSummary']>, 'title' | 'pinned'>;
 export type SharedConversation = Schemas['SharedConversation'];
-export type StoredConversation = Schemas['ConversationAnswer'];
-export type StoredTurn = Schemas['Turn'];
+export type StoredConversation = Omit<Schemas['ConversationAnswer'], 'said'> &
+  KeptHere & { said: StoredTurn[] };
+/** isLocal: whether this device has answered, without the service. */
+export type StoredTurn = Schemas['Turn'] & { isLocal?: boolean };
 export type StoredFeedback = Schemas['TurnFeedback'];
 export type ExplanationAnswer = Schemas['Explanation'];
 export type Neighbor = Schemas['RatedQuestion'];

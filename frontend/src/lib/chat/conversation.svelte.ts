@@ -77,8 +77,6 @@ export class Conversation {
   });
   hasStarted = $derived(this.exchanges.length > 0);
   replyCount = $derived(this.all.reduce((sum, { turns }) => sum + turns.length, 0));
-  /** Whether the service stores it: not where this device has given every answer. */
-  isStored = $derived(this.all.some(({ turns }) => turns.some(({ isLocal }) => !isLocal)));
   lastExchange = $derived(this.exchanges.at(-1) ?? null);
   last = $derived(this.lastExchange?.current ?? null);
   learnedCount = $derived(

@@ -67,7 +67,7 @@ export const toStoredAnswer = (stored: StoredTurn): Answer => ({
   version: stored.model_version,
   reply: stored.reply,
   candidates: stored.candidates.filter(({ id }) => !stored.besides.includes(id)),
-  isLocal: false,
+  isLocal: stored.isLocal ?? false,
 });
 
 export class Turn {

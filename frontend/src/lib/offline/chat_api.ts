@@ -1,11 +1,28 @@
 /* The chat without the service: this device answers from the replies that it keeps, and opinions wait.
 
-     predict        the service's reply; without it, that of `LocalReplies`, which no conversation stores
+     predict        the service's reply; without it, that of `LocalReplies`, in a conversation that this browser keeps
      feedback       about a reply of the service: by its prediction. About one of this device: by the question and the reply
 */
 
-import { ApiError, NO_ANSWER, type Api, type ChatInstance, type Offlineable } from '../api';
-import type { FeedbackRequest, PredictRequest, PredictResponse, Reply } from '../schema';
+import {
+  ApiError,
+  isUnreachable,
+  NO_ANSWER,
+  type Api,
+  type ChatInstance,
+  type Offlineable,
+} from '../api';
+import type {
+  ConversationChange,
+  ConversationPage,
+  ConversationSummary,
+  FeedbackRequest,
+  PredictRequest,
+  PredictResponse,
+  Reply,
+  StoredConversation,
+} from '../schema';
+import { LocalConversations, merge } from './conversations';
 import { FeedbackQueue, type Described } from './feedback';
 import type { LocalModel } from './local_model.svelte';
 import type { Offline } from './offline.svelte';
@@ -33,6 +50,8 @@ export function createOfflineChatApi(
 ): Offlineable<Api> {
   const { queue, connection, newId } = offline;
   const answers = new Map<string, GivenAnswer>();
+  const conversations = new LocalConversations(offline, local.name);
+  let listed: { words: string; page: ConversationPage } | null = null;
 
   function remember(id: string, answer: GivenAnswer) {
     answers.set(id, answer);
@@ -59,9 +78,16 @@ export function createOfflineChatApi(
         const reply = answer.predictions[0]?.reply ?? null;
         const instance = request.instances[0]!;
         if (id) remember(id, { instance, reply, isLocal: false, after: undefined });
+        const { conversation, after } = request;
+        if (id && conversation && after && after !== known.after)
+          await conversations.noteFollowing(conversation, id, after);
         return answer;
       },
-      async (error) => answerLocally(request, known.after, error),
+      async (error) => {
+        const answer = answerLocally(request, known.after, error);
+        await keepTurns(request, known.after, answer);
+        return answer;
+      },
     );
   }
 
@@ -86,6 +112,75 @@ export function createOfflineChatApi(
       learned_until: 0,
       isLocal: true,
     };
+  }
+
+  async function keepTurns(
+    { instances, conversation, after, exclude }: ChatRequest,
+    known: string | null | undefined,
+    { predictions, prediction_ids, model_version }: PredictResponse,
+  ) {
+    if (!conversation) return;
+    for (const [place, prediction_id] of prediction_ids.entries()) {
+      const [instance, { reply, candidates }] = [instances[place]!, predictions[place]!];
+      await conversations.add(conversation, {
+        prediction_id,
+        after: after ?? '',
+        question: textOf(instance),
+        reply,
+        candidates,
+        besides: exclude ?? [],
+        model_version,
+        created_at: new Date().toISOString(),
+        feedback: [],
+        isLocal: true,
+        instance,
+        known: known ?? null,
+        opinion: null,
+      });
+    }
+  }
+
+  async function listConversations(words: string, before: string | null = null) {
+    if (before !== null) return online.conversations(words, before);
+    const kept = await conversations.list(words);
+    const page = await reach(
+      connection,
+      async () => {
+        const found = await online.conversations(words);
+        listed = { words, page: found };
+        return found;
+      },
+      async (error) => {
+        if (listed?.words === words) return listed.page;
+        if (kept.length === 0) throw error;
+        return { conversations: [], next: null };
+      },
+    );
+    return { ...page, conversations: sortListed(page.conversations, kept) };
+  }
+
+  async function openConversation(id: string): Promise<StoredConversation> {
+    const kept = await conversations.find(id);
+    const found = await orKept<StoredConversation>(kept, () => online.conversation(id), true);
+    for (const { prediction_id, instance, reply, known, opinion } of kept?.said ?? []) {
+      remember(prediction_id, { instance, reply, isLocal: true, after: known });
+      if (opinion !== null) feedback.resume(prediction_id, opinion);
+    }
+    return kept === null || found === kept ? found : merge(found, kept);
+  }
+
+  async function changeConversation(id: string, change: ConversationChange) {
+    const kept = await conversations.find(id);
+    await conversations.rename(id, change);
+    return orKept<ConversationSummary>(kept && { ...kept, ...change }, () =>
+      online.changeConversation(id, change),
+    );
+  }
+
+  async function deleteConversation(id: string) {
+    const kept = await conversations.find(id);
+    await orKept<unknown>(kept, () => online.deleteConversation(id));
+    await conversations.delete(id);
   }
 
   function describe(feedback: FeedbackRequest): Described {
@@ -121,13 +216,53 @@ export function createOfflineChatApi(
   return {
     ...online,
     predict,
-    giveFeedback: feedback.giveFeedback,
+    conversations: listConversations,
+    conversation: openConversation,
+    changeConversation,
+    deleteConversation,
+    giveFeedback: async (given) => {
+      if (answers.get(given.prediction_id)?.isLocal)
+        await conversations.noteOpinion(given.prediction_id, given.id);
+      return feedback.giveFeedback(given);
+    },
     retract: feedback.retract,
     explain: async (id) => {
       if (answers.get(id)?.isLocal) throw new ApiError(NO_ANSWER);
       return online.explain(id);
     },
   };
+}
+
+const NOT_FOUND = 404;
+
+/** What the service answers about a conversation. One that only this browser has is unknown there.
+    alsoUnreachable: whether what this browser has is enough where the service does not answer. */
+async function orKept<T>(
+  kept: T | null,
+  request: () => Promise<T>,
+  alsoUnreachable = false,
+): Promise<T> {
+  try {
+    return await request();
+  } catch (error) {
+    const isUnknown = error instanceof ApiError && error.status === NOT_FOUND;
+    if (kept !== null && (isUnknown || (alsoUnreachable && isUnreachable(error)))) return kept;
+    throw error;
+  }
+}
+
+/** Pinned ones first, then the newest. Those that the service lists are known there. */
+function sortListed(
+  listed: readonly ConversationSummary[],
+  kept: readonly ConversationSummary[],
+): ConversationSummary[] {
+  const known = new Set(listed.map(({ id }) => id));
+  const all = [...listed, ...kept.filter(({ id }) => !known.has(id))];
+  return all.sort(
+    (one, other) =>
+      Number(other.pinned) - Number(one.pinned) ||
+      Date.parse(other.updated_at) - Date.parse(one.updated_at),
+  );
 }
 
 const textOf = (instance: ChatInstance) =>

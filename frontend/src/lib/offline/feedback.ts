@@ -33,6 +33,11 @@ export class FeedbackQueue implements FeedbackApi {
 
   constructor(private dependencies: Dependencies) {}
 
+  /** Let the next feedback about an answer of an earlier visit replace what was said then. */
+  resume(prediction: string, feedback: string) {
+    if (!this.latest.has(prediction)) this.latest.set(prediction, feedback);
+  }
+
   giveFeedback = async (feedback: FeedbackRequest): Promise<Receipt | Queued> => {
     const { online, queue, local, connection, describe } = this.dependencies;
     const opinion = describe(feedback);
