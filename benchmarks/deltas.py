@@ -6,6 +6,9 @@ For each of two models, from 1 to 1,000 examples are learned after a version, an
 10 classes) and CLINC150 (384 features of texts, 150 classes). `learner` is the file of integer sums with which a browser goes on
 learning; `weights` holds what a server answers with. Every file is compressed by zstd at level 19, and every delta is applied and
 compared by sha256. ms: to write the delta, uncompressed, and to apply it, median of three.
+
+A day: 480 digits are learned, one a minute, and a page keeps the newest file of sums. It looks every minute, as an open page does,
+every hour, or once.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,6 +29,8 @@ from online.models.exchange.deltas import apply_delta, write_delta
 from online.models.export.learner_file import LearnerFacts, write_learner_file
 
 COUNTS = (1, 10, 100, 1_000)  # examples between two versions
+DAY = 480  # examples, one a minute for eight hours
+LOOKS = (1, 60, DAY)  # minutes between two downloads
 LEVEL = 19
 DIGITS = {"input": "vector", "size": 64, "scale": 16.0}
 T = TypeVar("T")
@@ -83,6 +88,29 @@ def compare(name: str, file: str, count: int, old: bytes, new: bytes) -> Result:
     return Result(name, file, count, len(compress(new)), len(compress(delta)), write_ms, apply_ms)
 
 
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What a page downloads in a day, compressed. every_minutes: between two downloads."""
+
+    every_minutes: int
+    downloads: int
+    whole_bytes: int
+    delta_bytes: int
+
+
+def measure_day(examples: Sequence[Example], every_minutes: int) -> Day:
+    model = create("classifier", DIGITS)
+    model.learn(examples[:-DAY])
+    kept, whole, deltas = write_learner(model, 0), list[bytes](), list[bytes]()
+    for start in range(len(examples) - DAY, len(examples), every_minutes):
+        model.learn(examples[start : start + every_minutes])
+        newest = write_learner(model, start)
+        whole.append(compress(newest))
+        deltas.append(compress(write_delta(kept, newest)))
+        kept = newest
+    return Day(every_minutes, len(whole), sum(map(len, whole)), sum(map(len, deltas)))
+
+
 def time_of(run: Callable[[], T]) -> tuple[T, float]:
     times = []
     for _ in range(3):
@@ -102,8 +130,9 @@ def run() -> int:
         *measure("digits", DIGITS, digit_examples()),
         *measure("clinc150", {}, shuffled(examples_of(split("val")))),
     ]
+    days = [measure_day(digit_examples(), every_minutes) for every_minutes in LOOKS]
     if flags.json:
-        print_json({"deltas": [asdict(result) for result in results]})
+        print_json({"deltas": [asdict(result) for result in results], "day": [asdict(day) for day in days]})
         return 0
     rows = [
         (
@@ -118,6 +147,17 @@ def run() -> int:
         for r in results
     ]
     table("Deltas", ("file", "examples", "whole, bytes", "delta, bytes", "times less", "write, ms", "apply, ms"), rows)
+    downloads = [
+        (
+            f"every {day.every_minutes} minutes",
+            day.downloads,
+            f"{day.whole_bytes:,}",
+            f"{day.delta_bytes:,}",
+            f"{day.whole_bytes / day.delta_bytes:.1f}",
+        )
+        for day in days
+    ]
+    table("A day of digits", ("looks", "downloads", "whole files, bytes", "deltas, bytes", "times less"), downloads)
     return 0
 
 
