@@ -304,6 +304,7 @@ def test_the_chat_answers_without_the_service_and_a_thumb_counts_at_once_and_lat
 
     page.reload()
     expect_banner(page, "1 entry waits to be sent.")
+    expect(page.get_by_role("article", name="Reply")).to_have_count(2)  # those of before
     expect(ask(page, QUESTION)).not_to_contain_text(REPLY)
 
     page.context.set_offline(False)
@@ -462,6 +463,7 @@ def test_answers_of_the_device_are_not_rated_by_those_who_may_not_teach(visits: 
     reply = ask(page, QUESTION)
     expect(reply).to_contain_text("Answered on this device. Only those who may teach can rate it.")
     expect(reply.get_by_role("button", name="Wrong reply")).to_have_count(0)
+    expect_banner(page, LOST)
     check_accessible(page)
     shoot(page, "offline-unrated-narrow")
     page.get_by_role("article", name="Reply").first.get_by_role("button", name="Wrong reply").click()
