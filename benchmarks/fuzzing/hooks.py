@@ -23,7 +23,7 @@ def nothing_is_open_or_leaks(
     if case.operation.label in RULES["closed"] and not 400 <= response.status_code < 500:
         raise AssertionError(f"{case.operation.label} is closed to this caller, but answered {response.status_code}")
     for word in RULES["secrets"]:
-        if word in response.text:
+        if word.encode() in response.content:  # which may be a file of bytes
             raise AssertionError(f"{case.operation.label} shows this caller the word {word!r} of somebody else")
 
 
