@@ -16,7 +16,7 @@ declare module 'node:zlib' {
     text: Uint8Array,
     options: { params: Record<number, number> },
   ): Uint8Array;
-  export function gzipSync(text: Uint8Array, options: { level: number }): Uint8Array;
+  export function gzipSync(text: Uint8Array, options: { level: number }): Uint8Array<ArrayBuffer>;
 }
 
 declare module 'node:url' {

@@ -11,6 +11,16 @@ const service = 'http://127.0.0.1:8000';
 const OUTPUT = '../online/api/static';
 const WORKER = 'sw.js'; // a fixed name, where a browser looks for a newer worker
 const PUBLIC = ['favicon.svg', 'manifest.webmanifest', 'icon-192.png'];
+const ON_DEMAND = /^assets\/(encoder_worker|onnxruntime)-/; // the text encoder, which few people choose
+
+async function hash(content: Uint8Array<ArrayBuffer>): Promise<string> {
+  const sha256 = new Uint8Array(await crypto.subtle.digest('SHA-256', content));
+  return [...sha256].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+const RUNTIME = 'virtual:onnx-runtime';
+const WASM = 'node_modules/onnxruntime-web/dist/ort-wasm-simd-threaded.wasm';
+const WASM_ADDRESS = 'new URL("ort-wasm-simd-threaded.wasm",import.meta.url).href';
 
 /** Gives the service worker the list of the shell's files. A hash of their names and of the page is the version. */
 const shell: Plugin = {
@@ -23,20 +33,39 @@ const shell: Plugin = {
       const page = bundle['index.html'];
       if (worker?.type !== 'chunk' || page?.type !== 'asset')
         throw new Error('the build has no worker or no page');
-      const files = [
-        ...Object.keys(bundle).filter((name) => name.startsWith('assets/')),
-        ...PUBLIC,
-      ].sort();
+      const assets = Object.keys(bundle).filter((name) => name.startsWith('assets/'));
+      const files = [...assets.filter((name) => !ON_DEMAND.test(name)), ...PUBLIC].sort();
       const pages = PAGES.map((name) => (name === 'chat' ? './' : name));
       const content = JSON.stringify([files, pages, String(page.source), worker.code]);
-      const sha256 = new Uint8Array(
-        await crypto.subtle.digest('SHA-256', new TextEncoder().encode(content)),
-      );
-      const version = [...sha256.slice(0, 8)]
-        .map((byte) => byte.toString(16).padStart(2, '0'))
-        .join('');
+      const version = (await hash(new TextEncoder().encode(content))).slice(0, 16);
       worker.code = worker.code.replace('SHELL', JSON.stringify({ version, files, pages }));
     },
+  },
+};
+
+/** ONNX Runtime: 14 MB of WebAssembly, compressed to a quarter as one file that a page decompresses itself. So its size
+    is known before it is loaded, and neither the wheel nor the browser holds more. */
+const runtime: Plugin = {
+  name: 'runtime',
+  resolveId: (id) => (id === RUNTIME ? `\0${RUNTIME}` : null),
+  async load(id) {
+    if (id !== `\0${RUNTIME}`) return null;
+    const source = gzipSync(await readFile(WASM), { level: 9 });
+    const sha256 = await hash(source);
+    const name = `assets/onnxruntime-${sha256.slice(0, 8)}.bin`; // the service has no addresses that end with .gz
+    if (this.environment.mode === 'build') this.emitFile({ type: 'asset', fileName: name, source });
+    return `export const runtime = ${JSON.stringify({ name, bytes: source.length, sha256 })};`;
+  },
+};
+
+/** The worker brings the bytes of the WebAssembly itself: without its address in the script, they are no asset twice. */
+const withoutAddress: Plugin = {
+  name: 'without-address',
+  enforce: 'pre',
+  transform(code, id) {
+    if (!id.includes('onnxruntime-web/dist/')) return null;
+    if (!code.includes(WASM_ADDRESS)) throw new Error(`ONNX Runtime has no ${WASM_ADDRESS}`);
+    return code.replaceAll(WASM_ADDRESS, '"brought by the worker"');
   },
 };
 
@@ -121,7 +150,7 @@ function isInFirstView(id: string, modules: Modules, visited = new Set<string>()
 }
 
 export default defineConfig(({ mode }) => ({
-  plugins: [svelte({ configFile: false }), shell, swagger, widget, compression],
+  plugins: [svelte({ configFile: false }), shell, runtime, swagger, widget, compression],
   // Relative, so that the service can show the page under any path prefix; see src/lib/base.ts.
   base: './',
   build: {
@@ -139,7 +168,19 @@ export default defineConfig(({ mode }) => ({
       },
     },
   },
-  server: { proxy: { '/v1': service, '/healthz': service, '/readyz': service } },
+  worker: {
+    format: 'es',
+    plugins: () => [withoutAddress],
+    rollupOptions: { output: { entryFileNames: 'assets/[name]-[hash].js' } },
+  },
+  server: {
+    proxy: {
+      '/v1': service,
+      '/assets/onnxruntime': service,
+      '/healthz': service,
+      '/readyz': service,
+    },
+  },
   // The tests need Svelte's browser build: in its server build, state does not react.
   resolve: mode === 'test' ? { conditions: ['browser'] } : {},
   test: { include: ['tests/**/*.test.ts'] },

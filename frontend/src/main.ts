@@ -52,7 +52,7 @@ const session: Session = new Session({
   pause,
   restart,
   browserId: browserKey,
-  forget: async (owner) => (await offline.load()).offline.forget(owner),
+  forget: async (owner) => (await offline.load()).forget(owner),
   memory: createMemory(kept, 'online.session'),
 });
 const offline = new OfflineLoader(async () =>

@@ -2,7 +2,8 @@
    an answer of the API.
 
    request for a page        the service's answer; the stored page if there is none, or a 5xx of a proxy
-   request for an asset      the stored file (its name contains its hash), else the service's
+   request for an asset      the stored file (its name contains its hash), else the service's; a page may have stored
+                             assets that the shell does not need
    request for a shell file  such as the logo: the service's answer, else the stored file
    any other request         not handled: /v1, reports, documentation
 
@@ -58,10 +59,8 @@ worker.addEventListener('fetch', (event) => {
   const { origin, pathname } = new URL(url);
   const address = origin + pathname;
   if (mode === 'navigate' && pages.has(address)) event.respondWith(answerPage(event.request));
-  else if (files.has(address))
-    event.respondWith(
-      address.startsWith(assets) ? answerAsset(event.request) : answerFile(event.request),
-    );
+  else if (address.startsWith(assets)) event.respondWith(answerAsset(event.request));
+  else if (files.has(address)) event.respondWith(answerFile(event.request));
 });
 
 async function storeShell() {
@@ -86,7 +85,7 @@ async function answerPage(request: Request): Promise<Response> {
   return (await stored(resolve('./'))) ?? answer ?? Response.error();
 }
 
-const answerAsset = async (request: Request) => (await stored(request.url)) ?? fetch(request);
+const answerAsset = async (request: Request) => (await caches.match(request.url)) ?? fetch(request);
 
 async function answerFile(request: Request): Promise<Response> {
   const answer = await fetch(request).catch(() => null);

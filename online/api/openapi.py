@@ -111,5 +111,5 @@ async def show_docs(request: Request) -> HTMLResponse:
         swagger_favicon_url=f"{root_path}/favicon.svg",
     )
     script = hash_inline(bytes(page.body).decode(), "script")
-    page.headers[POLICY.decode()] = f"{page_policy(()).decode()}; script-src 'self' {script}"
+    page.headers[POLICY.decode()] = page_policy((), f"'self' {script}").decode()
     return page

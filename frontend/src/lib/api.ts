@@ -26,6 +26,7 @@ import type {
   Curve,
   DriftChange,
   EditReply,
+  EncoderManifest,
   FeedbackItem,
   FeedbackProgress,
   FeedbackRequest,
@@ -483,7 +484,7 @@ function keepListening(
   };
   const reopenLater = () => {
     onDisconnect();
-    if (!stopped) reopening = setTimeout(open, REOPEN_MS);
+    if (!stopped) reopening = setTimeout(() => void open(), REOPEN_MS);
   };
 
   void open();
@@ -621,6 +622,27 @@ export const learnerDeltaApi: DeltaApi = {
 export const repertoireFileApi: ExportApi = {
   exported: (model, _version, etag, max_bytes) =>
     download(`${pathOf(model)}/replies:offline`, etag, max_bytes),
+};
+
+/** The text encoder of a model. */
+export const encoderApi = {
+  address: (model: string) => `${pathOf(model)}/encoder`,
+  describe: (model: string) => call<EncoderManifest>('GET', encoderApi.address(model)),
+  /** A file from one of its bytes on; the whole one where the service sends no parts. */
+  open: async (url: string, from: number, signal: AbortSignal): Promise<Response> => {
+    const headers: HeadersInit = from === 0 ? {} : { range: `bytes=${from}-` };
+    const response = await fetch(url, { headers, signal, cache: 'no-store' }).catch(
+      (error: unknown) => {
+        if (signal.aborted) throw error;
+        reportConnection(false);
+        throw new ApiError(NO_ANSWER);
+      },
+    );
+    const { ok, status } = response;
+    if (isOfProxy(status, null)) throw new ApiError(NO_ANSWER);
+    if (!ok) throw failure(await response.json().catch(() => null), status, null);
+    return response;
+  },
 };
 
 const OF_USER: CallOptions = { namesUser: true };

@@ -151,3 +151,4 @@ export interface ModelStatus {
 export type DevicesAnswer = Schemas['DevicesAnswer'];
 export type DeviceState = Schemas['DeviceState'];
 export type ModelPlace = Schemas['ModelPlace'];
+export type EncoderManifest = Schemas['EncoderManifest'];

@@ -22,7 +22,7 @@ async function openPage() {
     mayKeep: () => false,
     read: () => ({ learnedUntil: 0, learn: () => {}, unlearn: () => {} }),
     api: { exported: async () => null },
-    isSimpler: false,
+    isSimpler: () => false,
   });
   const feedback = new FeedbackQueue({
     online: {

@@ -60,7 +60,7 @@ async function openModel({ mayKeep = true } = {}) {
       owner: () => caller.owner,
       mayKeep: () => caller.mayKeep,
       read: ([learnedUntil]) => new Counter(learnedUntil!),
-      isSimpler: false,
+      isSimpler: () => false,
       now: () => new Date('2026-11-26T12:00:00Z'),
     });
     await model.load();

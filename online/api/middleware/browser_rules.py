@@ -28,10 +28,16 @@ POLICY = b"content-security-policy"
 KNOWN_HOSTS = 1_024  # verdicts that are remembered
 
 
-def page_policy(embedding: Iterable[str]) -> bytes:
+# A text encoder of WebAssembly runs in the chat without a connection. 'wasm-unsafe-eval' lets a script of this origin compile
+# one; unlike 'unsafe-eval', it lets no text become a script.
+SCRIPTS = "'self' 'wasm-unsafe-eval'"
+
+
+def page_policy(embedding: Iterable[str], scripts: str = SCRIPTS) -> bytes:
     """The Content-Security-Policy of every answer without one of its own. embedding: origins that may frame the page."""
     rules = {
         "default-src": "'self'",
+        "script-src": scripts,
         "img-src": "'self' data: blob:",
         "object-src": "'none'",
         "base-uri": "'none'",

@@ -31,6 +31,11 @@ export interface EncoderManifest {
   files: { name: 'model.onnx' | 'vocab.txt'; bytes: number; sha256: string }[];
 }
 
+/** A file is not the one that the manifest names. */
+export class DamagedFile extends Error {
+  override name = 'DamagedFile';
+}
+
 export type Progress = (loadedBytes: number, totalBytes: number) => void;
 
 export class MiniLmEncoder {
@@ -58,7 +63,7 @@ export class MiniLmEncoder {
       const start = before;
       const data = await read(`${address}/${name}`, (count) => onProgress(start + count, total));
       if ((await hash(data)) !== sha256)
-        throw new Error(`The file ${name} of the text encoder is damaged.`);
+        throw new DamagedFile(`The file ${name} of the text encoder is damaged.`);
       loaded.set(name, data);
       before += bytes;
     }
@@ -109,7 +114,8 @@ async function download(
   return new Uint8Array(await new Blob(parts).arrayBuffer());
 }
 
-async function hash(data: Uint8Array<ArrayBuffer>): Promise<string> {
+/** The sha256 in hexadecimal. */
+export async function hash(data: Uint8Array<ArrayBuffer>): Promise<string> {
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', data));
   return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }

@@ -84,22 +84,24 @@ export function createOfflineChatApi(
         return answer;
       },
       async (error) => {
-        const answer = answerLocally(request, known.after, error);
+        const answer = await answerLocally(request, known.after, error);
         await keepTurns(request, known.after, answer);
         return answer;
       },
     );
   }
 
-  function answerLocally(
+  async function answerLocally(
     { instances, exclude, record }: ChatRequest,
     after: string | null | undefined,
     error: ApiError,
-  ): PredictResponse {
+  ): Promise<PredictResponse> {
     const { learner, version } = local;
     if (learner === null) throw error;
     const asked: ChatInstance[] = instances;
-    const predictions = asked.map((instance) => answer(learner, instance, exclude ?? []));
+    const predictions = await Promise.all(
+      asked.map((instance) => answer(learner, instance, exclude ?? [])),
+    );
     const prediction_ids = record ? asked.map(() => newId()) : [];
     for (const [place, id] of prediction_ids.entries()) {
       const { reply } = predictions[place]!;
@@ -269,11 +271,11 @@ const textOf = (instance: ChatInstance) =>
   typeof instance === 'string' ? instance : instance.text;
 
 /** A follow-up that says too little by itself is read with the question before it. */
-function answer(learner: LocalReplies, instance: ChatInstance, exclude: readonly string[]) {
-  const alone = learner.answer(textOf(instance), exclude);
+async function answer(learner: LocalReplies, instance: ChatInstance, exclude: readonly string[]) {
+  const alone = await learner.answer(textOf(instance), exclude);
   const before = typeof instance === 'string' ? undefined : instance.previous.at(-1);
   if (!alone.abstained || before === undefined) return alone;
-  const together = learner.answer(`${before} ${textOf(instance)}`, exclude);
+  const together = await learner.answer(`${before} ${textOf(instance)}`, exclude);
   return together.abstained ? alone : together;
 }
 

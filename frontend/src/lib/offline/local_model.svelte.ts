@@ -51,7 +51,7 @@ export interface ModelOptions<L extends LocalLearner> {
       loaded. Left out where files have no deltas. */
   update?: (kept: ExportedFile, model: string, version: string) => Promise<ExportedFile | null>;
   /** Whether its answers are simpler than those of the service. */
-  isSimpler: boolean;
+  isSimpler: () => boolean;
 }
 
 interface Dependencies<L extends LocalLearner> extends ModelOptions<L> {
@@ -90,7 +90,7 @@ export class LocalModel<L extends LocalLearner> {
   }
 
   get isSimpler(): boolean {
-    return this.dependencies.isSimpler;
+    return this.dependencies.isSimpler();
   }
 
   /** Read what is kept. */
@@ -235,7 +235,8 @@ export function examplesBeyond(
 /** By the status of the answer. */
 const REASONS: Record<number, MissingReason> = { 403: 'not_allowed', 413: 'too_large' };
 
-function reasonOf(error: unknown): MissingReason {
+/** Why something cannot be kept. */
+export function reasonOf(error: unknown): MissingReason {
   if (error instanceof ApiError) return REASONS[error.status] ?? 'failed';
   const isFull = error instanceof DOMException && error.name === 'QuotaExceededError';
   return isFull ? 'no_room' : 'failed';

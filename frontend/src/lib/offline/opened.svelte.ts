@@ -1,5 +1,6 @@
 /* Everything that the page needs without the service, as one file that is loaded on demand. */
 
+import BetterAnswersDialog from '../../components/offline/BetterAnswersDialog.svelte';
 import OfflineBanner from '../../components/offline/OfflineBanner.svelte';
 import {
   learnerDeltaApi,
@@ -9,6 +10,8 @@ import {
   type DrawApi,
   type Offlineable,
 } from '../api';
+import type { BetterAnswers } from '../encoder/better_answers.svelte';
+import { openBetterAnswers, openFiles } from '../encoder/open';
 import type { ModelCard } from '../schema';
 import type { Connection } from '../ui/connection.svelte';
 import type { Session } from '../ui/session.svelte';
@@ -22,8 +25,13 @@ import { LocalReplies } from './replies';
 
 export class OpenedOffline {
   readonly Banner = OfflineBanner;
+  readonly Dialog = BetterAnswersDialog;
   /** What answers in the chat; null until it was opened. */
   chat = $state.raw<LocalModel<LocalLearner> | null>(null);
+  /** null until the chat was opened, and where this browser keeps no files. */
+  better = $state.raw<BetterAnswers | null>(null);
+
+  private files = openFiles();
 
   private constructor(
     readonly offline: Offline,
@@ -36,12 +44,17 @@ export class OpenedOffline {
   }
 
   async openChat(model: string, online: Api): Promise<Offlineable<Api>> {
+    const better = this.files && openBetterAnswers(this.files, model, this.offline);
+    this.better = better;
     const local = await this.offline.openModel({
       model,
-      read: (file) => LocalReplies.read(file),
+      read: (file) => {
+        const replies = LocalReplies.read(file);
+        return better?.adopt(replies) ?? replies;
+      },
       api: repertoireFileApi,
       mayKeep: () => this.session.mayPredict,
-      isSimpler: true,
+      isSimpler: () => !better?.isReady,
     });
     this.chat = local;
     return createOfflineChatApi(online, this.offline, local);
@@ -54,9 +67,15 @@ export class OpenedOffline {
       api: learnerFileApi,
       update: (kept, name, version) => updateLearnerFile(kept, name, version, learnerDeltaApi),
       mayKeep: () => share_sums || this.session.mayCurate,
-      isSimpler: false,
+      isSimpler: () => false,
     });
     const mayTeach = () => this.session.teaching !== 'off';
     return { local, api: createOfflineDrawApi(online, this.offline, local, mayTeach) };
+  }
+
+  /** Delete everything that is kept for a caller who has signed out. */
+  async forget(owner: string): Promise<void> {
+    await (this.better?.switchOff() ?? this.files?.delete());
+    await this.offline.forget(owner);
   }
 }

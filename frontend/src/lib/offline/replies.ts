@@ -3,8 +3,8 @@
      text --encode--> int8 features --exact sums, solved--> the chance of each reply --> reply, or none that is likely enough
      thumb, correction --> an example; for the same question, the last opinion decides
 
-   It is simpler than the service: parts of words instead of meanings, and of what people have taught only what was
-   taught in this browser. The encoder can be another one: the file holds texts.
+   It is simpler than the service: parts of words instead of meanings, unless this browser keeps the text encoder, and of
+   what people have taught only what was taught in this browser. The reader of texts can change: the file holds texts.
 */
 
 import { hashed, Learner } from '../../../packages/learner/src';
@@ -13,19 +13,31 @@ import type { LocalLearner } from './local_model.svelte';
 import type { LocalExample } from './store';
 
 const FORMAT = 1;
-/* Measured with `python -m benchmarks.offline_replies` on the shipped repertoire. */
-const LEAST_CHANCE = 0.3; // of a reply that is given
-const LEAST_LIKENESS = 0.35; // cosine to the nearest known text: questions in other languages are below
 const SAME = 0.95; // cosine of two questions that are the same but for a detail, as in the service
 const MAX_CANDIDATES = 20;
 const WIDTH = 384;
 const MAX_LABELS = 100_000;
 
-/** epoch: the name of the features. */
-interface Encoder {
+/** What turns texts into features. */
+export interface TextReader {
+  /** The name of the features. */
   readonly epoch: string;
+  /** The chance of a reply that is given. */
+  readonly leastChance: number;
+  /** The cosine of a question that is answered to the nearest known text. */
+  readonly leastLikeness: number;
+  /** Must have resolved for a text before it is encoded. */
+  prepare(texts: readonly string[]): Promise<unknown>;
   encode(text: string): Int8Array;
 }
+
+/** Reads words and parts of words. Measured with `python -m benchmarks.offline_replies` on the shipped repertoire. */
+export const HASHED: TextReader = {
+  ...hashed,
+  leastChance: 0.3,
+  leastLikeness: 0.35, // questions in other languages are below
+  prepare: async () => {},
+};
 
 interface KnownReply extends Reply {
   examples: string[];
@@ -38,9 +50,18 @@ interface Encoded {
 }
 
 /** An opinion that was given in this browser. */
-interface Opinion extends Encoded {
+interface Opinion {
   example: LocalExample;
   label: string;
+}
+
+/** What is made for the first answer, because it takes time. */
+interface Made {
+  learner: Learner;
+  /** The texts of the file. */
+  known: Encoded[];
+  /** The opinions that the learner has learned. */
+  learned: Map<Opinion, Encoded>;
 }
 
 export class LocalReplies implements LocalLearner {
@@ -51,25 +72,33 @@ export class LocalReplies implements LocalLearner {
   /** By text, without case and repeated spaces. */
   private ids: Map<string, string>;
   private opinions: Opinion[] = [];
-  /** What takes time is made for the first answer. */
-  private made: { learner: Learner; known: Encoded[] } | null = null;
+  private made: Made | null = null;
+  private reader = HASHED;
 
-  private constructor(
-    replies: readonly KnownReply[],
-    private encoder: Encoder,
-  ) {
+  private constructor(replies: readonly KnownReply[]) {
     this.replies = new Map(replies.map((reply) => [reply.id, reply]));
     this.ids = new Map(replies.map(({ id, text }) => [fold(text), id]));
   }
 
   /** Raises an error for another file. */
-  static read(file: Uint8Array, encoder: Encoder = hashed): LocalReplies {
+  static read(file: Uint8Array): LocalReplies {
     const content = JSON.parse(new TextDecoder().decode(file)) as {
       format: number;
       replies: KnownReply[];
     };
     if (content.format !== FORMAT) throw new Error(`the file has the format ${content.format}`);
-    return new LocalReplies(content.replies, encoder);
+    return new LocalReplies(content.replies);
+  }
+
+  /** Every text of the file. */
+  get texts(): string[] {
+    return [...this.replies.values()].flatMap(({ text, examples }) => [...examples, text]);
+  }
+
+  /** Answer with the features of another reader, which has prepared the texts of the file. */
+  readWith(reader: TextReader) {
+    if (reader === this.reader) return;
+    [this.reader, this.made] = [reader, null];
   }
 
   /** The reply with this text; one that is new has its text as its id. */
@@ -83,46 +112,71 @@ export class LocalReplies implements LocalLearner {
   }
 
   learn(example: LocalExample) {
-    const opinion = this.toOpinion(example);
-    if (opinion === null) return;
-    this.opinions.push(opinion);
-    this.made?.learner.learn([toExample(opinion)]);
+    const { label, text } = example;
+    const id = text === undefined ? label : this.idOf(text);
+    if (text === undefined && !this.replies.has(id)) return; // it is not given any more
+    this.opinions.push({ example, label: id });
   }
 
-  unlearn(example: LocalExample) {
-    const { input, label, reward } = example;
+  unlearn({ input, label, reward }: LocalExample) {
     const place = this.opinions.findLastIndex(
       ({ example: one }) => one.input === input && one.label === label && one.reward === reward,
     );
-    if (place < 0) return;
-    const [opinion] = this.opinions.splice(place, 1);
-    this.made?.learner.unlearn([toExample(opinion!)]);
+    if (place >= 0) this.opinions.splice(place, 1);
   }
 
   /** exclude: replies that were shown already; then the best of the others is given, however likely it is. */
-  answer(question: string, exclude: readonly string[] = []): RankerPrediction {
-    const encoded = this.encode(question);
-    const { learner, known } = this.make();
-    const { right, wrong } = this.findOpinions(encoded);
+  async answer(question: string, exclude: readonly string[] = []): Promise<RankerPrediction> {
+    const { reader } = this;
+    try {
+      await reader.prepare([question, ...this.opinions.map(inputOf)]);
+    } catch {
+      if (reader === this.reader) this.readWith(HASHED); // such as when its worker has failed
+    }
+    if (reader !== this.reader) return this.answer(question, exclude);
+    return this.choose(this.encode(question), exclude);
+  }
+
+  private choose(question: Encoded, exclude: readonly string[]): RankerPrediction {
+    const { learner, known, learned } = this.update();
+    const { right, wrong } = findOpinions(learned, question);
     const candidates = learner
-      .predict(encoded.features)
+      .predict(question.features)
       .candidates.filter(({ id }) => !wrong.has(id) && !exclude.includes(id))
       .map(({ id, score }) => ({ id, score, text: this.textOf(id) }))
       .slice(0, MAX_CANDIDATES);
     const taught = candidates.find(({ id }) => id === right);
     const first = candidates[0];
-    const isFamiliar = known.some((text) => likeness(text, encoded) >= LEAST_LIKENESS);
-    const isLikely = first !== undefined && first.score >= LEAST_CHANCE && isFamiliar;
+    const { leastChance, leastLikeness } = this.reader;
+    const isFamiliar = known.some((text) => likeness(text, question) >= leastLikeness);
+    const isLikely = first !== undefined && first.score >= leastChance && isFamiliar;
     return toPrediction(taught ?? (isLikely || exclude.length > 0 ? first : undefined), candidates);
   }
 
-  private make() {
-    if (this.made !== null) return this.made;
-    const { epoch: reads } = this.encoder;
+  /** Let the learner have learned exactly the opinions. */
+  private update(): Made {
+    const made = (this.made ??= this.make());
+    const { learner, learned } = made;
+    const opinions = new Set(this.opinions);
+    for (const [opinion, encoded] of learned)
+      if (!opinions.has(opinion)) {
+        learner.unlearn([toExample(opinion, encoded)]);
+        learned.delete(opinion);
+      }
+    for (const opinion of opinions)
+      if (!learned.has(opinion)) {
+        const encoded = this.encode(inputOf(opinion));
+        learner.learn([toExample(opinion, encoded)]);
+        learned.set(opinion, encoded);
+      }
+    return made;
+  }
+
+  private make(): Made {
     const learner = Learner.create({
       input: 'features',
       size: WIDTH,
-      reads,
+      reads: this.reader.epoch,
       maxLabels: MAX_LABELS,
     });
     const known: Encoded[] = [];
@@ -133,34 +187,8 @@ export class LocalReplies implements LocalLearner {
         return { input: encoded.features, label: id };
       }),
     );
-    learner.learn([...examples, ...this.opinions.map(toExample)]);
-    return (this.made = { learner, known });
-  }
-
-  /** What was said here about the same question: the reply that is right, and those that are wrong. The last word counts. */
-  private findOpinions(question: Encoded): { right: string | null; wrong: Set<string> } {
-    const wrong = new Set<string>();
-    let right: string | null = null;
-    for (const opinion of this.opinions) {
-      if (likeness(opinion, question) < SAME) continue;
-      const { label } = opinion;
-      if (isPositive(opinion.example)) {
-        right = label;
-        wrong.delete(label);
-      } else {
-        wrong.add(label);
-        if (right === label) right = null;
-      }
-    }
-    return { right, wrong };
-  }
-
-  /** null: it is about a reply that is not given any more. */
-  private toOpinion(example: LocalExample): Opinion | null {
-    const { label, text } = example;
-    const id = text === undefined ? label : this.idOf(text);
-    if (text === undefined && !this.replies.has(id)) return null;
-    return { ...this.encode(String(example.input)), example, label: id };
+    learner.learn(examples);
+    return { learner, known, learned: new Map() };
   }
 
   private textOf(id: string): string {
@@ -168,7 +196,7 @@ export class LocalReplies implements LocalLearner {
   }
 
   private encode(text: string): Encoded {
-    const features = this.encoder.encode(text);
+    const features = this.reader.encode(text);
     return { features, length: Math.sqrt(dot(features, features)) || 1 };
   }
 }
@@ -177,11 +205,30 @@ const fold = (text: string) => text.toLowerCase().split(/\s+/).join(' ').trim();
 
 const isPositive = ({ reward }: LocalExample) => reward >= 0.5;
 
-const toExample = ({ features, label, example: { reward } }: Opinion) => ({
+const inputOf = ({ example: { input } }: Opinion) => String(input);
+
+const toExample = ({ label, example: { reward } }: Opinion, { features }: Encoded) => ({
   input: features,
   label,
   reward,
 });
+
+/** What was said here about the same question: the reply that is right, and those that are wrong. The last word counts. */
+function findOpinions(opinions: ReadonlyMap<Opinion, Encoded>, question: Encoded) {
+  const wrong = new Set<string>();
+  let right: string | null = null;
+  for (const [{ example, label }, encoded] of opinions) {
+    if (likeness(encoded, question) < SAME) continue;
+    if (isPositive(example)) {
+      right = label;
+      wrong.delete(label);
+    } else {
+      wrong.add(label);
+      if (right === label) right = null;
+    }
+  }
+  return { right, wrong };
+}
 
 function toPrediction(reply: Candidate | undefined, candidates: Candidate[]): RankerPrediction {
   const given = reply && { id: reply.id, text: reply.text };

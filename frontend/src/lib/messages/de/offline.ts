@@ -52,4 +52,29 @@ export const offline: Messages['offline'] = {
   signOutText: (count, shown) =>
     `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} noch nicht gesendet. Beim Abmelden ${plural(count, 'wird er', 'werden sie')} in diesem Browser gelöscht.`,
   signOutAction: 'Abmelden und löschen',
+  better: {
+    title: 'Antworten ohne Verbindung',
+    text: 'Ohne den Server vergleicht dieser Browser nur Wörter. Mit einem Text-Encoder findet er die richtige Antwort auch auf eine anders formulierte Frage.',
+    switch: 'Fragen auf diesem Gerät nach ihrer Bedeutung lesen',
+    size: (shown) => `Lädt einmalig ${shown} herunter.`,
+    kept: (shown) => `${shown} sind in diesem Browser gespeichert.`,
+    until: 'Er bleibt in diesem Browser, bis Sie ihn ausschalten oder sich abmelden.',
+    downloading: (done, total) => `Wird heruntergeladen: ${done} von ${total}`,
+    starting: 'Der Encoder wird gestartet …',
+    reading: (done, total) => `Bekannte Fragen werden gelesen: ${done} von ${total}`,
+    ready: 'Bereit. Ohne Verbindung werden Fragen nach ihrer Bedeutung gelesen.',
+    progress: 'Fortschritt',
+    offline: 'Er kann heruntergeladen werden, sobald die Verbindung wieder da ist.',
+    again: 'Noch einmal versuchen',
+    problems: {
+      lost: 'Die Verbindung ist abgebrochen. Das Herunterladen geht weiter, sobald sie wieder da ist.',
+      damaged: 'Eine Datei kam beschädigt an und wurde gelöscht.',
+      no_room:
+        'Dieser Browser hat keinen Platz dafür. Schaffen Sie Platz, oder schalten Sie es wieder aus.',
+      not_allowed:
+        'Sie dürfen den Text-Encoder nicht laden. Melden Sie sich an, oder fragen Sie den Betreiber.',
+      too_large: 'Der Text-Encoder ist zu groß für diesen Browser.',
+      failed: 'Der Text-Encoder kann in diesem Browser jetzt nicht verwendet werden.',
+    },
+  },
 };

@@ -42,6 +42,7 @@ export const ui: Messages['ui'] = {
     dark: 'Dunkel',
     language: 'Sprache',
     details: 'Angaben zum Modell zeigen',
+    offlineAnswers: 'Antworten ohne Verbindung',
     keys: 'Tastenkürzel',
   },
   connection: {

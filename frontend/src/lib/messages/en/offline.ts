@@ -51,4 +51,27 @@ export const offline = {
   signOutText: (count: number, shown: string) =>
     `${shown} ${plural(count, 'entry was', 'entries were')} not sent yet. Signing out deletes ${plural(count, 'it', 'them')} from this browser.`,
   signOutAction: 'Sign out and delete',
+  better: {
+    title: 'Answers without a connection',
+    text: 'Without the server, this browser answers by comparing words. With a text encoder it finds the right reply to a question in other words, too.',
+    switch: 'Read questions by their meaning on this device',
+    size: (shown: string) => `Downloads ${shown} once.`,
+    kept: (shown: string) => `${shown} are kept in this browser.`,
+    until: 'It is kept in this browser until you switch it off or sign out.',
+    downloading: (done: string, total: string) => `Downloading: ${done} of ${total}`,
+    starting: 'Starting the encoder …',
+    reading: (done: string, total: string) => `Reading the known questions: ${done} of ${total}`,
+    ready: 'Ready. Without a connection, questions are read by their meaning.',
+    progress: 'Progress',
+    offline: 'It can be downloaded when the connection is back.',
+    again: 'Try again',
+    problems: {
+      lost: 'The connection was lost. The download goes on when it is back.',
+      damaged: 'A file arrived damaged, and was deleted.',
+      no_room: 'This browser has no room for it. Make room, or switch it off again.',
+      not_allowed: 'You may not load the text encoder. Sign in, or ask the operator.',
+      too_large: 'The text encoder is too large for this browser.',
+      failed: 'The text encoder cannot be used in this browser now.',
+    },
+  },
 };

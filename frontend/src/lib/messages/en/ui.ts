@@ -42,6 +42,7 @@ export const ui = {
     dark: 'Dark',
     language: 'Language',
     details: 'Show model details',
+    offlineAnswers: 'Answers without a connection',
     keys: 'Keyboard shortcuts',
   },
   connection: {
