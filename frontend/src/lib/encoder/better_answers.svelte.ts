@@ -14,7 +14,10 @@ import { reasonOf, type MissingReason } from '../offline/local_model.svelte';
 import { HASHED, type LocalReplies } from '../offline/replies';
 import type { EncoderManifest } from '../schema';
 import type { EncoderFiles, WantedFile } from './files';
+import type { Pause } from '../ui/live_status.svelte';
 import { PreparedEncoder, type Features } from './prepared';
+
+const MAX_WAIT_MS = 3000; // of a question, for an encoder that starts
 
 export type Stage =
   'off' | 'downloading' | 'starting' | 'reading' | 'ready' | 'stopped' | 'removing';
@@ -24,7 +27,7 @@ export type Problem = MissingReason | 'lost' | 'damaged';
 export interface RunningEncoder {
   readonly epoch: string;
   readonly ended: Promise<never>;
-  encode(texts: readonly string[]): Promise<Int8Array[]>;
+  encode: (texts: readonly string[]) => Promise<Int8Array[]>;
   close(): void;
 }
 
@@ -42,6 +45,7 @@ export interface Dependencies {
   /** The files of this build, beside those of the encoder. */
   own: readonly WantedFile[];
   start: () => Promise<RunningEncoder>;
+  pause: Pause;
   recall: () => Promise<KeptFeatures | null>;
   remember: (kept: KeptFeatures | null) => Promise<void>;
 }
@@ -105,6 +109,12 @@ export class BetterAnswers {
   resume = () => {
     if (this.stage === 'stopped' && this.problem === 'lost') this.start();
   };
+
+  /** Resolves when the encoder has started, or does not within a while: an answer is better then. */
+  async whenStarted(): Promise<void> {
+    if (this.stage === 'downloading' || this.stage === 'starting')
+      await Promise.race([this.work, this.dependencies.pause(MAX_WAIT_MS)]);
+  }
 
   /** Stop, and delete everything that was downloaded. */
   async switchOff(): Promise<void> {
@@ -187,8 +197,8 @@ export class BetterAnswers {
     });
     if (this.reader !== reader) return;
     replies.readWith(reader);
-    const features = reader.retain(replies.texts);
-    if (isNew) await this.dependencies.remember({ epoch: reader.epoch, features });
+    const { epoch } = reader;
+    if (isNew) await this.dependencies.remember({ epoch, features: reader.select(replies.texts) });
   }
 
   /** An encoder that has not been replaced meanwhile has failed. */

@@ -9,7 +9,7 @@
 import { DamagedFile, hash } from '../../../packages/text-encoder/src';
 import { ApiError, NO_ANSWER } from '../api';
 
-/** A file by its address. sha256: in hexadecimal; null for a script, which the browser loads itself. */
+/** A file by its address, with its origin. sha256: in hexadecimal; null for a script, which the browser loads itself. */
 export interface WantedFile {
   address: string;
   bytes: number;
@@ -81,7 +81,7 @@ export class EncoderFiles {
       before += file.bytes;
       onBytes(before);
     }
-    const addresses = new Set(wanted.map(({ address }) => new URL(address, location.href).href));
+    const addresses = new Set(wanted.map(({ address }) => new URL(address).href));
     for (const { url } of await cache.keys()) if (!addresses.has(url)) await cache.delete(url);
   }
 

@@ -4,6 +4,7 @@ import { runtime } from 'virtual:onnx-runtime';
 import { encoderApi } from '../api';
 import { BASE_PATH } from '../base';
 import type { Offline } from '../offline/offline.svelte';
+import { pause } from '../ui/pause';
 import { BetterAnswers } from './better_answers.svelte';
 import { EncoderFiles } from './files';
 import { EncoderWorker } from './worker_client';
@@ -18,11 +19,11 @@ export function openFiles(): EncoderFiles | null {
   return 'caches' in globalThis ? new EncoderFiles(caches, NAME, encoderApi.open) : null;
 }
 
-export function openBetterAnswers(
+export async function openBetterAnswers(
   files: EncoderFiles,
   model: string,
   offline: Offline,
-): BetterAnswers {
+): Promise<BetterAnswers> {
   const address = new URL(encoderApi.address(model), location.href).href;
   const kept = { cache: files.name, manifest: address, runtime: runtimeAddress };
   const better = new BetterAnswers({
@@ -34,10 +35,11 @@ export function openBetterAnswers(
       { address: new URL(script, location.href).href, bytes: 0, sha256: null },
     ],
     start: () => EncoderWorker.start(new Worker(script, { type: 'module' }), kept),
+    pause,
     recall: () => offline.recall(FEATURES, model),
     remember: (features) => offline.remember(FEATURES, model, features),
   });
   offline.connection.onRecovery(better.resume);
-  void better.load();
+  await better.load();
   return better;
 }

@@ -42,8 +42,8 @@ export class PreparedEncoder implements TextReader {
     return found;
   }
 
-  /** Drop the features of all other texts, and return those that stay. */
-  retain(texts: readonly string[]): Features {
-    return (this.features = new Map(texts.map((text) => [text, this.encode(text)])));
+  /** The features of texts that were prepared. */
+  select(texts: readonly string[]): Features {
+    return new Map(texts.map((text) => [text, this.encode(text)]));
   }
 }

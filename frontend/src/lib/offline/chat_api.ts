@@ -43,10 +43,12 @@ interface GivenAnswer {
 
 type ChatRequest = PredictRequest<ChatInstance>;
 
+/** whenStarted: resolves when an answer on this device is as good as it can be. */
 export function createOfflineChatApi(
   online: Api,
   offline: Offline,
   local: LocalModel<LocalReplies>,
+  whenStarted: () => Promise<void>,
 ): Offlineable<Api> {
   const { queue, connection, newId } = offline;
   const answers = new Map<string, GivenAnswer>();
@@ -96,6 +98,7 @@ export function createOfflineChatApi(
     after: string | null | undefined,
     error: ApiError,
   ): Promise<PredictResponse> {
+    await whenStarted();
     const { learner, version } = local;
     if (learner === null) throw error;
     const asked: ChatInstance[] = instances;

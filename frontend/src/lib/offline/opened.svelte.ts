@@ -44,7 +44,7 @@ export class OpenedOffline {
   }
 
   async openChat(model: string, online: Api): Promise<Offlineable<Api>> {
-    const better = this.files && openBetterAnswers(this.files, model, this.offline);
+    const better = this.files && (await openBetterAnswers(this.files, model, this.offline));
     this.better = better;
     const local = await this.offline.openModel({
       model,
@@ -57,7 +57,7 @@ export class OpenedOffline {
       isSimpler: () => !better?.isReady,
     });
     this.chat = local;
-    return createOfflineChatApi(online, this.offline, local);
+    return createOfflineChatApi(online, this.offline, local, async () => better?.whenStarted());
   }
 
   async openDrawing({ id: model, share_sums }: ModelCard, online: DrawApi) {

@@ -51,6 +51,12 @@ def test_a_file_that_the_browser_has_is_not_sent_again(service: Service) -> None
     assert (again.status_code, again.content) == (304, b"")
 
 
+def test_a_download_that_was_interrupted_goes_on_where_it_stopped(service: Service) -> None:
+    url = "/v1/models/intents/encoder/vocab.txt"
+    rest = service.http.get(url, headers={"Range": "bytes=1000-"})
+    assert (rest.status_code, rest.content) == (206, service.http.get(url).content[1000:])
+
+
 def test_the_network_that_is_sent_encodes_texts(service: Service) -> None:
     session = onnxruntime.InferenceSession(service.http.get("/v1/models/intents/encoder/model.onnx").content)
     ids = minilm.tokenizer().encode("When do you open?").ids

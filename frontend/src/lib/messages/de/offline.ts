@@ -56,9 +56,10 @@ export const offline: Messages['offline'] = {
     title: 'Antworten ohne Verbindung',
     text: 'Ohne den Server vergleicht dieser Browser nur Wörter. Mit einem Text-Encoder findet er die richtige Antwort auch auf eine anders formulierte Frage.',
     switch: 'Fragen auf diesem Gerät nach ihrer Bedeutung lesen',
-    size: (shown) => `Lädt einmalig ${shown} herunter.`,
-    kept: (shown) => `${shown} sind in diesem Browser gespeichert.`,
-    until: 'Er bleibt in diesem Browser, bis Sie ihn ausschalten oder sich abmelden.',
+    size: (shown) => `Lädt einmal ${shown} herunter.`,
+    kept: (shown) =>
+      `${shown} bleiben in diesem Browser, bis Sie es ausschalten oder sich abmelden.`,
+    until: 'Der Encoder bleibt in diesem Browser, bis Sie es ausschalten oder sich abmelden.',
     downloading: (done, total) => `Wird heruntergeladen: ${done} von ${total}`,
     starting: 'Der Encoder wird gestartet …',
     reading: (done, total) => `Bekannte Fragen werden gelesen: ${done} von ${total}`,
