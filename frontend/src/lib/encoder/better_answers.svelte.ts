@@ -101,7 +101,11 @@ export class BetterAnswers {
   start() {
     if (this.stage !== 'off' && this.stage !== 'stopped') return;
     this.abort = new AbortController();
-    [this.stage, this.problem, this.progress] = ['downloading', null, { done: 0, total: 0 }];
+    [this.stage, this.problem, this.progress] = [
+      'downloading',
+      null,
+      { done: 0, total: this.bytes ?? 0 },
+    ];
     this.work = this.run(this.abort.signal);
   }
 
@@ -152,7 +156,7 @@ export class BetterAnswers {
       await this.readReplies();
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof DamagedFile) await files.delete().then(() => files.want());
+      if (error instanceof DamagedFile && this.stage === 'starting') await files.empty();
       this.fail(error);
     }
   }
@@ -164,6 +168,7 @@ export class BetterAnswers {
     const manifest = known ?? (await describe());
     const wanted = this.filesOf(manifest);
     const total = (this.bytes = sum(wanted));
+    this.progress = { done: 0, total };
     await files.complete(wanted, signal, (done) => (this.progress = { done, total }));
     signal.throwIfAborted();
     await files.note(address, manifest);

@@ -47,6 +47,12 @@ export class EncoderFiles {
     await this.caches.open(this.name);
   }
 
+  /** Delete what is kept, which is wanted all the same. */
+  async empty(): Promise<void> {
+    await this.delete();
+    await this.want();
+  }
+
   async delete(): Promise<void> {
     this.begun.clear();
     await this.caches.delete(this.name);
