@@ -8,7 +8,6 @@ answer from solved weights. write, read: the file that holds all sums. Times are
 
 import gzip
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -22,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from playwright.sync_api import sync_playwright
 
+from benchmarks.chromium import launch_chromium
 from benchmarks.report import command, create_parser, print_json, run_on_one_thread, table, verdict
 from benchmarks.service import BenchmarkError
 from online.models import Example
@@ -93,17 +92,12 @@ def run_in_node(folder: Path) -> dict[str, Any]:
 
 
 def run_in_chromium(folder: Path) -> dict[str, Any]:
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        raise BenchmarkError("chromium is needed on PATH, or its path in CHROMIUM")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launch_chromium() as browser:
         page = browser.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
         figures: dict[str, Any] = page.evaluate(RUN_IN_PAGE)
-        browser.close()
     server.shutdown()
     server.server_close()
     return figures

@@ -8,17 +8,16 @@ first contentful paint of the Paint Timing API; the first answer counts from the
 once. The service and the browser share the machine. Service workers are off: theirs would be a third kind of visit.
 """
 
-import os
-import shutil
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from benchmarks.chromium import launch_chromium
 from benchmarks.report import command, create_parser, percentile, print_json, progress, table, verdict
-from benchmarks.service import CHAT, BenchmarkError, running_service
+from benchmarks.service import CHAT, running_service
 
 T = TypeVar("T")
 
@@ -110,14 +109,9 @@ def summarise(visits: Sequence[Visit]) -> dict[str, float]:
 
 
 def run(arguments: Namespace) -> int:
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        raise BenchmarkError("no chromium on PATH (or in $CHROMIUM)")
-    with running_service(CHAT) as service, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+    with running_service(CHAT) as service, launch_chromium() as browser:
         url = f"http://{service.host}:{service.port}/"
         pairs = [visit_twice(browser, url) for _ in progress(range(arguments.tries), "visits")]
-        browser.close()
     results = {name: summarise(visits) for name, visits in zip(("cold", "warm"), zip(*pairs, strict=True), strict=True)}
     cold = results["cold"]
     if arguments.json:

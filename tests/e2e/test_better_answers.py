@@ -121,7 +121,7 @@ def test_a_download_can_be_cancelled_and_goes_on_after_a_problem(visits: Visits,
     check_accessible(page)
     shoot(page, "better-answers-problem-narrow-dark")
     page.route("**/encoder/vocab.txt", lambda route: waiting.append(route), times=1)
-    button(dialog, "Noch einmal versuchen").click()
+    button(dialog, "Erneut versuchen").click()
     until(lambda: page.evaluate("true") and len(waiting) == 2, what="the request for the tokens")
     page.context.set_offline(True)
     waiting[1].abort()

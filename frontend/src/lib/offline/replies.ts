@@ -17,6 +17,7 @@ const SAME = 0.95; // cosine of two questions that are the same but for a detail
 const MAX_CANDIDATES = 20;
 const WIDTH = 384;
 const MAX_LABELS = 100_000;
+const LEARNER_TEMPERATURE = 4; // of a learner that has no held-out examples
 
 /** What turns texts into features. */
 export interface TextReader {
@@ -24,6 +25,8 @@ export interface TextReader {
   readonly epoch: string;
   /** The chance of a reply that is given. */
   readonly leastChance: number;
+  /** Divides scores before they become chances: what the service fits to held-out examples of the shipped repertoire. */
+  readonly temperature: number;
   /** The cosine of a question that is answered to the nearest known text. */
   readonly leastLikeness: number;
   /** Must have resolved for a text before it is encoded. */
@@ -35,6 +38,7 @@ export interface TextReader {
 export const HASHED: TextReader = {
   ...hashed,
   leastChance: 0.3,
+  temperature: 13.9,
   leastLikeness: 0.35, // questions in other languages are below
   prepare: async () => {},
 };
@@ -140,14 +144,13 @@ export class LocalReplies implements LocalLearner {
   private choose(question: Encoded, exclude: readonly string[]): RankerPrediction {
     const { learner, known, learned } = this.update();
     const { right, wrong } = findOpinions(learned, question);
-    const candidates = learner
-      .predict(question.features)
-      .candidates.filter(({ id }) => !wrong.has(id) && !exclude.includes(id))
+    const { temperature, leastChance, leastLikeness } = this.reader;
+    const candidates = withTemperature(learner.predict(question.features).candidates, temperature)
+      .filter(({ id }) => !wrong.has(id) && !exclude.includes(id))
       .map(({ id, score }) => ({ id, score, text: this.textOf(id) }))
       .slice(0, MAX_CANDIDATES);
     const taught = candidates.find(({ id }) => id === right);
     const first = candidates[0];
-    const { leastChance, leastLikeness } = this.reader;
     const isFamiliar = known.some((text) => likeness(text, question) >= leastLikeness);
     const isLikely = first !== undefined && first.score >= leastChance && isFamiliar;
     return toPrediction(taught ?? (isLikely || exclude.length > 0 ? first : undefined), candidates);
@@ -239,6 +242,16 @@ function toPrediction(reply: Candidate | undefined, candidates: Candidate[]): Ra
     candidates,
     abstained: given === undefined,
   };
+}
+
+/** The chances that scores have at another temperature. */
+function withTemperature<T extends { score: number }>(
+  candidates: readonly T[],
+  temperature: number,
+) {
+  const odds = candidates.map(({ score }) => score ** (LEARNER_TEMPERATURE / temperature));
+  const total = odds.reduce((sum, each) => sum + each, 0);
+  return candidates.map((each, place) => ({ ...each, score: odds[place]! / total }));
 }
 
 function dot(one: Int8Array, other: Int8Array): number {

@@ -66,7 +66,7 @@ export const offline: Messages['offline'] = {
     ready: 'Bereit. Ohne Verbindung werden Fragen nach ihrer Bedeutung gelesen.',
     progress: 'Fortschritt',
     offline: 'Er kann heruntergeladen werden, sobald die Verbindung wieder da ist.',
-    again: 'Noch einmal versuchen',
+    again: 'Erneut versuchen',
     problems: {
       lost: 'Die Verbindung ist abgebrochen. Das Herunterladen geht weiter, sobald sie wieder da ist.',
       damaged: 'Eine Datei kam beschädigt an und wurde gelöscht.',
