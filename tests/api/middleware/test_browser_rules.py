@@ -140,7 +140,9 @@ def test_every_answer_tells_the_browser_what_a_page_may_do(client: TestClient, m
     policy = headers["content-security-policy"]
     assert policy.startswith("default-src 'self'; ")
     assert policy.endswith("frame-ancestors 'none'")
-    assert "; script-src 'self' 'wasm-unsafe-eval'; " in policy  # a text encoder is compiled, and no text becomes a script
+    assert (
+        "; script-src 'self' 'wasm-unsafe-eval'; " in policy
+    )  # a text encoder is compiled, and no text becomes a script
     assert policy.count("unsafe") == 1
 
 
