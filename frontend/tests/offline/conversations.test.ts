@@ -97,12 +97,12 @@ async function openChat() {
       mayKeep: () => true,
       read: (file) => LocalReplies.read(file),
       api: { exported: async () => ({ file: FILE, etag: '"1"', version: '1' }) },
-      isSimpler: true,
+      isSimpler: () => true,
     });
     await local.load();
     if (local.version === null) await local.keep('1');
     const offline = { ...kept, queue, connection, newId: () => `l${++ids}` };
-    return createOfflineChatApi(online, offline as unknown as Offline, local);
+    return createOfflineChatApi(online, offline as unknown as Offline, local, async () => {});
   };
   const show = async () => {
     const api = await open();

@@ -46,7 +46,7 @@ async function openPage({ mayTeach = true } = {}) {
       guess: (): Guess => ({ label: null, probabilities: {} }),
     }),
     api: { exported: async () => null },
-    isSimpler: false,
+    isSimpler: () => false,
   });
   const online = {
     predict: async () => ({ predictions: [], prediction_ids: ['p1'], model_version: '1' }),
