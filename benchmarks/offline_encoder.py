@@ -61,6 +61,12 @@ async () => {
   return (await Promise.all(answers.map(async (answer) => (await answer.blob()).size))).reduce((one, other) => one + other, 0);
 }
 """
+START_CONVERSATION = """
+async () => {
+  [...document.querySelectorAll('button')].find(({ textContent }) => textContent.includes('New conversation')).click();
+  while (document.querySelector('article')) await new Promise(requestAnimationFrame);
+}
+"""
 ASK = """
 async (question) => {
   const field = document.querySelector('textarea');
@@ -129,8 +135,7 @@ def switch_on(page: Page) -> Start:
 
 def ask(page: Page, question: Question, ids: dict[str, str]) -> tuple[str | None, float]:
     """The id of the reply that is given, and the ms until it is shown."""
-    page.get_by_role("button", name="New conversation").first.click()
-    page.get_by_role("article", name="Reply").first.wait_for(state="detached")
+    page.evaluate(START_CONVERSATION)
     if question.previous is not None:
         page.evaluate(ASK, question.previous)
     shown, ms = page.evaluate(ASK, question.text)
