@@ -83,7 +83,9 @@ async (question) => {
   field.dispatchEvent(new Event('input', { bubbles: true }));
   await Promise.resolve();
   field.form.requestSubmit();
-  return shown;
+  const found = await shown;
+  for (let frame = 0; frame < 3; frame += 1) await new Promise(requestAnimationFrame); // then it can be asked again
+  return found;
 }
 """
 
