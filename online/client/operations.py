@@ -270,34 +270,25 @@ class Operations:
         of_model: bool = True,
         content: bytes | None = None,
     ) -> Operation[Any]:
-        """The JSON of the answer to a request. The arguments are those of `_send`."""
-        response = yield from self._send(method, path, body, is_repeatable, timeout_s, of_model, content)
-        return parse_content(response)
+        """Send a request until it is answered, and return the JSON of the answer.
+
+        of_model: the path begins after that of the model. is_repeatable: sending it twice does no harm.
+        """
+        request = HttpRequest(method, self.root + path if of_model else path, body, timeout_s, content)
+        return parse_content((yield from self._send(request, is_repeatable)))
 
     def _load(self, path: str, query: Mapping[str, str], timeout_s: float) -> Operation[ExportedFile]:
         """The file with which the service answers."""
-        response = yield from self._send("GET", f"{path}?{urlencode(query)}", timeout_s=timeout_s)
+        url = f"{self.root}{path}?{urlencode(query)}"
+        response = yield from self._send(HttpRequest("GET", url, timeout_s=timeout_s))
         if response.failure is not None or response.status != HTTPStatus.OK:
             parse_content(response)
         return ExportedFile(response.content, response.headers["x-model-version"])
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        body: Json | None = None,
-        is_repeatable: bool = True,
-        timeout_s: float | None = None,
-        of_model: bool = True,
-        content: bytes | None = None,
-    ) -> Operation[HttpResponse]:
-        """Send a request until it is answered.
-
-        of_model: the path begins after that of the model. is_repeatable: sending it twice does no harm, so it is sent again even if the first may have
-        arrived.
-        """
+    def _send(self, request: HttpRequest, is_repeatable: bool = True) -> Operation[HttpResponse]:
+        """Send a request until it is answered; one that is repeatable also if an earlier one may have arrived."""
         for attempt in range(self.retries + 1):
-            response = yield HttpRequest(method, self.root + path if of_model else path, body, timeout_s, content)
+            response = yield request
             if response.failure is None and response.status not in RETRYABLE_STATUSES:
                 break
             if attempt == self.retries or (response.failure is not None and response.sent and not is_repeatable):

@@ -10,7 +10,7 @@ from tests.conftest import Start
 from tests.e2e.browsing import Visits, check_accessible, choose, shoot
 from tests.e2e.test_access import button, create_key, serve, sign_in
 from tests.e2e.test_offline import CHAT, LOST
-from tests.e2e.test_offline_learning import ANSWERED_MS, AT_ONCE_MS, TRIES, ask, expect_banner, open_chat
+from tests.e2e.test_offline_learning import ask, expect_banner, expect_thumb_at_once, open_chat
 from tests.support import Service, until
 
 QUESTION, REPLY = "How do I become a member?", "Bring an identity card to join."
@@ -87,12 +87,7 @@ def test_a_thumb_changes_the_next_answer_of_the_encoder_at_once(visits: Visits, 
     page.context.set_offline(True)
     expect_banner(page, LOST)
     expect(ask(page, QUESTION)).to_contain_text(REPLY)
-    durations_ms: list[float] = []
-    while min(durations_ms, default=AT_ONCE_MS) >= AT_ONCE_MS and len(durations_ms) < TRIES:
-        durations_ms.append(page.evaluate(ANSWERED_MS, ["button.wrong", "I know no better reply."]))
-        page.get_by_role("button", name="Wrong reply").click()  # takes it back
-        expect(page.get_by_text("Taken back")).to_be_visible()
-    assert min(durations_ms) < AT_ONCE_MS, durations_ms
+    expect_thumb_at_once(page)
     page.get_by_role("button", name="Wrong reply").click()
     expect(ask(page, QUESTION)).not_to_contain_text(REPLY)
 

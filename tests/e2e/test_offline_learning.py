@@ -259,6 +259,11 @@ def test_a_thumb_changes_the_next_answer_at_once(visits: Visits, start: Start) -
     page.context.set_offline(True)
     expect_banner(page, LOST)
     expect(ask(page, QUESTION)).to_contain_text(REPLY)
+    expect_thumb_at_once(page)
+
+
+def expect_thumb_at_once(page: Page) -> None:
+    """A thumb down changes the next answer at once; it is taken back."""
     durations_ms: list[float] = []
     while min(durations_ms, default=AT_ONCE_MS) >= AT_ONCE_MS and len(durations_ms) < TRIES:
         durations_ms.append(page.evaluate(ANSWERED_MS, ["button.wrong", "I know no better reply."]))
