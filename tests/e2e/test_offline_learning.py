@@ -325,7 +325,7 @@ def export_of(service: Service, version: str) -> httpx.Response:
 
 
 def test_the_next_version_is_loaded_as_a_delta(visits: Visits, start: Start) -> None:
-    service = start(SHIPPED, durable_every_s=0.01)  # each version has its sums on the disk
+    service = start(SHIPPED)
     page = open_board(visits, service)
     [first] = read_kept(page, "models")
     teach(page, "star")
@@ -334,7 +334,7 @@ def test_the_next_version_is_loaded_as_a_delta(visits: Visits, start: Start) -> 
     page.on("request", lambda request: requests.append(request.url))
 
     def load_delta() -> Response | None:
-        """Open the page again. Returns the delta until another version: the first ones may not be durable yet."""
+        """Open the page again. Returns the delta until another version: only the next durable one has it."""
         with page.expect_response("**/delta?*") as answered:
             page.reload()
         return answered.value if answered.value.headers["x-model-version"] != first["version"] else None
