@@ -202,6 +202,7 @@ class Settings(BaseSettings):
     cohort_retention_days: float = Field(
         7.0,
         gt=0,
+        le=36_500,
         description="Days for which a cohort is kept after its last deadline. What its members have sent is deleted as soon as it ends.",
     )
     influence_window_hours: float = Field(
@@ -373,6 +374,7 @@ class Settings(BaseSettings):
     retention_days: float | None = Field(
         None,
         gt=0,
+        le=36_500,
         description="Days for which predictions without feedback, conversations, reports, uploaded logs and records of jobs are "
         "kept. Default: for ever.",
     )
@@ -384,6 +386,7 @@ class Settings(BaseSettings):
     event_retention_days: float | None = Field(
         None,
         ge=1,
+        le=36_500,
         description="Days for which the contents of learned events are kept, with the predictions that they are about; the model keeps "
         "what it has learned. The price: feedback that is older can be neither retracted nor un-learned when its user is "
         "erased, another kind or other options learn only what is left, and encoders cannot be tuned. Default: for ever.",

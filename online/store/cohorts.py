@@ -88,17 +88,32 @@ def change_cohort(connection: Connection, row: CohortRow, changes: Mapping[str, 
 
     So of several processes that change the same state, one does. The messages of a cohort that has ended are deleted.
     """
-    same = (
-        *_of_cohort(COHORTS.c.id, row.model, row.id),
-        COHORTS.c.state == row.state,
-        COHORTS.c.deadline == row.deadline,
-    )
-    if not connection.execute(update(COHORTS).where(*same).values(**changes)).rowcount:
+    same = (COHORTS.c.state == row.state, COHORTS.c.deadline == row.deadline)
+    of_cohort = _of_cohort(COHORTS.c.id, row.model, row.id)
+    if not connection.execute(update(COHORTS).where(*of_cohort, *same).values(**changes)).rowcount:
         return None
     changed = CohortRow(**(row.model_dump() | dict(changes)))
     if changed.state in ENDED:
-        connection.execute(delete(COHORT_MESSAGES).where(*_of_cohort(COHORT_MESSAGES.c.cohort, row.model, row.id)))
+        _delete_messages(connection, row.model, row.id)
     return changed
+
+
+def finish_cohort(connection: Connection, model: str, id: str, reason: str | None = None) -> bool:
+    """End a cohort whose total is being added: it is done, or has failed for a reason. The deadline does not matter.
+
+    Returns whether it is done or was done before; for a failure, whether it has failed now.
+    """
+    of_cohort = _of_cohort(COHORTS.c.id, model, id)
+    state: CohortState = "done" if reason is None else "failed"
+    ending = update(COHORTS).where(*of_cohort, COHORTS.c.state == "adding").values(state=state, reason=reason)
+    if connection.execute(ending).rowcount:
+        _delete_messages(connection, model, id)
+        return True
+    return reason is None and connection.scalar(select(COHORTS.c.state).where(*of_cohort)) == "done"
+
+
+def _delete_messages(connection: Connection, model: str, id: str) -> None:
+    connection.execute(delete(COHORT_MESSAGES).where(*_of_cohort(COHORT_MESSAGES.c.cohort, model, id)))
 
 
 def prune_cohorts(connection: Connection, before: str, count: int) -> int:
@@ -109,7 +124,7 @@ def prune_cohorts(connection: Connection, before: str, count: int) -> int:
     names = (COHORTS.c.model, COHORTS.c.id)
     found = connection.execute(select(*names).where(COHORTS.c.deadline < before).limit(count)).all()
     for model, id in found:
-        connection.execute(delete(COHORT_MESSAGES).where(*_of_cohort(COHORT_MESSAGES.c.cohort, model, id)))
+        _delete_messages(connection, model, id)
         connection.execute(delete(COHORTS).where(*_of_cohort(COHORTS.c.id, model, id)))
     return len(found)
 

@@ -288,6 +288,20 @@ def test_a_downgrade_makes_sums_void_with_their_retractions(engine: Engine) -> N
     assert kept == ["f2"]
 
 
+def test_cohorts_that_are_under_way_end_with_an_update(engine: Engine) -> None:
+    cohort = {"model": "m", "parameters": "{}", "width": 2, "features": "{}", "member_count": 0}
+    message = {"model": "m", "number": 1, "round": "joining", "body": b"{}", "holder": "h", "token": "t"}
+    with engine.begin() as connection:
+        upgrade(connection, "0018")
+        for id, state in (("c1", "joining"), ("c2", "done")):
+            insert(connection, "cohort", {**cohort, "id": id, "state": state, "created_at": AT, "deadline": AT})
+        insert(connection, "cohort_message", {**message, "cohort": "c1"})
+        upgrade(connection, "0019")
+        states = connection.execute(text("SELECT id, state FROM cohort ORDER BY id")).all()
+        left = connection.scalar(text("SELECT count(*) FROM cohort_message"))
+    assert (states, left) == ([("c1", "failed"), ("c2", "done")], 0)
+
+
 def test_a_downgrade_gives_rows_of_numbers_the_features_that_earlier_releases_read(engine: Engine) -> None:
     inputs = {"a": "[2.50, -1e1, 3]", "b": '"[1]"', "c": "null", "d": "[7]"}
     features = {"a": b"", "b": b"text", "c": b"", "d": b"has some"}

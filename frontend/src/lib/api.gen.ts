@@ -13555,6 +13555,7 @@ export interface operations {
             };
             path: {
                 id: string;
+                /** @description Of the member, as the service has given it when it joined. */
                 number: number;
                 model: string;
             };
@@ -13635,6 +13636,7 @@ export interface operations {
             };
             path: {
                 id: string;
+                /** @description Of the member, as the service has given it when it joined. */
                 number: number;
                 model: string;
             };
@@ -13719,6 +13721,7 @@ export interface operations {
             };
             path: {
                 id: string;
+                /** @description Of the member, as the service has given it when it joined. */
                 number: number;
                 model: string;
             };
@@ -13803,6 +13806,7 @@ export interface operations {
             };
             path: {
                 id: string;
+                /** @description Of the member, as the service has given it when it joined. */
                 number: number;
                 model: string;
             };

@@ -64,16 +64,28 @@ def choose_layout(class_count: int, width: int, limits: SumLimits) -> Layout:
     )
 
 
+def count_file_bytes(layout: Layout) -> int:
+    """The most bytes of the tensors of the total in a file of sums, which have whole bytes."""
+    counts, positives, negatives, squares, products = layout.segments
+    tensors = ((counts,), (positives, negatives), (squares, products))
+    return sum(sum(part.length for part in parts) * whole_bytes(max(part.bits for part in parts)) for parts in tensors)
+
+
+def whole_bytes(bits: int) -> int:
+    """Of the narrowest integers that have so many bits."""
+    return next(size for size in (1, 2, 4, 8) if bits <= 8 * size)
+
+
 def check_limits(sums: Tensors, limits: SumLimits) -> None:
-    """Raise AggregationFailed for a total beyond its limits."""
+    """Raise AggregationFailed for a total beyond its limits. It names the limit, and nothing of the total."""
     counts, squares = sums["counts"], sums["gram"].diagonal()
-    for found, most, what, name in (
-        (counts.max(initial=0), limits.of_class, "examples of one class", "max_class_examples"),
-        (counts[1].sum(), limits.negatives, "negative examples", "max_negative_examples"),
-        (squares.max(initial=0), limits.squares, "as the sum of the squares of a feature", "max_mean_square"),
+    for found, most, name in (
+        (counts.max(initial=0), limits.of_class, "max_class_examples"),
+        (counts[1].sum(), limits.negatives, "max_negative_examples"),
+        (squares.max(initial=0), limits.squares, "max_mean_square"),
     ):
         if found > most:
-            raise AggregationFailed(f"the total has {found:,} {what}, and the cohort is for {most:,} at most ({name})")
+            raise AggregationFailed(f"the total is beyond {name}; begin a cohort with a larger one")
 
 
 def flatten_sums(sums: Tensors) -> NDArray[np.int64]:

@@ -23,5 +23,6 @@ REVISIONS = (
     "0016",
     "0017",
     "0018",
+    "0019",
 )  # oldest first
 HEAD = REVISIONS[-1]

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 
 from online.api.audit import record_action
 from online.api.auth.scopes import CallerDep
@@ -23,6 +23,9 @@ from online.schemas.fields import Name
 from online.serving.feedback.cohorts.bodies import Message
 
 router = APIRouter(responses=ERROR_RESPONSES)
+Number = Annotated[
+    int, Path(ge=1, le=1_000_000, description="Of the member, as the service has given it when it joined.")
+]
 Token = Annotated[str, Header(alias="X-Cohort-Token", max_length=128)]
 ROOT = "/v1/models/{model}/cohorts"
 MEMBER = f"{ROOT}/{{id}}/members/{{number}}"
@@ -59,7 +62,7 @@ async def join_cohort(
 
 
 @router.get(MEMBER, response_model=MemberAnswer)
-async def get_member(model: ModelDep, id: str, number: int, token: Token) -> Response:
+async def get_member(model: ModelDep, id: str, number: Number, token: Token) -> Response:
     """What a member needs for the present round, until it has sent its message of this round."""
     return answer(await model.cohorts.load_member(id, number, token))
 
@@ -74,7 +77,7 @@ async def take(
 
 @router.put(f"{MEMBER}/shares", response_model=MemberAnswer, openapi_extra=request_body(SharesMessage))
 async def send_shares(
-    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: Token
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: Number, token: Token
 ) -> Response:
     """While sharing: send a share of both secrets for every other member, sealed."""
     return await take(request, model, runtime, id, number, token, SharesMessage)
@@ -82,7 +85,7 @@ async def send_shares(
 
 @router.put(f"{MEMBER}/values", response_model=MemberAnswer, openapi_extra=request_body(ValuesMessage))
 async def send_values(
-    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: Token
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: Number, token: Token
 ) -> Response:
     """While masking: send the masked sums, packed."""
     return await take(request, model, runtime, id, number, token, ValuesMessage)
@@ -90,7 +93,7 @@ async def send_values(
 
 @router.put(f"{MEMBER}/unmasking", response_model=MemberAnswer, openapi_extra=request_body(UnmaskingMessage))
 async def send_unmasking(
-    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: int, token: Token
+    request: Request, model: ModelDep, runtime: RuntimeDep, id: str, number: Number, token: Token
 ) -> Response:
     """While unmasking: reveal shares, of survivors those of their seeds, of others those of their masking keys."""
     return await take(request, model, runtime, id, number, token, UnmaskingMessage)

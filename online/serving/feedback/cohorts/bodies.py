@@ -65,7 +65,9 @@ def write_body(message: Message, row: CohortRow, number: int) -> bytes:
         return decode(message.packed, layout.byte_count)
     shares = (message.masking_keys, message.seeds)
     if shares[0].keys() & shares[1].keys() or not {*shares[0], *shares[1]} <= {*range(1, row.member_count + 1)}:
-        raise BadInput("of a member one secret is revealed at most, and of nobody else")
+        raise BadInput(
+            f"the message must reveal at most one secret of each member, and only of the members 1 to {row.member_count}"
+        )
     for share in (*shares[0].values(), *shares[1].values()):
         decode(share, SHARE_BYTES)
     return message.model_dump_json().encode()
@@ -75,7 +77,9 @@ def write_shares(message: SharesMessage, member_count: int, number: int) -> byte
     """Raises BadInput."""
     members = range(1, member_count + 1)
     if message.sealed.keys() != {*members} - {number}:
-        raise BadInput("shares are sealed for every other member, and for nobody else")
+        raise BadInput(
+            f"the message of member {number} must have one sealed share for each of the members 1 to {member_count} but itself"
+        )
     sealed = {other: decode(each, SEALED_BYTES) for other, each in message.sealed.items()}
     return decode(message.commitment, KEY_BYTES) + b"".join(sealed.get(each, bytes(SEALED_BYTES)) for each in members)
 

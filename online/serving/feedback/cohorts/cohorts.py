@@ -9,6 +9,7 @@ members have sent: see `online.secure_aggregation`.
 import asyncio
 import hmac
 import json
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,7 +23,7 @@ from online.errors import BadInput, Conflict, NotFound, Overloaded, Precondition
 from online.models import BadExample, Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import check_names, find_merging_obstacle
-from online.models.exchange.cohort_values import check_limits, unflatten_sums
+from online.models.exchange.cohort_values import check_limits, count_file_bytes, unflatten_sums
 from online.models.exchange.sums_file import write_sums
 from online.models.retirement import WithRetiredClasses
 from online.models.statistics.exact import ExactStatistics
@@ -68,6 +69,7 @@ from online.store.cohorts import (
     change_cohort,
     count_messages,
     count_open,
+    finish_cohort,
     has_sent,
     is_member,
     list_numbers,
@@ -77,9 +79,13 @@ from online.store.cohorts import (
     load_cohort,
     load_token,
 )
+from online.telemetry import log_event
+
+log = logging.getLogger("online.cohorts")
 
 MAX_OPEN = 16  # cohorts of one model that have not ended
-ADDING = timedelta(minutes=5)  # the time that a process has for the total before another one begins as well
+MAX_WAIT_S = 5.0  # the longest that a request waits for the total
+PAUSE = timedelta(seconds=10)  # until the total is tried again, after an error of the service
 T = TypeVar("T")
 ROUND_OF: Mapping[type[Message], str] = {
     SharesMessage: "sharing",
@@ -94,7 +100,7 @@ class Cohorts:
     def __init__(self, feedback: Feedback, clock: Callable[[], datetime], random: Callable[[int], bytes]) -> None:
         self.feedback, self.clock, self.random = feedback, clock, random
         self.name, self.transactions, self.settings = feedback.name, feedback.transactions, feedback.settings
-        self._adding = asyncio.Lock()
+        self._adding: asyncio.Task[None] | None = None
 
     # what a curator does
 
@@ -105,7 +111,7 @@ class Cohorts:
         obstacle = find_merging_obstacle(self.feedback.spec.kind, options)
         if obstacle is not None:
             raise BadInput(f"{self.name} takes no sums: {obstacle}")
-        check_classes(parameters.classes)
+        check_classes(parameters.classes, settings.max_label_chars)
         least = self._least(parameters)
         if not settings.min_cohort_members <= least <= parameters.size <= settings.max_cohort_members:
             raise BadInput(
@@ -118,10 +124,12 @@ class Cohorts:
                 f"not {parameters.max_examples:,}"
             )
         model = create_classifier(options)
-        size = choose_values_layout(parameters, model.statistics.width).byte_count
+        layout = choose_values_layout(parameters, model.statistics.width)
+        size = max(layout.byte_count, count_file_bytes(layout))
         if size > settings.max_merge_bytes:
             raise TooLarge(
-                f"the values of one member take {size:,} bytes; at most {settings.max_merge_bytes:,} are read"
+                f"the sums of this cohort take up to {size:,} bytes, and at most {settings.max_merge_bytes:,} are merged "
+                "(max_merge_bytes)"
             )
         now = self.clock()
         row = CohortRow(
@@ -303,23 +311,33 @@ class Cohorts:
     async def _add_up(self, row: CohortRow) -> None:
         """Recover the sum of a cohort whose rounds are over, and submit it.
 
-        A recovery takes a core and the memory of all values, so one process does it: the one that has moved the deadline. If it
-        is gone, the next request after that deadline begins again; the feedback has an id that follows from the cohort's, so it is
-        learned once. Requests of the same process wait meanwhile, and those of others are answered that it is adding.
+        A recovery takes a core and the memory of all values, so a process does one at a time, and of several processes the one
+        that has moved the deadline. If it is gone, the first request after that deadline begins again. A request waits for
+        `MAX_WAIT_S` at most; until the sum is submitted, all others are answered that it is being added.
         """
-        async with self._adding:
-            claimed = await self._claim(row.id)
-            if claimed is not None:
-                await asyncio.shield(asyncio.create_task(self._recover_and_submit(claimed)))
+        if self._adding is not None and not self._adding.done():
+            return
+        self._adding = asyncio.create_task(self._claim_and_add(row.id))
+        self._adding.add_done_callback(log_failure)
+        await asyncio.wait({self._adding}, timeout=MAX_WAIT_S)
+        if self._adding.done():
+            self._adding.result()
+
+    async def _claim_and_add(self, id: str) -> None:
+        self.transactions.disk.check_room()
+        claimed = await self._claim(id)
+        if claimed is not None:
+            await self._recover_and_submit(claimed)
 
     async def _claim(self, id: str) -> CohortRow | None:
         """The cohort, if this process is to add it up."""
         row: CohortRow = await self.transactions.read(lambda connection: self._find(connection, id))
         if row.state != "adding" or self.clock() < datetime.fromisoformat(row.deadline):
             return None
-        return await self._change(row, {"deadline": (self.clock() + ADDING).isoformat()})
+        return await self._change(row, {"deadline": (self.clock() + time_to_add(row.member_count)).isoformat()})
 
     async def _recover_and_submit(self, row: CohortRow) -> None:
+        """The cohort is done in the transaction that stores the sum: one that was ended meanwhile gives none."""
         messages = await self.transactions.read(lambda connection: load_rounds(connection, row))
         if not messages["joining"]:  # it was ended in between
             return
@@ -328,14 +346,13 @@ class Cohorts:
             total_L = await asyncio.to_thread(recover, row, parameters, messages)
             data = await asyncio.to_thread(write_total, row, parameters, total_L)
             most = parameters.max_examples * row.member_count
-            await submit_sums(self.feedback, data, id_of_feedback(row.id), None, SERVICE, most)
-        except (AggregationFailed, BadInput, Conflict) as error:  # nothing is merged
-            await self._change(row, {"state": "failed", "reason": str(error)})
-        except Exception:  # the store does not answer: the next request begins again, without waiting
-            await self._change(row, {"deadline": self.clock().isoformat()})
+            await submit_sums(self.feedback, data, id_of_feedback(row.id), None, SERVICE, most, cohort=row.id)
+        except (AggregationFailed, BadInput, Conflict, TooLarge) as error:  # nothing is merged
+            fail = partial(finish_cohort, model=self.name, id=row.id, reason=str(error))
+            await self.transactions.write(fail)
+        except Exception:  # such as a store that does not answer
+            await self._change(row, {"deadline": (self.clock() + PAUSE).isoformat()})
             raise
-        else:
-            await self._change(row, {"state": "done"})
 
     async def _change(self, row: CohortRow, changes: Mapping[str, Any]) -> CohortRow | None:
         """See `change_cohort`."""
@@ -358,7 +375,18 @@ def check_installed() -> None:
         raise PreconditionFailed("cohorts need the library cryptography: pip install 'online[secure]'") from None
 
 
-def check_classes(classes: Sequence[str]) -> None:
+def time_to_add(member_count: int) -> timedelta:
+    """The time that a process has for the total before another one begins as well."""
+    return timedelta(seconds=60 + member_count)
+
+
+def log_failure(task: asyncio.Task[None]) -> None:
+    """A request that waits raises the error, too."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log_event(log, "total of a cohort failed", logging.WARNING, reason=str(error))
+
+
+def check_classes(classes: Sequence[str], max_chars: int) -> None:
     """Raise BadInput for names that the total could not have."""
     try:
         check_names(classes)
@@ -366,6 +394,8 @@ def check_classes(classes: Sequence[str]) -> None:
         raise BadInput(str(error)) from None
     if len({*classes}) < len(classes):
         raise BadInput("a class is named twice")
+    if (length := max(map(len, classes))) > max_chars:
+        raise BadInput(f"a class has a name of {length} characters; it may have {max_chars} (max_label_chars)")
 
 
 def create_classifier(options: Options) -> Classifier:

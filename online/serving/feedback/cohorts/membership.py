@@ -4,7 +4,7 @@ import hashlib
 
 from sqlalchemy import Connection
 
-from online.store.cohorts import change_cohort, is_member, list_open, load_cohort
+from online.store.cohorts import ENDED, change_cohort, is_member, list_open, load_cohort
 
 
 def hash_token(token: str) -> str:
@@ -18,12 +18,14 @@ def hash_holder(model: str, cohort: str, holder: str) -> str:
 def end_cohorts_of(connection: Connection, model: str, holder: str) -> int:
     """Let the cohorts fail of which a holder is a member, which deletes their messages; return how many.
 
-    Without one member the others could not go on: they have sealed shares for it. A total that was added before names nobody.
+    What the member has sent is in its messages and in the masks of the others, so the whole cohort ends. A total that was added
+    before stays: it does not tell who its members were.
     """
     ended = 0
     for id in list_open(connection, model):
         if is_member(connection, model, id, hash_holder(model, id, holder)):
             row = load_cohort(connection, model, id, lock=True)
-            if row is not None and change_cohort(connection, row, {"state": "failed", "reason": "a member was erased"}):
-                ended += 1
+            if row is None or row.state in ENDED:  # since it was listed
+                continue
+            ended += change_cohort(connection, row, {"state": "failed", "reason": "a member was erased"}) is not None
     return ended

@@ -20,19 +20,26 @@ from online.settings import ModelSettings, Settings
 
 
 async def submit_sums(
-    feedback: Feedback, data: bytes, id: str | None, user: str | None, caller: Caller, most: int | None = None
+    feedback: Feedback,
+    data: bytes,
+    id: str | None,
+    user: str | None,
+    caller: Caller,
+    most: int | None = None,
+    cohort: str = "",
 ) -> Receipt:
     """Store the sums of a device, to be learned as a whole.
 
     id: an idempotency key. user: on whose behalf, if the caller may act for others. most: examples; None: as many as the
-    settings allow at once. Raises an OnlineError, which names its HTTP status.
+    settings allow at once. cohort: as in `SubmitFeedback`. Raises an OnlineError, which names its HTTP status.
     """
     own_id, own_user = id or feedback.transactions.new_id(), caller.acts_for(user)
 
     async def submit(config: EncoderConfig) -> Receipt:
         contribution = await asyncio.to_thread(check_file, data, feedback.spec, feedback.settings, config, most)
         item = prepare_sums(data, contribution, own_id, own_user, is_id_chosen=id is not None)
-        work = SubmitFeedback(feedback.name, [item], caller, [config.encoder_name], may_be_known=id is not None)
+        encoders = [config.encoder_name]
+        work = SubmitFeedback(feedback.name, [item], caller, encoders, may_be_known=id is not None, cohort=cohort)
         return (await feedback.perform(work))[0]
 
     receipt = await feedback.transactions.retry_on_encoder_change(submit)
