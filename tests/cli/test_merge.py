@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from online.cli.operating.merge import wait_for_outcome
+from online.client import Client
 from online.models.classifier import Classifier
 from tests.api.auth.access import ADMIN_KEY
 from tests.conftest import config
@@ -56,6 +58,38 @@ def test_sums_are_learned_once_and_taken_back(service: Service, file: Path) -> N
     done = merge(service, "--take-back", outcome["id"], "--wait", "60")
     assert done.returncode == 0 and done.stdout.endswith(": retracted\n"), done.stderr
     assert service.versions("lab")[0]["state_sha256"] == Classifier(OPTIONS).fingerprint()
+    for flags in ((), ("--wait", "60")):
+        done = merge(service, str(file), *flags)
+        assert done.returncode == 1 and done.stdout.endswith(": retracted\n"), done.stderr
+        assert "were taken back and are not learned again; to send them again, give another --id" in done.stderr
+    done = merge(service, str(file), "--id", "once-more", "--wait", "60")
+    assert done.returncode == 0 and done.stdout.endswith(": learned\n"), done.stderr
+    assert merge(service, "--take-back", "once-more", "--wait", "60").returncode == 0
+
+
+def test_waiting_for_what_a_frozen_model_does_not_learn_is_an_error(service: Service, file: Path) -> None:
+    assert merge(service, str(file), "--id", "frozen", "--wait", "60").returncode == 0
+    service.http.post("/v1/models/lab:freeze", json={}).raise_for_status()
+    try:
+        taken = merge(service, "--take-back", "frozen", "--wait", "0.5")
+        sent = merge(service, str(file), "--id", "frozen-too", "--wait", "0.5")
+    finally:
+        service.http.post("/v1/models/lab:thaw", json={}).raise_for_status()
+    for done in (taken, sent):
+        assert done.returncode == 1 and "no version has learned offset" in done.stderr, done.stderr
+    for id in ("frozen", "frozen-too"):
+        assert merge(service, "--take-back", id, "--wait", "60").returncode == 0
+
+
+def test_any_worker_tells_the_outcome_of_sums(tmp_path: Path) -> None:
+    service = Service(tmp_path / "state", config(tmp_path, LAB, workers=3))
+    try:
+        for seed in range(8):
+            with Client(service.url, "lab", key=ADMIN_KEY) as client:
+                receipt = client.merge(make_file(draw(3, seed)), f"sums-{seed}")
+                assert wait_for_outcome(client, receipt, 30)["status"] == "learned"
+    finally:
+        service.stop()
 
 
 def test_the_receipt_is_printed_without_waiting(service: Service, file: Path) -> None:

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from online.client import Client, FeedbackStatus, Receipt
 
 RETRIES = 3
+PAUSE_S = 0.1  # between two requests for an outcome that is decided but not written yet
 
 
 def merge(
@@ -43,7 +45,7 @@ def merge(
         str | None, typer.Option("--take-back", metavar="ID", help="Subtract the sums with this id again.")
     ] = None,
     wait_s: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds to wait until a version has learned or refused them.")
+        float, typer.Option("--wait", min=0, help="Seconds to wait until a version has learned, refused or un-learned them.")
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -54,7 +56,8 @@ def merge(
     the examples itself. Only a classifier of texts, or of vectors with a declared scale, takes sums.
 
     The same file again has no second effect, unless another --id is given. --take-back subtracts the sums of an id, and leaves
-    the model that has never had them. With --wait, sums that are refused are an error (status 1), with the reason.
+    the model that has never had them. To send sums that were taken back again is an error (status 1): give another --id. With
+    --wait, sums that are refused, or that no version has learned or un-learned in this time, are an error as well.
 
     \b
     Examples:
@@ -65,15 +68,20 @@ def merge(
     if (file is None) == (take_back is None):
         raise BadInput("name a file of sums to send, or an id with --take-back")
     with connect(url, model, user, key) as client:
-        receipt = send(client, file, id) if file is not None else client.retract(str(take_back))
-        outcome = find_outcome(client, receipt, wait_s) if wait_s else None
-    status = receipt["status"] if outcome is None else outcome["status"]
+        outcome: FeedbackStatus | Receipt = send(client, file, id) if file is not None else client.retract(str(take_back))
+        try:
+            if wait_s and is_expected(outcome, take_back is not None):
+                outcome = wait_for_outcome(client, outcome, wait_s)
+        except TimeoutError:
+            problem = f"no version has learned offset {outcome['offset']} within {wait_s:g} s"
+        else:
+            problem = find_problem(outcome, take_back is not None)
     if as_json:
-        typer.echo(json.dumps(receipt if outcome is None else outcome))
+        typer.echo(json.dumps(outcome))
     else:
-        typer.echo(f"{receipt['id']} of {model}, offset {receipt['offset']}: {status}")
-    if outcome is not None and status not in ("learned", "retracted"):
-        typer.echo(f"online: {outcome.get('reason') or f'not learned within {wait_s:g} s'}", err=True)
+        typer.echo(f"{outcome['id']} of {model}, offset {outcome['offset']}: {outcome['status']}")
+    if problem:
+        typer.echo(f"online: {problem}", err=True)
         raise typer.Exit(1)
 
 
@@ -102,8 +110,28 @@ def send(client: "Client", file: Path, id: str | None) -> "Receipt":
     return client.merge(data, id or f"sums-{hashlib.sha256(data).hexdigest()[:32]}")
 
 
-def find_outcome(client: "Client", receipt: "Receipt", wait_s: float) -> "FeedbackStatus":
-    """What became of sums, once a version has learned until their offset, or after `wait_s` seconds."""
-    with suppress(TimeoutError):
-        client.wait_until_learned(receipt["offset"], wait_s)
-    return client.feedback_status(receipt["id"])
+def wait_for_outcome(client: "Client", receipt: "Receipt", wait_s: float) -> "FeedbackStatus":
+    """What became of sums, once a version has learned their offset, or that of their retraction. Raises TimeoutError.
+
+    Of several workers, the one that answers may serve the version before the first worker has written the outcome.
+    """
+    end = time.monotonic() + wait_s
+    client.wait_until_learned(receipt["offset"], wait_s)
+    while (outcome := client.feedback_status(receipt["id"]))["status"] == "accepted":
+        if time.monotonic() >= end:
+            raise TimeoutError
+        time.sleep(PAUSE_S)
+    return outcome
+
+
+def is_expected(outcome: "FeedbackStatus | Receipt", is_taken_back: bool) -> bool:
+    return outcome["status"] in (("retracted",) if is_taken_back else ("accepted", "learned"))
+
+
+def find_problem(outcome: "FeedbackStatus | Receipt", is_taken_back: bool) -> str:
+    """Why the command has not done what it was asked for; empty if it has."""
+    if is_expected(outcome, is_taken_back):
+        return ""
+    if outcome["status"] == "retracted":
+        return f"the sums {outcome['id']!r} were taken back and are not learned again; to send them again, give another --id"
+    return str(outcome.get("reason") or f"the sums {outcome['id']!r} are {outcome['status']}")
