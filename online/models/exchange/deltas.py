@@ -178,7 +178,7 @@ def read_delta_header(delta: bytes) -> DeltaHeader:
 
 
 def restore(old: TensorFile, header: DeltaHeader, changes: Stored) -> TensorFile:
-    layout = {name: (read_dtype(dtype), tuple(shape)) for name, (dtype, shape) in header.layout.items()}
+    layout = {name: (read_dtype(dtype), read_shape(shape)) for name, (dtype, shape) in header.layout.items()}
     if sum(dtype.itemsize * prod(shape) for dtype, shape in layout.values()) > LARGEST_BYTES:
         raise ValueError(f"its result has more than {LARGEST_BYTES} bytes")
     tensors = Tensors()
@@ -196,6 +196,13 @@ def read_dtype(name: str) -> np.dtype[Any]:
     if dtype.kind not in "biuf":
         raise ValueError(f"{name!r} is not a type of numbers")
     return dtype
+
+
+def read_shape(lengths: Sequence[int]) -> tuple[int, ...]:
+    """Raises ValueError for a negative length, which would lessen the size of all tensors together."""
+    if any(length < 0 for length in lengths):
+        raise ValueError(f"the shape {list(lengths)} has a negative length")
+    return tuple(lengths)
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The files with which devices go on learning, computed when they are first asked for.
 
-version --> the newest durable one until it, or with its state --restored with its sums--> model --write_learner_file--> file and sha256
+version --> itself if it is durable, or another one (`LearnerFiles.load`) --restored with its sums--> model --write_learner_file--> file and sha256
 
 Only durable versions have their sums on the disk. While a model learns there is a new one every two seconds. One file is written
 at a time, and few requests wait for it (`Turns`).
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from online.errors import Conflict, NotFound
+from online.errors import Conflict, CorruptSnapshot, NotFound
 from online.models.export.learner_file import LearnerFacts, write_learner_file
 from online.serving.exports.restoring import restore
 from online.serving.exports.turns import Turns
@@ -43,7 +43,7 @@ class LearnerFiles:
     turns: Turns = field(default_factory=partial(Turns, "files for learners"))
 
     async def load(self, version: int) -> LearnerFile:
-        """The file of the newest durable version until this one, or of a later one with the same state.
+        """The file of this version; where it is not durable, of the newest durable one before it or with the same state.
 
         Raises NotFound, CorruptSnapshot, Overloaded, or Conflict for a version that cannot go on learning elsewhere.
         """
@@ -72,11 +72,13 @@ class LearnerFiles:
 
     def _find_durable(self, version: int) -> int:
         snapshots = self.loader.snapshots
-        state = snapshots.manifest(version).state_sha256
+        asked = snapshots.manifest(version)
+        if asked.durable:
+            return version
         for number in reversed(snapshots.versions()):
-            with suppress(NotFound):  # it was deleted just now
+            with suppress(NotFound, CorruptSnapshot):  # it was deleted just now, or is damaged
                 found = snapshots.manifest(number)
-                if found.durable and (number <= version or found.state_sha256 == state):
+                if found.durable and (number < version or found.state_sha256 == asked.state_sha256):
                     return number
         raise NotFound(f"{snapshots.model} has no version until {version} whose sums are on the disk yet; try again")
 

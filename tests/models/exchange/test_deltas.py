@@ -139,6 +139,7 @@ def test_a_damaged_delta_is_refused() -> None:
     [
         ({"layout": {"gram": ["int64", [2**40]]}}, "bytes"),
         ({"layout": {"gram": ["int64", [-1]]}}, "damaged"),
+        ({"layout": {"gram": ["int64", [2**40]], "sums": ["int64", [-(2**40)]]}}, "negative length"),
         ({"layout": {"gram": ["object", [1]]}}, "damaged"),
         ({"layout": {"sums": ["int8", [2, 3]]}}, "damaged"),
         ({"layout": 5}, "damaged"),

@@ -44,7 +44,9 @@ def snapshots(tmp_path: Path) -> Snapshots:
     return found
 
 
-def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: str = "r") -> None:
+def publish(
+    snapshots: Snapshots, model: Model = VERSION.served.model, recipe: str = "r", durable: bool = True
+) -> None:
     number = snapshots.next_version()
     manifest = Manifest(
         snapshots.model,
@@ -56,7 +58,7 @@ def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: s
         weights_sha256="",
         feature_epoch=model.feature_epoch(),
         recipe=recipe,
-        durable=True,
+        durable=durable,
     )
     snapshots.publish(model.state(), manifest)
 
@@ -215,14 +217,34 @@ def test_another_log_with_the_same_numbers_of_versions_gets_files_of_its_own(tmp
     assert first is not second
 
 
+def test_the_file_of_a_durable_version_is_its_own_and_another_version_with_its_state_stands_in_for_one_that_is_not(
+    tmp_path: Path,
+) -> None:
+    model = build(tmp_path)
+    for durable in (False, True, True, False):
+        publish_same(model, durable)
+    damaged = model.snapshots.folder / "4" / "manifest.json"
+    damaged.write_bytes(b"{}")
+
+    async def load_all() -> list[int]:
+        return [(await model.learner_files.load(version)).version for version in (1, 2, 3, 5)]
+
+    assert asyncio.run(load_all()) == [1, 3, 3, 3]
+
+
 def build(folder: Path) -> ModelRuntime:
     """A model with one version."""
     found: ModelRuntime = create_app(settings(folder), with_learner=False).state.runtime.models["vec"]
+    publish_same(found)
+    return found
+
+
+def publish_same(found: ModelRuntime, durable: bool = True) -> None:
+    """Publish one more version that has learned the same examples."""
     options = found.exports.loader.config.options
     model = create("classifier", options)
     model.learn([Example(1 + n, "label", np.array([n % 2, 1.0]).tobytes(), f"l{n % 2}") for n in range(8)])
-    publish(found.snapshots, model, recipe("classifier", options))
-    return found
+    publish(found.snapshots, model, recipe("classifier", options), durable)
 
 
 async def ask_too_often(turns: Turns, send: Callable[[], Awaitable[T]], threads: int = 8) -> list[T]:
