@@ -4,7 +4,7 @@
 
 A service runs a cohort of so many members, which send what members send, with random bytes in place of sealed shares and of masked
 values. In each state one client polls over one connection: the cohort, and a member before and after it has sent the message of the
-round. ms: median of the polls. Standard error has each figure as soon as it is measured.
+round. ms: median of the polls. Each figure is also written to standard error as soon as it is measured.
 """
 
 import http.client

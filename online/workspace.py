@@ -13,6 +13,7 @@
 <state>/replays/<id>/              an uploaded log until its replay is done; then the report
 <state>/jobs/<id>.json             a batch prediction job and its state
 <state>/exports/<model>/           versions in formats that answer elsewhere; each can be exported again
+<state>/exports/<model>/encoder/   its tuned text encoders as small files for devices
 <state>/learner.lock               one learner at a time
 <state>/adapt.lock                 one encoder tuning at a time
 """

@@ -21,7 +21,7 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """`length` integers of `bits` bits each; of none where all are 0."""
+    """`length` integers of `bits` bits each; 0 bits if every integer is 0."""
 
     length: int
     bits: int

@@ -33,6 +33,7 @@ from online.serving.erasure.progress import ErasableModel
 from online.serving.erasure.work import ErasureWork
 from online.serving.event_feed import EventFeed, FeedEvent
 from online.serving.exports.deltas import VersionDeltas
+from online.serving.exports.encoder_files import EncoderFiles
 from online.serving.exports.exports import VersionExports
 from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.cohorts.cohorts import Cohorts
@@ -278,6 +279,7 @@ class ModelBuilder:
             exports=VersionExports(workspace, live.loader, self.disk),
             learner_files=LearnerFiles(workspace, live.loader),
             deltas=VersionDeltas(),
+            encoder_files=EncoderFiles(workspace, spec.name),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
             starter_replies=self._read_starter_replies(spec),

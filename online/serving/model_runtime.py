@@ -18,6 +18,7 @@ from online.serving.callers.caller_review import CallerReview
 from online.serving.callers.holders import Holders
 from online.serving.event_feed import EventFeed
 from online.serving.exports.deltas import VersionDeltas
+from online.serving.exports.encoder_files import EncoderFiles
 from online.serving.exports.exports import VersionExports
 from online.serving.exports.learner_files import LearnerFiles
 from online.serving.feedback.cohorts.cohorts import Cohorts
@@ -91,6 +92,7 @@ class ModelRuntime:
     exports: VersionExports
     learner_files: LearnerFiles
     deltas: VersionDeltas
+    encoder_files: EncoderFiles
     ratings: RatingCounter
     metrics: Metrics
     starter_replies: list[NewReply]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from online.cli.operating.merge import wait_for_outcome
-from online.client import Client
+from online.client import Client, FeedbackStatus
 from online.models.classifier import Classifier
 from tests.api.auth.access import ADMIN_KEY
 from tests.conftest import config
@@ -81,15 +81,25 @@ def test_waiting_for_what_a_frozen_model_does_not_learn_is_an_error(service: Ser
         assert merge(service, "--take-back", id, "--wait", "60").returncode == 0
 
 
-def test_any_worker_tells_the_outcome_of_sums(tmp_path: Path) -> None:
-    service = Service(tmp_path / "state", config(tmp_path, LAB, workers=3))
-    try:
-        for seed in range(8):
-            with Client(service.url, "lab", key=ADMIN_KEY) as client:
-                receipt = client.merge(make_file(draw(3, seed)), f"sums-{seed}")
-                assert wait_for_outcome(client, receipt, 30)["status"] == "learned"
-    finally:
-        service.stop()
+class SecondWorkersClient(Client):
+    """Sees the status of feedback late, as from a worker that answers before the first one has written the outcome."""
+
+    late = 3
+
+    def feedback_status(self, feedback_id: str) -> FeedbackStatus:
+        self.late -= 1
+        status = super().feedback_status(feedback_id)
+        return status if self.late < 0 else {**status, "status": "accepted"}
+
+
+def test_an_outcome_that_is_not_written_yet_is_waited_for(service: Service) -> None:
+    with SecondWorkersClient(service.url, "lab", key=ADMIN_KEY) as client:
+        receipt = client.merge(make_file(ROWS), "late")
+        assert wait_for_outcome(client, receipt, 60)["status"] == "learned"
+        assert wait_for_outcome(client, client.retract("late"), 60)["status"] == "retracted"
+        client.late = 1_000
+        with pytest.raises(TimeoutError):
+            wait_for_outcome(client, receipt, 0.2)
 
 
 def test_the_receipt_is_printed_without_waiting(service: Service, file: Path) -> None:

@@ -45,7 +45,8 @@ def merge(
         str | None, typer.Option("--take-back", metavar="ID", help="Subtract the sums with this id again.")
     ] = None,
     wait_s: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds to wait until a version has learned, refused or un-learned them.")
+        float,
+        typer.Option("--wait", min=0, help="Seconds to wait until a version has learned, refused or un-learned them."),
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -68,7 +69,9 @@ def merge(
     if (file is None) == (take_back is None):
         raise BadInput("name a file of sums to send, or an id with --take-back")
     with connect(url, model, user, key) as client:
-        outcome: FeedbackStatus | Receipt = send(client, file, id) if file is not None else client.retract(str(take_back))
+        outcome: FeedbackStatus | Receipt = (
+            send(client, file, id) if file is not None else client.retract(str(take_back))
+        )
         try:
             if wait_s and is_expected(outcome, take_back is not None):
                 outcome = wait_for_outcome(client, outcome, wait_s)

@@ -7,6 +7,8 @@ Only the weights are rounded. Activations stay in float, so a device's vectors a
 (`benchmarks/browser_encoder.py`), but not the same: sums of both must not be mixed, so they have another epoch.
 """
 
+import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from online.models.encoders import minilm
 
 LARGEST = 127
 KEPT = 2  # tuned encoders: the present one, and the one before for devices that still load it
+IN_USE_NS = 600 * 10**9  # after its last use, within which a file is opened that was found, and is not deleted
 VERSION = 1  # part of the epoch and of the file's name: increase it when weights are rounded otherwise
 
 
@@ -55,27 +58,46 @@ def compact_epoch(tuned: str = "") -> str:
 
 
 def compact_file(folder: Path, tuned: Path | None = None) -> Path:
-    """The compact encoder on disk, written at the first use, beside that of the tuning before. Raises what `minilm.onnx_file` raises."""
-    path = folder / f"{compact_epoch(tuned.stem if tuned else '')}.onnx"
-    if not path.exists():
-        weights = minilm.read_tuned(tuned) if tuned else minilm.read_weights(minilm.package_folder())
-        model = minilm.build_graph(weights, CompactGraph)
-        minilm.write_atomically(path, model.SerializeToString())
-        remove_older(folder, path)
+    """The compact encoder on disk, written at the first use, beside that of the tuning before. Raises what `minilm.onnx_file` raises.
+
+    folder: of one model, unless the encoder is not tuned.
+    """
+    if found := find_compact_file(folder, tuned):
+        return found
+    path = name_compact_file(folder, tuned)
+    weights = minilm.read_tuned(tuned) if tuned else minilm.read_weights(minilm.package_folder())
+    model = minilm.build_graph(weights, CompactGraph)
+    minilm.write_atomically(path, model.SerializeToString())
+    remove_older(folder, path)
     return path
 
 
+def find_compact_file(folder: Path, tuned: Path | None = None) -> Path | None:
+    """The file if it is written already. It counts as used now: the time of access is the last use."""
+    path = name_compact_file(folder, tuned)
+    try:
+        os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+    except FileNotFoundError:
+        return None
+    return path
+
+
+def name_compact_file(folder: Path, tuned: Path | None) -> Path:
+    return folder / f"{compact_epoch(tuned.stem if tuned else '')}.onnx"
+
+
 def remove_older(folder: Path, newest: Path) -> None:
-    """Delete all but the newest compact encoders: each tuning leaves one behind. The untuned one is of every service."""
-    untuned = folder / f"{compact_epoch()}.onnx"
-    found = {path: modified_at(path) for path in folder.glob("minilm-*-compact*.onnx") if path not in (untuned, newest)}
-    by_age = sorted(found, key=lambda path: (found[path], path.name), reverse=True)
-    for path in by_age[KEPT - (newest != untuned) :]:
-        path.unlink(missing_ok=True)
+    """Delete what earlier tunings have left: all but the one used last before, and none that may be sent still."""
+    untuned = name_compact_file(folder, None)
+    found = {path: used_at(path) for path in folder.glob("minilm-*-compact*.onnx") if path not in (untuned, newest)}
+    by_use = sorted(found, key=lambda path: (found[path], path.name), reverse=True)
+    for path in by_use[KEPT - (newest != untuned) :]:
+        if found[path] < time.time_ns() - IN_USE_NS:
+            path.unlink(missing_ok=True)
 
 
-def modified_at(path: Path) -> int:
+def used_at(path: Path) -> int:
     """Nanoseconds; 0 for a file that another process has deleted."""
     with suppress(FileNotFoundError):
-        return path.stat().st_mtime_ns
+        return path.stat().st_atime_ns
     return 0

@@ -30,9 +30,9 @@ class Subject:
 class Measured:
     """How an exported file answers the golden inputs, compared with the served model.
 
-    largest_difference: of a class's probability; of numbers, as a share of the largest served one. It is below 1e-4 in onnx, and
-    for vectors and tables in every format but onnx-int8. Of texts, torch and ExecuTorch round one int8 feature otherwise in 8 of
-    1,000, which moves a probability by more than 1e-4 in 2 of 1,000. agreement_ratio: share of equal choices. labelled_count, served_accuracy, accuracy: on held-out examples whose inputs the version keeps.
+    largest_difference: of a class's probability; of numbers, as a share of the largest served one. How large it is in each format is
+    measured in docs/how-to/export-a-model.md. agreement_ratio: share of equal choices. labelled_count, served_accuracy, accuracy:
+    on held-out examples whose inputs the version keeps.
     """
 
     golden_count: int

@@ -1,4 +1,4 @@
-"""Quantisation-aware training: a tower learns by the products that an export of onnx-int8 will compute.
+"""Quantisation-aware training: a tower learns by rounded products, nearly always those that an export of onnx-int8 will compute.
 
     h_LBD --int8, a scale for each row------> fake-quantised h \\
                                                                   product --> logits --> loss --> gradient
@@ -8,7 +8,8 @@ torchao rounds the values to whole multiples of a scale, and leaves them float32
 the state, keep all their digits. The numbers are those of ONNX Runtime's dynamic quantisation, where the exported file
 answers one input at a time: it chooses the scale of an input when it reads it, for all inputs of a call together.
 As there, only products by large matrices are quantised: dense layers and the head, and neither convolutions nor
-normalisations.
+normalisations. A matrix has the size that it has while it learns, with spare columns and classes. The export leaves these
+out, so a first layer or a head that is large only with them is quantised here and float32 in the file.
 
 Shapes: L copies, B rows, D inputs, H outputs of a layer.
 """
@@ -130,5 +131,5 @@ class WeightQuantiser(nn.Module):
 
 
 def is_large(weight: Tensor) -> bool:
-    """Whether an export of onnx-int8 has whole numbers for a matrix."""
+    """Whether an export of onnx-int8 has whole numbers for a matrix of this shape, which has fewer rows or columns there if some are spare."""
     return math.prod(weight.shape) >= LEAST_WEIGHTS

@@ -44,9 +44,7 @@ def snapshots(tmp_path: Path) -> Snapshots:
     return found
 
 
-def publish(
-    snapshots: Snapshots, model: Model = VERSION.served.model, recipe: str = "r", durable: bool = True
-) -> None:
+def publish(snapshots: Snapshots, model: Model = VERSION.served.model, recipe: str = "r", durable: bool = True) -> None:
     number = snapshots.next_version()
     manifest = Manifest(
         snapshots.model,
@@ -262,7 +260,7 @@ async def ask_too_often(turns: Turns, send: Callable[[], Awaitable[T]], threads:
     async with asyncio.timeout(30):
         while turns.waiting < MAX_WAITING:
             await asyncio.to_thread(int)  # let the others go on
-    with pytest.raises(Overloaded, match=r"^4 (exports|files for learners|deltas) wait already"):
+    with pytest.raises(Overloaded, match=r"^4 (exports|files for learners|deltas|text encoders) wait already"):
         await send()
     end.set()
     await running

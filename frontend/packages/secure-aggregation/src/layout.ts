@@ -10,7 +10,7 @@ import type { Bytes } from './primitives.js';
 
 export type Words = Uint32Array<ArrayBuffer>;
 
-/** `length` integers of `bits` bits each; of none where all are 0. */
+/** `length` integers of `bits` bits each; 0 bits if every integer is 0. */
 export interface Segment {
   length: number;
   bits: number;

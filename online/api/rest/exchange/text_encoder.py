@@ -13,69 +13,69 @@ from pathlib import Path
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
-from online.api.dependencies import ModelDep, RuntimeDep
+from online.api.dependencies import ModelDep
 from online.api.responses import ERROR_RESPONSES, json_response
-from online.api.rest.exchange.sending import CACHE_CONTROL, describe_file, send_file
+from online.api.rest.exchange.sending import CACHE_CONTROL, WAITING, describe_file, send_file
 from online.errors import BadInput, NotFound
-from online.io.cache import cache_folder
 from online.models import encoder_options
 from online.models.encoders import minilm
-from online.models.encoders.compact import compact_epoch, compact_file
+from online.models.encoders.compact import compact_epoch
 from online.models.encoders.text import TEXT_SCALE
 from online.models.kinds import HASHED
 from online.schemas.models import EncoderFile, EncoderManifest
 from online.serving.model_runtime import ModelRuntime
-from online.workspace import Workspace
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
 NETWORK, VOCABULARY = "model.onnx", "vocab.txt"
-FILE = describe_file("The file. Its ETag is its sha256.")
+FILE = {**describe_file("The file. Its ETag is its sha256."), **WAITING}
 
 
-@router.get("/v1/models/{model}/encoder", response_model=EncoderManifest)
-async def get_encoder(model: ModelDep, runtime: RuntimeDep) -> Response:
+@router.get("/v1/models/{model}/encoder", response_model=EncoderManifest, responses=WAITING)
+async def get_encoder(model: ModelDep) -> Response:
     """The text encoder of the model, for devices that encode texts themselves: its manifest.
 
     The network is the service's with its weights rounded to int8. The first request takes seconds: the file is written then.
     """
-    manifest = await asyncio.to_thread(describe_encoder, model, runtime.workspace)
-    return json_response(manifest.model_dump(), headers={"Cache-Control": CACHE_CONTROL})
-
-
-@router.get("/v1/models/{model}/encoder/{name}", response_class=FileResponse, responses=FILE)
-async def get_encoder_file(request: Request, model: ModelDep, name: str, runtime: RuntimeDep) -> Response:
-    """One file of the text encoder: model.onnx or vocab.txt."""
-    files = await asyncio.to_thread(find_files, model, runtime.workspace)
-    if name not in files:
-        raise NotFound(f"the text encoder has no file {name[:80]!r}; it has {' and '.join(files)}")
-    tag = await asyncio.to_thread(hash_file, files[name], files[name].stat().st_mtime_ns)
-    return send_file(request, files[name], tag, {})
-
-
-def describe_encoder(model: ModelRuntime, workspace: Workspace) -> EncoderManifest:
-    files = [
-        EncoderFile(name=name, bytes=path.stat().st_size, sha256=hash_file(path, path.stat().st_mtime_ns))
-        for name, path in find_files(model, workspace).items()
-    ]
-    return EncoderManifest(
+    files = await find_files(model)
+    manifest = EncoderManifest(
         epoch=compact_epoch(model.live.encoder_config.encoder_name),
         width=minilm.WIDTH,
         scale=TEXT_SCALE,
         max_tokens=minilm.MAX_TOKENS,
-        files=files,
+        files=[await asyncio.to_thread(describe_encoder_file, name, path) for name, path in files.items()],
     )
+    return json_response(manifest.model_dump(), headers={"Cache-Control": CACHE_CONTROL})
 
 
-def find_files(model: ModelRuntime, workspace: Workspace) -> dict[str, Path]:
-    """The files of the model's encoder by their names. Raises BadInput for a model that reads no texts."""
+@router.get("/v1/models/{model}/encoder/{name}", response_class=FileResponse, responses=FILE)
+async def get_encoder_file(request: Request, model: ModelDep, name: str) -> Response:
+    """One file of the text encoder: model.onnx or vocab.txt."""
+    files = await find_files(model)
+    if name not in files:
+        raise NotFound(f"the text encoder has no file {name[:80]!r}; it has {' and '.join(files)}")
+    file = await asyncio.to_thread(describe_encoder_file, name, files[name])
+    return send_file(request, files[name], file.sha256, {})
+
+
+def describe_encoder_file(name: str, path: Path) -> EncoderFile:
+    """Raises NotFound for a file that was deleted since it was found."""
+    try:
+        found = path.stat()
+        return EncoderFile(name=name, bytes=found.st_size, sha256=hash_file(path, found.st_mtime_ns))
+    except FileNotFoundError as error:
+        raise NotFound(f"{name} of the text encoder was deleted just now: send the request again") from error
+
+
+async def find_files(model: ModelRuntime) -> dict[str, Path]:
+    """The files of the model's encoder by their names. Raises Overloaded, and BadInput for a model that reads no texts."""
     reads = encoder_options(model.spec.kind, model.spec.options)
     if reads["input"] != "text":
         raise BadInput(f"{model.spec.name} has no text encoder: its input is a {reads['input']}")
     if reads["text_features"] == HASHED:
         raise BadInput(f"{model.spec.name} has no text encoder: its texts are read by hashing, which needs no file")
-    tuned = workspace.tuned(model.live.encoder_config.encoder_name)
-    return {NETWORK: compact_file(cache_folder(), tuned), VOCABULARY: minilm.package_folder() / VOCABULARY}
+    network = await model.encoder_files.load(model.live.encoder_config.encoder_name)
+    return {NETWORK: network, VOCABULARY: minilm.package_folder() / VOCABULARY}
 
 
 @lru_cache(maxsize=16)
