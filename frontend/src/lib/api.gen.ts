@@ -2238,7 +2238,7 @@ export interface components {
             threshold?: number | null;
             /**
              * Deadline
-             * @description Of the present round, in ISO 8601; while adding, until when the service tries again if need be.
+             * @description Of the present round, in ISO 8601; while adding, until when the service repeats an attempt that failed.
              */
             deadline: string;
             /**
@@ -12567,6 +12567,15 @@ export interface operations {
                     "application/json": components["schemas"]["HTTPValidationError"];
                 };
             };
+            /** @description Too many requests wait for such a file already. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
             /** @description The store cannot be reached now; nothing was changed. */
             503: {
                 headers: {
@@ -12649,6 +12658,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HTTPValidationError"];
+                };
+            };
+            /** @description Too many requests wait for such a file already. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
                 };
             };
             /** @description The store cannot be reached now; nothing was changed. */
