@@ -39,9 +39,8 @@ async function run(request: EncoderRequest): Promise<unknown> {
 }
 
 async function load({ cache: name, manifest, runtime }: KeptFiles): Promise<MiniLmEncoder> {
-  const cache = await caches.open(name);
   const find = async (address: string) => {
-    const kept = await cache.match(address);
+    const kept = await caches.match(address, { cacheName: name }); // does not create a cache that was deleted
     if (kept === undefined) throw new Error(`The file ${address} is not kept any more.`);
     return kept;
   };

@@ -3,7 +3,8 @@
      wanted files --download, sha256--> Cache Storage --> the worker
 
    A file that is complete stays. One whose download was interrupted goes on where it stopped, while the page is open.
-   That the cache exists is what says that the person wants the encoder in this browser.
+   That the cache exists is what says that the person wants the encoder in this browser. So only `want` creates it: another
+   tab may have deleted it meanwhile.
 */
 
 import { DamagedFile, hash } from '../../../packages/text-encoder/src';
@@ -25,6 +26,9 @@ interface Begun {
   parts: Uint8Array<ArrayBuffer>[];
   bytes: number;
 }
+
+/** The encoder was switched off, perhaps by another tab. */
+export class NotWanted extends Error {}
 
 const PARTIAL_CONTENT = 206;
 
@@ -49,8 +53,9 @@ export class EncoderFiles {
 
   /** Delete what is kept, which is wanted all the same. */
   async empty(): Promise<void> {
-    await this.delete();
-    await this.want();
+    this.begun.clear();
+    const cache = await this.cache();
+    for (const { url } of await cache.keys()) await cache.delete(url);
   }
 
   async delete(): Promise<void> {
@@ -60,37 +65,52 @@ export class EncoderFiles {
 
   /** The content of a small file that `note` has kept; null for none. */
   async read(address: string): Promise<unknown> {
-    const kept = await (await this.caches.open(this.name)).match(address);
+    const kept = await (await this.cache()).match(address);
     return kept === undefined ? null : kept.json();
   }
 
   async note(address: string, content: unknown): Promise<void> {
-    await (await this.caches.open(this.name)).put(address, Response.json(content));
+    await (await this.cache()).put(address, Response.json(content));
   }
 
-  /** Keep the files that are missing, and delete those of earlier builds. onBytes: gets the count of bytes that are here.
-      Rejects with an ApiError, a DamagedFile, or a QuotaExceededError where there is no room. */
+  async areKept(wanted: readonly WantedFile[]): Promise<boolean> {
+    const cache = await this.cache();
+    for (const file of wanted) if (!(await isKept(cache, file))) return false;
+    return true;
+  }
+
+  /** Keep the files that are missing, and delete those of earlier builds. noted: addresses of what `note` has kept, which
+      stays. onBytes: gets the count of bytes that are here. Rejects with an ApiError, a DamagedFile, a QuotaExceededError
+      where there is no room, or NotWanted. */
   async complete(
     wanted: readonly WantedFile[],
+    noted: readonly string[],
     signal: AbortSignal,
     onBytes: (count: number) => void,
   ): Promise<void> {
-    const cache = await this.caches.open(this.name);
+    const cache = await this.cache();
     let before = 0;
     for (const file of wanted) {
       if (!(await isKept(cache, file))) {
         const content = await this.download(file, signal, (count) => onBytes(before + count));
         signal.throwIfAborted();
-        await cache.put(file.address, content);
+        await (await this.cache()).put(file.address, content);
         this.begun.delete(file.address);
       }
       before += file.bytes;
       onBytes(before);
     }
-    const addresses = new Set(wanted.map(({ address }) => new URL(address).href));
+    const stay = [...noted, ...wanted.map(({ address }) => address)];
+    const addresses = new Set(stay.map((address) => new URL(address).href));
     for (const { url } of await cache.keys()) if (!addresses.has(url)) await cache.delete(url);
   }
 
+  private async cache(): Promise<Cache> {
+    if (!(await this.isWanted())) throw new NotWanted('The encoder was switched off.');
+    return this.caches.open(this.name);
+  }
+
+  /** A stream that ends early is a lost connection, unless it has brought nothing. */
   private async download(
     { address, bytes, sha256 }: WantedFile,
     signal: AbortSignal,
@@ -100,8 +120,9 @@ export class EncoderFiles {
     const known = this.begun.get(address);
     const begun = known?.sha256 === sha256 ? known : { sha256, parts: [], bytes: 0 };
     this.begun.set(address, begun);
-    if (begun.bytes < bytes)
-      await receive(begun, await this.open(address, begun.bytes, signal), onBytes);
+    const { bytes: before } = begun;
+    if (before < bytes) await receive(begun, await this.open(address, before, signal), onBytes);
+    if (before < begun.bytes && begun.bytes < bytes) throw new ApiError(NO_ANSWER);
     const content = new Uint8Array(await new Blob(begun.parts).arrayBuffer());
     if ((await hash(content)) !== sha256) {
       this.begun.delete(address);

@@ -4,6 +4,7 @@ import { runtime } from 'virtual:onnx-runtime';
 import { encoderApi } from '../api';
 import { BASE_PATH } from '../base';
 import type { Offline } from '../offline/offline.svelte';
+import { inTurn, openTabs } from '../offline/tabs';
 import { pause } from '../ui/pause';
 import { BetterAnswers } from './better_answers.svelte';
 import { EncoderFiles } from './files';
@@ -34,7 +35,10 @@ export async function openBetterAnswers(
       { address: runtimeAddress, bytes: runtime.bytes, sha256: runtime.sha256 },
       { address: new URL(script, location.href).href, bytes: 0, sha256: null },
     ],
-    start: () => EncoderWorker.start(new Worker(script, { type: 'module' }), kept),
+    start: (signal) => EncoderWorker.start(new Worker(script, { type: 'module' }), kept, signal),
+    isLost: () => offline.connection.lost,
+    exclusively: (work, signal) => inTurn(NAME, work, signal),
+    tabs: openTabs(NAME),
     pause,
     recall: () => offline.recall(FEATURES, model),
     remember: (features) => offline.remember(FEATURES, model, features),

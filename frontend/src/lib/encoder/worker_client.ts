@@ -8,19 +8,29 @@ export type WorkerPort = Pick<Worker, 'postMessage' | 'terminate' | 'onerror'>;
 
 export class EncoderWorker {
   epoch = '';
-  private end: (error: Error) => void = () => {};
   /** Rejects when no more requests are answered. */
   readonly ended: Promise<never>;
 
+  private rejectEnded: (error: Error) => void = () => {};
+  /** Why it has ended; null while it runs. */
+  private error: Error | null = null;
+  /** Called with that, for each request that waits. */
+  private waiting = new Set<(error: Error) => void>();
+
   private constructor(private worker: WorkerPort) {
-    this.ended = new Promise((_, reject) => (this.end = reject));
-    this.ended.catch(() => {}); // also where no request waits
+    this.ended = new Promise((_, reject) => (this.rejectEnded = reject));
+    this.ended.catch(() => {}); // also where nobody waits for it
     worker.onerror = ({ message }) => this.end(new Error(`The worker has failed: ${message}`));
   }
 
-  /** Rejects with a DamagedFile where a kept file is not as it was announced. */
-  static async start(worker: WorkerPort, files: KeptFiles): Promise<EncoderWorker> {
+  /** Rejects with a DamagedFile where a kept file is not as it was announced. signal: ends the worker, at any time. */
+  static async start(
+    worker: WorkerPort,
+    files: KeptFiles,
+    signal: AbortSignal,
+  ): Promise<EncoderWorker> {
     const client = new EncoderWorker(worker);
+    signal.addEventListener('abort', () => client.close(), { once: true });
     try {
       client.epoch = await client.request<string>({ load: files });
     } catch (error) {
@@ -38,17 +48,32 @@ export class EncoderWorker {
     this.end(new Error('The worker was ended.'));
   }
 
+  private end(error: Error) {
+    this.error ??= error;
+    this.rejectEnded(this.error);
+    for (const reject of this.waiting) reject(this.error);
+  }
+
   private request<T>(request: EncoderRequest): Promise<T> {
-    const { port1: here, port2: there } = new MessageChannel();
-    const reply = new Promise<T>((resolve, reject) => {
-      here.onmessage = ({ data }: MessageEvent<EncoderReply>) => {
+    return new Promise<T>((resolve, reject) => {
+      if (this.error !== null) return reject(this.error);
+      const { port1: here, port2: there } = new MessageChannel();
+      const fail = (error: Error) => {
         here.close();
-        if ('value' in data) resolve(data.value as T);
-        else
-          reject(data.name === 'DamagedFile' ? new DamagedFile(data.error) : new Error(data.error));
+        this.waiting.delete(fail);
+        reject(error);
       };
+      here.onmessage = ({ data }: MessageEvent<EncoderReply>) => {
+        if (!('value' in data))
+          return fail(
+            data.name === 'DamagedFile' ? new DamagedFile(data.error) : new Error(data.error),
+          );
+        here.close();
+        this.waiting.delete(fail);
+        resolve(data.value as T);
+      };
+      this.waiting.add(fail);
+      this.worker.postMessage(request, [there]);
     });
-    this.worker.postMessage(request, [there]);
-    return Promise.race([reply, this.ended]);
   }
 }

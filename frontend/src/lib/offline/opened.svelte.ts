@@ -75,7 +75,10 @@ export class OpenedOffline {
 
   /** Delete everything that is kept for a caller who has signed out. */
   async forget(owner: string): Promise<void> {
-    await (this.better?.switchOff() ?? this.files?.delete());
-    await this.offline.forget(owner);
+    try {
+      await (this.better?.switchOff() ?? this.files?.delete());
+    } finally {
+      await this.offline.forget(owner); // after the encoder, which notes that its features are gone
+    }
   }
 }

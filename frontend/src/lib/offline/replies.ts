@@ -29,9 +29,7 @@ export interface TextReader {
   readonly temperature: number;
   /** The cosine of a question that is answered to the nearest known text. */
   readonly leastLikeness: number;
-  /** Must have resolved for a text before it is encoded. */
-  prepare(texts: readonly string[]): Promise<unknown>;
-  encode(text: string): Int8Array;
+  encode(text: string): Promise<Int8Array>;
 }
 
 /** Reads words and parts of words. Measured with `python -m benchmarks.offline_replies` on the shipped repertoire. */
@@ -40,7 +38,7 @@ export const HASHED: TextReader = {
   leastChance: 0.3,
   temperature: 13.9,
   leastLikeness: 0.35, // questions in other languages are below
-  prepare: async () => {},
+  encode: async (text) => hashed.encode(text),
 };
 
 interface KnownReply extends Reply {
@@ -59,12 +57,15 @@ interface Opinion {
   label: string;
 }
 
-/** What is made for the first answer, because it takes time. */
+/** What is made for the first answer of a reader, because it takes time. */
 interface Made {
+  reader: TextReader;
   learner: Learner;
   /** The texts of the file. */
   known: Encoded[];
-  /** The opinions that the learner has learned. */
+  /** The opinions that were read; null for one that the reader refuses, which does not count. */
+  read: Map<Opinion, Encoded | null>;
+  /** Those that the learner has learned. */
   learned: Map<Opinion, Encoded>;
 }
 
@@ -76,7 +77,7 @@ export class LocalReplies implements LocalLearner {
   /** By text, without case and repeated spaces. */
   private ids: Map<string, string>;
   private opinions: Opinion[] = [];
-  private made: Made | null = null;
+  private made = new Map<TextReader, Promise<Made>>();
   private reader = HASHED;
 
   private constructor(replies: readonly KnownReply[]) {
@@ -99,10 +100,11 @@ export class LocalReplies implements LocalLearner {
     return [...this.replies.values()].flatMap(({ text, examples }) => [...examples, text]);
   }
 
-  /** Answer with the features of another reader, which has prepared the texts of the file. */
+  /** Answer with the features of another reader. */
   readWith(reader: TextReader) {
     if (reader === this.reader) return;
-    [this.reader, this.made] = [reader, null];
+    this.reader = reader;
+    this.made.clear();
   }
 
   /** The reply with this text; one that is new has its text as its id. */
@@ -132,19 +134,26 @@ export class LocalReplies implements LocalLearner {
   /** exclude: replies that were shown already; then the best of the others is given, however likely it is. */
   async answer(question: string, exclude: readonly string[] = []): Promise<RankerPrediction> {
     const { reader } = this;
-    try {
-      await reader.prepare([question, ...this.opinions.map(inputOf)]);
-    } catch {
-      if (reader === this.reader) this.readWith(HASHED); // such as when its worker has failed
-    }
-    if (reader !== this.reader) return this.answer(question, exclude);
-    return this.choose(this.encode(question), exclude);
+    const prediction = await this.answerWith(reader, question, exclude).catch((error: unknown) => {
+      if (reader === HASHED) throw error;
+      return null;
+    });
+    if (reader !== this.reader) return this.answer(question, exclude); // such as when its worker has failed
+    return prediction ?? this.answerWith(HASHED, question, exclude); // the reader refuses this question
   }
 
-  private choose(question: Encoded, exclude: readonly string[]): RankerPrediction {
-    const { learner, known, learned } = this.update();
+  private async answerWith(reader: TextReader, question: string, exclude: readonly string[]) {
+    const made = await this.makeOnce(reader);
+    const encoded = await encode(reader, question);
+    await this.readOpinions(made);
+    return this.choose(made, encoded, exclude);
+  }
+
+  private choose(made: Made, question: Encoded, exclude: readonly string[]): RankerPrediction {
+    this.update(made);
+    const { reader, learner, known, learned } = made;
     const { right, wrong } = findOpinions(learned, question);
-    const { temperature, leastChance, leastLikeness } = this.reader;
+    const { temperature, leastChance, leastLikeness } = reader;
     const candidates = withTemperature(learner.predict(question.features).candidates, temperature)
       .filter(({ id }) => !wrong.has(id) && !exclude.includes(id))
       .map(({ id, score }) => ({ id, score, text: this.textOf(id) }))
@@ -156,52 +165,62 @@ export class LocalReplies implements LocalLearner {
     return toPrediction(taught ?? (isLikely || exclude.length > 0 ? first : undefined), candidates);
   }
 
-  /** Let the learner have learned exactly the opinions. */
-  private update(): Made {
-    const made = (this.made ??= this.make());
-    const { learner, learned } = made;
+  /** Read the opinions that are new, and those that come meanwhile. */
+  private async readOpinions({ reader, read }: Made) {
+    const findNew = () => this.opinions.find((opinion) => !read.has(opinion));
+    for (let opinion = findNew(); opinion !== undefined; opinion = findNew())
+      read.set(opinion, await encode(reader, inputOf(opinion)).catch(() => null));
+  }
+
+  /** Let the learner have learned exactly the opinions that were read. */
+  private update({ learner, read, learned }: Made) {
     const opinions = new Set(this.opinions);
-    for (const [opinion, encoded] of learned)
+    for (const [opinion, encoded] of read) {
+      const isLearned = learned.has(opinion);
       if (!opinions.has(opinion)) {
-        learner.unlearn([toExample(opinion, encoded)]);
+        read.delete(opinion);
         learned.delete(opinion);
-      }
-    for (const opinion of opinions)
-      if (!learned.has(opinion)) {
-        const encoded = this.encode(inputOf(opinion));
+        if (isLearned) learner.unlearn([toExample(opinion, encoded!)]);
+      } else if (encoded !== null && !isLearned) {
         learner.learn([toExample(opinion, encoded)]);
         learned.set(opinion, encoded);
       }
+    }
+  }
+
+  private makeOnce(reader: TextReader): Promise<Made> {
+    const made = this.made.get(reader) ?? this.make(reader);
+    this.made.set(reader, made);
     return made;
   }
 
-  private make(): Made {
+  private async make(reader: TextReader): Promise<Made> {
     const learner = Learner.create({
       input: 'features',
       size: WIDTH,
-      reads: this.reader.epoch,
+      reads: reader.epoch,
       maxLabels: MAX_LABELS,
     });
     const known: Encoded[] = [];
-    const examples = [...this.replies.values()].flatMap(({ id, text, examples }) =>
-      [...examples, text].map((each) => {
-        const encoded = this.encode(each);
+    const examples: { input: Int8Array; label: string }[] = [];
+    for (const { id, text, examples: questions } of this.replies.values())
+      for (const each of [...questions, text]) {
+        const encoded = await encode(reader, each);
         known.push(encoded);
-        return { input: encoded.features, label: id };
-      }),
-    );
+        examples.push({ input: encoded.features, label: id });
+      }
     learner.learn(examples);
-    return { learner, known, learned: new Map() };
+    return { reader, learner, known, read: new Map(), learned: new Map() };
   }
 
   private textOf(id: string): string {
     return this.replies.get(id)?.text ?? id;
   }
+}
 
-  private encode(text: string): Encoded {
-    const features = this.reader.encode(text);
-    return { features, length: Math.sqrt(dot(features, features)) || 1 };
-  }
+async function encode(reader: TextReader, text: string): Promise<Encoded> {
+  const features = await reader.encode(text);
+  return { features, length: Math.sqrt(dot(features, features)) || 1 };
 }
 
 const fold = (text: string) => text.toLowerCase().split(/\s+/).join(' ').trim();

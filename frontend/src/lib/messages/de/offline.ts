@@ -64,6 +64,7 @@ export const offline: Messages['offline'] = {
     starting: 'Der Encoder wird gestartet …',
     reading: (done, total) => `Bekannte Fragen werden gelesen: ${done} von ${total}`,
     ready: 'Bereit. Ohne Verbindung werden Fragen nach ihrer Bedeutung gelesen.',
+    removing: 'Der Encoder wird gelöscht …',
     progress: 'Fortschritt',
     offline: 'Er kann heruntergeladen werden, sobald die Verbindung wieder da ist.',
     again: 'Erneut versuchen',

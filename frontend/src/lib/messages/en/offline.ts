@@ -62,6 +62,7 @@ export const offline = {
     starting: 'Starting the encoder …',
     reading: (done: string, total: string) => `Reading the known questions: ${done} of ${total}`,
     ready: 'Ready. Without a connection, questions are read by their meaning.',
+    removing: 'Deleting the encoder …',
     progress: 'Progress',
     offline: 'It can be downloaded when the connection is back.',
     again: 'Try again',
