@@ -5,6 +5,7 @@ import { hash } from '../../packages/text-encoder/src';
 import { BetterAnswers, type RunningEncoder } from '../../src/lib/encoder/better_answers.svelte';
 import { EncoderFiles, type WantedFile } from '../../src/lib/encoder/files';
 import type { Features } from '../../src/lib/encoder/prepared';
+import type { Tabs } from '../../src/lib/offline/queue.svelte';
 import { LocalReplies } from '../../src/lib/offline/replies';
 import type { EncoderManifest } from '../../src/lib/schema';
 
@@ -39,8 +40,11 @@ class MemoryCache {
 
 export class MemoryCaches {
   caches = new Map<string, MemoryCache>();
+  /** Whether this browser refuses to keep files. */
+  isRefused = false;
 
   async has(name: string) {
+    if (this.isRefused) throw new DOMException('no storage', 'SecurityError');
     return this.caches.has(name);
   }
 
@@ -51,6 +55,7 @@ export class MemoryCaches {
   }
 
   async delete(name: string) {
+    if (this.isRefused) throw new DOMException('no storage', 'SecurityError');
     return this.caches.delete(name);
   }
 
@@ -66,6 +71,8 @@ export class FakeFiles {
   requests: [string, number][] = [];
   /** Whether the connection is lost after the first part of the next answer. */
   isCut = false;
+  /** Whether the next answer ends after its first part, as if it were complete. */
+  isShort = false;
   failure: ApiError | null = null;
   sendsParts = true;
   /** Settles before each answer. */
@@ -78,10 +85,10 @@ export class FakeFiles {
     if (this.failure) throw this.failure;
     const isPart = from > 0 && this.sendsParts;
     const rest = this.contents.get(address)!.slice(isPart ? from : 0);
-    const { isCut } = this;
-    this.isCut = false;
+    const { isCut, isShort } = this;
+    this.isCut = this.isShort = false;
     const half = rest.length >> 1;
-    const parts = [rest.slice(0, half), rest.slice(half)];
+    const parts = [rest.slice(0, half), ...(isShort ? [] : [rest.slice(half)])];
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
         if (isCut && parts.length === 1) return controller.error(new TypeError('network error'));
@@ -100,16 +107,25 @@ export class LetterEncoder implements RunningEncoder {
   /** The texts of each request. */
   requests: string[][] = [];
   isClosed = false;
+  /** A text that it cannot encode. */
+  refused = '';
   fail: (error: Error) => void = () => {};
   ended = new Promise<never>((_, reject) => (this.fail = reject));
 
-  constructor() {
+  /** gate: settles before each answer. */
+  constructor(
+    signal: AbortSignal,
+    private gate: Promise<unknown>,
+  ) {
     this.ended.catch(() => {});
+    signal.addEventListener('abort', () => this.close());
   }
 
   encode = async (texts: readonly string[]) => {
     if (this.isClosed) throw new Error('closed');
     this.requests.push([...texts]);
+    if (texts.includes(this.refused)) throw new Error('refused');
+    await Promise.race([this.gate, this.ended]);
     return texts.map((text) => {
       const counts = new Int8Array(384);
       for (const letter of text.toLowerCase()) counts[letter.charCodeAt(0) % 384]! += 1;
@@ -119,7 +135,28 @@ export class LetterEncoder implements RunningEncoder {
 
   close() {
     this.isClosed = true;
+    this.fail(new Error('closed'));
   }
+}
+
+/** Turns and news that the tabs of a browser share. */
+class TabsOfBrowser {
+  private listeners: (() => void)[] = [];
+  private turn: Promise<unknown> = Promise.resolve();
+
+  open(): Tabs {
+    let own: () => void = () => {};
+    return {
+      announce: () => this.listeners.filter((each) => each !== own).forEach((each) => each()),
+      listen: (onChange) => this.listeners.push((own = onChange)),
+    };
+  }
+
+  exclusively = (work: () => Promise<void>): Promise<void> => {
+    const done = this.turn.then(work);
+    this.turn = done.catch(() => {});
+    return done;
+  };
 }
 
 export const readReplies = (...examples: string[]) =>
@@ -155,6 +192,7 @@ export async function openScene() {
     max_tokens: 256,
     files,
   };
+  const tabs = new TabsOfBrowser();
   const scene = {
     caches,
     service,
@@ -163,6 +201,16 @@ export async function openScene() {
     encoders: [] as LetterEncoder[],
     startFailure: null as Error | null,
     isReachable: true,
+    /** Settles before an encoder has started. */
+    startGate: Promise.resolve() as Promise<unknown>,
+    /** Settles before an encoder answers. */
+    encodeGate: Promise.resolve() as Promise<unknown>,
+    /** Whether the page knows that the connection is lost. */
+    isLost: false,
+    /** The pauses that have begun: how long each takes, and what ends it. */
+    pauses: [] as { ms: number; end: () => void }[],
+    /** Settles before the description of the encoder arrives. */
+    describeGate: Promise.resolve() as Promise<unknown>,
     memory: null as { epoch: string; features: Features } | null,
     files: () => new EncoderFiles(caches as unknown as CacheStorage, 'encoder', service.open),
     /** The page as it is opened. */
@@ -171,17 +219,22 @@ export async function openScene() {
         files: scene.files(),
         address: ADDRESS,
         describe: async () => {
+          await scene.describeGate;
           if (!scene.isReachable) throw new ApiError(NO_ANSWER);
           return manifest;
         },
         own: [wanted[2]!, { address: SCRIPT, bytes: 0, sha256: null }],
-        start: async () => {
+        start: async (signal) => {
           if (scene.startFailure) throw scene.startFailure;
-          const encoder = new LetterEncoder();
+          const encoder = new LetterEncoder(signal, scene.encodeGate);
           scene.encoders.push(encoder);
+          await Promise.race([scene.startGate, encoder.ended]);
           return encoder;
         },
-        pause: () => new Promise(() => {}),
+        isLost: () => scene.isLost,
+        exclusively: tabs.exclusively,
+        tabs: tabs.open(),
+        pause: (ms) => new Promise((end) => scene.pauses.push({ ms, end })),
         recall: async () => scene.memory,
         remember: async (kept) => void (scene.memory = kept),
       }),

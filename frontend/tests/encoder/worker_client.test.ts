@@ -21,7 +21,8 @@ class FakeWorker {
   }
 }
 
-const start = (worker: FakeWorker) => EncoderWorker.start(worker as unknown as WorkerPort, FILES);
+const start = (worker: FakeWorker, signal = new AbortController().signal) =>
+  EncoderWorker.start(worker as unknown as WorkerPort, FILES, signal);
 
 test('it loads the files that are named, and answers with the features of texts', async () => {
   const requests: unknown[] = [];
@@ -51,4 +52,22 @@ test('a request that waits is rejected when the worker fails or is closed', asyn
     await expect(waiting).rejects.toThrow(end === 'fail' ? 'memory' : 'ended');
     await expect(encoder.ended).rejects.toThrow();
   }
+});
+
+test('a signal ends it while it starts, and afterwards', async () => {
+  for (const isLoaded of [false, true]) {
+    const worker = new FakeWorker(() => (isLoaded ? { value: 'minilm' } : undefined));
+    const abort = new AbortController();
+    const starting = start(worker, abort.signal);
+    if (isLoaded) await starting;
+    abort.abort();
+    if (!isLoaded) await expect(starting).rejects.toThrow('ended');
+    expect(worker.isOver).toBe(true);
+  }
+});
+
+test('a request after its end is rejected', async () => {
+  const encoder = await start(new FakeWorker(() => ({ value: 'minilm' })));
+  encoder.close();
+  await expect(encoder.encode(['open?'])).rejects.toThrow('ended');
 });

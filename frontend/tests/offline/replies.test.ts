@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { LocalReplies } from '../../src/lib/offline/replies';
+import { HASHED, LocalReplies } from '../../src/lib/offline/replies';
 
 const REPLIES = [
   {
@@ -89,6 +89,20 @@ test('an opinion about a reply that is not given any more has no effect', async 
   replies.learn(thumb);
   expect(await textOf(replies, 'Is there coffee?')).not.toBe('retired');
   replies.unlearn(thumb);
+});
+
+test('an opinion that is learned while a question is read counts for it', async () => {
+  const replies = open();
+  const thumb = { input: 'When do you open?', label: 'hours', reward: 0 };
+  replies.readWith({
+    ...HASHED,
+    epoch: 'slow',
+    encode: async (text) => {
+      if (text === 'when do you open') replies.learn(thumb);
+      return HASHED.encode(text);
+    },
+  });
+  expect(await textOf(replies, 'when do you open')).not.toBe('We open at nine.');
 });
 
 test('a file of another format is refused', () => {

@@ -140,7 +140,8 @@ export class BetterAnswers {
     const { files, remember, tabs } = this.dependencies;
     this.leave('removing');
     await this.work; // it must not keep a file after this
-    await Promise.allSettled([files.delete(), remember(null)]); // where storage is refused now, there is nothing that could be read
+    await files.delete();
+    await remember(null);
     this.stage = 'off';
     tabs.announce();
   }

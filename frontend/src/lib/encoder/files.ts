@@ -60,7 +60,7 @@ export class EncoderFiles {
 
   async delete(): Promise<void> {
     this.begun.clear();
-    await this.caches.delete(this.name);
+    await this.caches.delete(this.name).catch(() => {}); // where storage is refused now, there is nothing that could be read
   }
 
   /** The content of a small file that `note` has kept; null for none. */

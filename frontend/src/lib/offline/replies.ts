@@ -191,6 +191,7 @@ export class LocalReplies implements LocalLearner {
   private makeOnce(reader: TextReader): Promise<Made> {
     const made = this.made.get(reader) ?? this.make(reader);
     this.made.set(reader, made);
+    made.catch(() => this.made.delete(reader)); // the next question tries again
     return made;
   }
 
