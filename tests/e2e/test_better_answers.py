@@ -104,19 +104,22 @@ def test_a_download_can_be_cancelled_and_goes_on_after_a_problem(visits: Visits,
     check_accessible(page)
     shoot(page, "better-answers-loading-narrow-dark")
     button(dialog, "Abbrechen").click()
+    status = dialog.get_by_role("status")
+    expect(status).to_be_focused()  # the button is gone
     expect(switch).not_to_be_checked()
     expect(switch).to_be_enabled()
     assert read_files(page) == []
     assert len(waiting) == 1
     waiting[0].abort()
 
-    page.route("**/encoder/vocab.txt", lambda route: route.fulfill(body="not the tokens"), times=1)
+    page.route("**/encoder/vocab.txt", lambda route: route.fulfill(body="not the tokens" * 20_000), times=1)
     switch.click()
     expect(dialog).to_contain_text("Eine Datei kam beschädigt an und wurde gelöscht.")
     check_accessible(page)
     shoot(page, "better-answers-problem-narrow-dark")
     page.route("**/encoder/vocab.txt", lambda route: waiting.append(route), times=1)
     button(dialog, "Erneut versuchen").click()
+    expect(status).to_be_focused()
     until(lambda: page.evaluate("true") and len(waiting) == 2, what="the request for the tokens")
     page.context.set_offline(True)
     waiting[1].abort()
@@ -127,7 +130,30 @@ def test_a_download_can_be_cancelled_and_goes_on_after_a_problem(visits: Visits,
 
     switch.click()
     expect(switch).not_to_be_checked()
+    expect(switch).to_be_focused()
     until(lambda: read_files(page) == [], what="the end of the files")
+
+
+def test_two_tabs_download_once_and_end_together(visits: Visits, start: Start) -> None:
+    service = start(CHAT)
+    page = open_chat(visits, service)
+    waiting: list[Route] = []
+    page.context.route("**/encoder/model.onnx", lambda route: waiting.append(route))
+    other = page.context.new_page()
+    other.goto(service.url)
+    dialogs = [open_option(each) for each in (page, other)]
+    dialogs[0].get_by_role("switch").click()
+    for dialog in dialogs:
+        expect(dialog).to_contain_text(re.compile(r"Downloading: 0\sB of 27\sMB"))
+    dialogs[1].get_by_role("switch").click()
+    for dialog in dialogs:
+        expect(dialog.get_by_role("switch")).not_to_be_checked()
+    assert len(waiting) == 1
+    waiting[0].abort()
+    until(
+        lambda: page.evaluate("async () => (await caches.keys()).every((name) => !name.startsWith('online-encoder-'))"),
+        what="the end of the files",
+    )
 
 
 def test_signing_out_deletes_the_encoder(visits: Visits, tmp_path: Path) -> None:

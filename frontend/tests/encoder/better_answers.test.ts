@@ -203,7 +203,9 @@ test('switching it off in one tab ends it in another that downloads', async () =
   await other.load();
   await reach(other, 'downloading');
   await expect.poll(() => scene.service.requests.length).toBe(1); // one tab downloads, the other waits
-  await Promise.all([better.switchOff(), open()]);
+  const off = better.switchOff();
+  open();
+  await off;
   await reach(other, 'off');
   await settle();
   expect([scene.caches.caches.size, scene.encoders, other.problem]).toEqual([0, [], null]);

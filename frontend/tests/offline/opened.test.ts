@@ -37,3 +37,15 @@ test.each([false, true])(
     expect(await opened.offline.recall('list', 'chat')).toBeNull();
   },
 );
+
+test('in a sandbox, which throws where Cache Storage is named, there is no encoder', async () => {
+  Object.defineProperty(globalThis, 'caches', {
+    configurable: true,
+    get: () => {
+      throw new DOMException('no storage', 'SecurityError');
+    },
+  });
+  const opened = await open();
+  await opened.openChat('chat', {} as Api);
+  expect([opened.better, opened.chat?.name]).toEqual([null, 'chat']);
+});

@@ -15,9 +15,13 @@ const NAME = `online-encoder-${BASE_PATH.slice(1)}`; // caches belong to the ori
 const FEATURES = 'features'; // of the texts that it has read
 const runtimeAddress = new URL(BASE_PATH + runtime.name, location.href).href;
 
-/** null where the browser keeps no files, such as without https. */
+/** null where the browser keeps no files, such as without https or in a sandbox, where it throws. */
 export function openFiles(): EncoderFiles | null {
-  return 'caches' in globalThis ? new EncoderFiles(caches, NAME, encoderApi.open) : null;
+  try {
+    return 'caches' in globalThis ? new EncoderFiles(caches, NAME, encoderApi.open) : null;
+  } catch {
+    return null;
+  }
 }
 
 export async function openBetterAnswers(
