@@ -139,8 +139,9 @@ def test_two_tabs_download_once_and_end_together(visits: Visits, start: Start) -
     page = open_chat(visits, service)
     waiting: list[Route] = []
     page.context.route("**/encoder/model.onnx", lambda route: waiting.append(route))
-    other = page.context.new_page()
-    other.goto(service.url)
+    with page.expect_popup() as popup:
+        page.evaluate("() => void window.open(location.href)")
+    other = popup.value
     dialogs = [open_option(each) for each in (page, other)]
     dialogs[0].get_by_role("switch").click()
     for dialog in dialogs:

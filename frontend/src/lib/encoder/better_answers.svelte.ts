@@ -6,8 +6,9 @@
       |               downloading --------------------------/   \--after a lost connection by itself
       \--removing <--switchOff, in every stage
 
-   Other tabs follow when it is switched on or off. While it is not ready, the replies are found by hashed words. The encoder is loaded once: a newer one takes its place
-   only after it was switched off and on. It answers for itself, because it has read all texts that are compared.
+   Other tabs follow when it is switched on or off. While it is not ready, the replies are found by hashed words. The
+   encoder is loaded once: a newer one takes its place only after it was switched off and on. It answers for itself,
+   because it has read all texts that are compared.
 */
 
 import { DamagedFile } from '../../../packages/text-encoder/src';
