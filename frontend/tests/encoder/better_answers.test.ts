@@ -190,6 +190,8 @@ test('where the browser refuses to keep files, it is off, says so when switched 
   const better = scene.open();
   await better.load();
   expect([better.stage, better.problem]).toEqual(['off', null]);
+  await better.switchOn();
+  expect([better.stage, better.problem]).toEqual(['off', 'failed']);
   await better.switchOff();
   expect(better.stage).toBe('off');
 });

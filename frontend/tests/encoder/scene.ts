@@ -49,6 +49,7 @@ export class MemoryCaches {
   }
 
   async open(name: string) {
+    if (this.isRefused) throw new DOMException('no storage', 'SecurityError');
     const cache = this.caches.get(name) ?? new MemoryCache();
     this.caches.set(name, cache);
     return cache;
