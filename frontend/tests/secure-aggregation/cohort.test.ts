@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { CohortMember } from '../../packages/secure-aggregation/src/index.js';
+import { CohortMember, UnexpectedAnswer } from '../../packages/secure-aggregation/src/index.js';
 import { Scene, VALUES } from './scene.js';
 
 // A cohort with a real service is in tests/conformance/test_aggregation_conformance.py.
@@ -21,8 +21,8 @@ interface Sent {
   body: unknown;
 }
 
-/** A service that answers as the test says, and what it was sent. */
-function answering(...answers: (object | Error)[]) {
+/** A service that answers as the test says, and what it was sent. A string: the page of something else. */
+function answering(...answers: (object | Error | string)[]) {
   const sent: Sent[] = [];
   const request = async (url: string, init: RequestInit) => {
     const answer = answers[sent.length]!;
@@ -33,6 +33,7 @@ function answering(...answers: (object | Error)[]) {
       body: init.body === undefined ? null : JSON.parse(init.body as string),
     });
     if (answer instanceof Error) throw answer;
+    if (typeof answer === 'string') return new Response(answer);
     const { status = 200, ...content } = answer as { status?: number };
     return new Response(JSON.stringify(content), { status });
   };
@@ -77,7 +78,7 @@ test('a message whose answer was lost is sent again as it was, and then no more'
     MEMBERSHIP,
     seen,
     lost,
-    seen,
+    { state: 'sharing', threshold: 2, keys: null },
     { state: 'sharing' },
     seen,
   );
@@ -97,6 +98,27 @@ test('a message whose answer was lost is sent again as it was, and then no more'
     'GET',
   ]);
   expect(sent[5]?.body).toEqual(sent[3]?.body);
+});
+
+test.each([
+  ['no JSON', '<h1>Sign in to this network</h1>'],
+  ['JSON without an object', 'null'],
+  ['JSON without a state', { title: 'Sign in' }],
+  ['a round without what it needs', { state: 'sharing', threshold: 2 }],
+])('an answer that is %s is an error, and the request can be repeated', async (_, page) => {
+  const { address } = answering(COHORT, MEMBERSHIP, page, { state: 'joining' });
+  const member = await CohortMember.join(address);
+  await expect(member.advance(VALUES)).rejects.toBeInstanceOf(UnexpectedAnswer);
+  expect(await member.advance(VALUES)).toEqual({ state: 'joining', reason: null });
+});
+
+test('joining needs the cohort and a membership', async () => {
+  const page = '<h1>Sign in to this network</h1>';
+  await expect(CohortMember.join(answering(page).address)).rejects.toThrow(UnexpectedAnswer);
+  const { address } = answering(COHORT, { number: 1 });
+  await expect(CohortMember.join(address)).rejects.toThrow(
+    'POST was answered with JSON with the fields (number)',
+  );
 });
 
 test('more examples than a member may have, and shares that came too late, are refused', async () => {

@@ -10,7 +10,7 @@ import {
   type SealedShares,
   type Unmasking,
 } from './client.js';
-import { AggregationFailed } from './errors.js';
+import { AggregationFailed, UnexpectedAnswer } from './errors.js';
 import { Layout } from './layout.js';
 import { fromBase64, toBase64, type Bytes, type RandomBytes } from './primitives.js';
 
@@ -28,8 +28,9 @@ export interface CohortAddress {
   fetch?: typeof fetch;
 }
 
-export type CohortState =
-  'joining' | 'sharing' | 'masking' | 'unmasking' | 'adding' | 'done' | 'failed';
+const STATES = ['joining', 'sharing', 'masking', 'unmasking', 'adding', 'done', 'failed'] as const;
+
+export type CohortState = (typeof STATES)[number];
 
 /** What all members agree on. */
 export interface Cohort {
@@ -65,7 +66,25 @@ interface MemberAnswer {
   reason?: string;
 }
 
+const MAX_FIELDS = 10; // of an answer, in a message
+
 type Round = 'shares' | 'values' | 'unmasking';
+
+// What an answer must have, of which the answer of something else lacks a part.
+const isCohort = ({ parameters, segments }: Partial<Cohort>) =>
+  Array.isArray(parameters?.classes) && Array.isArray(segments);
+
+const isMembership = ({ number, token, context }: Partial<Membership>) =>
+  Number.isInteger(number) && typeof token === 'string' && typeof context === 'string';
+
+const isMemberAnswer = ({ state }: Partial<MemberAnswer>) =>
+  STATES.some((known) => known === state);
+
+/** Whether a member has what it needs to write the message of a round. */
+const hasFields = ({ state, threshold, keys, survivors }: MemberAnswer) =>
+  state === 'sharing'
+    ? typeof threshold === 'number' && keys != null
+    : state !== 'unmasking' || Array.isArray(survivors);
 
 const ROUNDS: Partial<Record<CohortState, Round>> = {
   sharing: 'shares',
@@ -88,19 +107,26 @@ export class CohortMember {
 
   /** Join with new keys. random: a cryptographic source; that of WebCrypto by default.
 
-      Raises AggregationFailed where WebCrypto lacks X25519, or if the service refuses. */
+      Raises AggregationFailed where WebCrypto lacks X25519, or if the service refuses; UnexpectedAnswer for an answer
+      that is not of the service. */
   static async join(address: CohortAddress, random?: RandomBytes): Promise<CohortMember> {
     const client = await AggregationClient.create(random);
-    const cohort = await request<Cohort>(address, 'GET', '');
+    const cohort = await request<Cohort>(address, isCohort, 'GET', '');
     const { sealing, masking } = client.advertise();
     const keys = { sealing: toBase64(sealing), masking: toBase64(masking) };
     const user = address.user === undefined ? '' : `?user=${encodeURIComponent(address.user)}`;
-    const membership = await request<Membership>(address, 'POST', `/members${user}`, keys);
+    const membership = await request<Membership>(
+      address,
+      isMembership,
+      'POST',
+      `/members${user}`,
+      keys,
+    );
     return new CohortMember(address, client, membership, cohort);
   }
 
   /** Do what the present round asks of this member, at most once; say how far the cohort is. Call it again until the
-      state is `done` or `failed`, also after an error of the network.
+      state is `done` or `failed`, also after an error of the network and an UnexpectedAnswer.
 
       values: counts [2, C], sums [2, C, D] and the upper triangle of the Gram matrix, one after the other. */
   async advance(values: ArrayLike<number>): Promise<Progress> {
@@ -108,7 +134,10 @@ export class CohortMember {
     const round = ROUNDS[answer.state];
     if (round === undefined || this.taken.has(round)) return describe(answer);
     let message = this.messages.get(round);
-    if (!message) this.messages.set(round, (message = this.write(round, answer, values)));
+    if (!message) {
+      if (!hasFields(answer)) throw unexpected('GET', answer);
+      this.messages.set(round, (message = this.write(round, answer, values)));
+    }
     const next = await this.request('PUT', `/${round}`, await message);
     this.taken.add(round);
     return describe(next);
@@ -158,7 +187,7 @@ export class CohortMember {
 
   private request(method: string, path: string, body?: unknown): Promise<MemberAnswer> {
     const { number, token } = this.membership;
-    return request(this.address, method, `/members/${number}${path}`, body, {
+    return request(this.address, isMemberAnswer, method, `/members/${number}${path}`, body, {
       'X-Cohort-Token': token,
     });
   }
@@ -172,9 +201,20 @@ const describe = ({ state, reason }: MemberAnswer): Progress => ({
 const encodeEach = (shares: ReadonlyMap<number, Bytes>): ByNumber =>
   Object.fromEntries([...shares].map(([number, share]) => [number, toBase64(share)]));
 
-/** The JSON that the service answers. Raises AggregationFailed with its status and reason if it refuses. */
+/** Names the fields alone: their values may be secret. */
+function unexpected(method: string, answer: object | null): UnexpectedAnswer {
+  const fields = answer && Object.keys(answer).slice(0, MAX_FIELDS).join(', ');
+  const shown = fields === null ? 'no JSON' : `JSON with the fields (${fields})`;
+  return new UnexpectedAnswer(
+    `${method} was answered with ${shown}, which is no answer of a cohort: repeat it, and look for a proxy in between`,
+  );
+}
+
+/** The JSON that the service answers. Raises AggregationFailed with its status and reason if it refuses, UnexpectedAnswer
+    where something else than the service has answered. */
 async function request<T>(
   address: CohortAddress,
+  isExpected: (answer: Partial<T>) => boolean,
   method: string,
   path: string,
   body?: unknown,
@@ -186,9 +226,10 @@ async function request<T>(
   const type = body === undefined ? {} : { 'Content-Type': 'application/json' };
   const headers = { ...address.headers, ...type, ...own };
   const response = await (address.fetch ?? fetch)(url, { method, headers, ...content });
-  const answer = (await response.json().catch(() => ({}))) as T & { error?: string };
-  if (response.ok) return answer;
-  const reason = answer.error ?? 'no reason was given';
+  const answer = (await response.json().catch(() => null)) as (T & { error?: string }) | null;
+  if (response.ok && answer !== null && isExpected(answer)) return answer;
+  if (response.ok) throw unexpected(method, answer);
+  const reason = answer?.error ?? 'no reason was given';
   throw new AggregationFailed(
     `the service answered ${response.status}: ${reason}`,
     response.status,

@@ -10,3 +10,8 @@ export class AggregationFailed extends Error {
     super(message);
   }
 }
+
+/** What the service answered is none of its answers, such as the page of a proxy: the request can be repeated. */
+export class UnexpectedAnswer extends Error {
+  override name = 'UnexpectedAnswer';
+}
