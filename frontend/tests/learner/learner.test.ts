@@ -173,6 +173,8 @@ test.each<[string, Partial<Example>, string]>([
   ['a number that is not finite', { input: [1, NaN, 1, 1] }, 'NaN at 1'],
   ['no label', { label: '' }, 'label'],
   ['a blank label', { label: ' \u2028' }, 'blank'],
+  ['a missing label', { label: undefined as unknown as string }, 'not undefined'],
+  ['a label that is a number', { label: 7 as unknown as string }, 'not 7'],
   ['a label with NUL', { label: 'a\0' }, 'NUL'],
   ['half a character', { label: 'a\ud800' }, 'surrogate'],
   ['a reward out of range', { reward: 2 }, '[0, 1]'],

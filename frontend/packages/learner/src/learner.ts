@@ -292,9 +292,9 @@ export class Learner {
   }
 
   private readExample({ input, label, reward = 1 }: Example): Row {
-    if (label.trim() === '' || label.includes('\0'))
+    if (typeof label !== 'string' || label.trim() === '' || label.includes('\0'))
       throw new LearnerError(
-        'an example has the label of a class, which is not blank and without NUL',
+        `the label of an example must be the name of a class: a text that is not blank and without NUL, not ${JSON.stringify(label)}`,
       );
     if (/\p{Cs}/u.test(label)) throw new LearnerError('a label has half of a surrogate pair');
     if (!(reward >= 0 && reward <= 1))
