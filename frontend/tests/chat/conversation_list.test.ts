@@ -231,6 +231,20 @@ test('a long list is shown page by page', async () => {
   expect([list.shown?.map(({ title }) => title), list.hasMore]).toEqual([['a', 'b', 'c'], false]);
 });
 
+test('a conversation with turns of both is listed once, as the service has it', async () => {
+  const { api, list } = listOf('a', 'b', 'c');
+  api.pageSize = 2;
+  await list.refresh();
+  const local = { ...stored('c'), title: 'begun here', isLocal: true };
+  list.shown = [local, ...list.shown!];
+  await list.showMore();
+  expect(list.shown.map(({ id, title, isLocal }) => [id, title, isLocal ?? false])).toEqual([
+    ['a', 'a', false],
+    ['b', 'b', false],
+    ['c', 'c', false],
+  ]);
+});
+
 test('conversations are grouped by the day of their last question, pinned ones first', () => {
   const now = new Date(2026, 10, 21, 15);
   const at = (daysAgo: number) => new Date(2026, 10, 21 - daysAgo, 23).toISOString();

@@ -72,8 +72,11 @@ export class StoredConversations {
     await this.attempt(async () => {
       const { conversations, next } = await this.api.conversations(this.words.trim(), this.next);
       if (count !== this.count) return;
-      const known = new Set(this.shown?.map(({ id }) => id));
-      this.shown = [...(this.shown ?? []), ...conversations.filter(({ id }) => !known.has(id))];
+      const listed = new Set(conversations.map(({ id }) => id));
+      // Where the service lists one that this browser has turns of, its row is the complete one.
+      const before = (this.shown ?? []).filter(({ id, isLocal }) => !(isLocal && listed.has(id)));
+      const known = new Set(before.map(({ id }) => id));
+      this.shown = [...before, ...conversations.filter(({ id }) => !known.has(id))];
       this.next = next;
     });
   }
