@@ -4,6 +4,7 @@ import {
   createDrawApi,
   FileTooLarge,
   isUnreachable,
+  learnerDeltaApi,
   learnerFileApi,
   queueApi,
   sessionApi,
@@ -64,14 +65,15 @@ test.each([
   expect([isUnreachable(error), reports]).toEqual([true, [false]]);
 });
 
-test('a file that is too large is not read', async () => {
+test.each([
+  ['file', () => learnerFileApi.exported('digits', '7', '', 100)],
+  ['delta', () => learnerDeltaApi.changed('digits', '6', '7', 100)],
+])('a %s that is too large is not read', async (_, load) => {
   const cancel = vi.fn();
   const headers = { 'content-length': '101', etag: '"7"' };
   const answer = new Response(new ReadableStream({ cancel }), { headers });
   vi.stubGlobal('fetch', async () => answer);
-  const error: unknown = await learnerFileApi
-    .exported('digits', '7', '', 100)
-    .catch((problem: unknown) => problem);
+  const error: unknown = await load().catch((problem: unknown) => problem);
   vi.unstubAllGlobals();
   expect([error instanceof FileTooLarge, (error as FileTooLarge).etag]).toEqual([true, '"7"']);
   expect(cancel).toHaveBeenCalledTimes(1);

@@ -609,10 +609,10 @@ export const learnerFileApi: ExportApi = {
 
 /** What a classifier has learned since a version. */
 export const learnerDeltaApi: DeltaApi = {
-  changed: async (model, since, version) => {
+  changed: async (model, since, version, max_bytes) => {
     const query = new URLSearchParams({ from: since });
     const url = `${pathOf(model)}/versions/${encodeURIComponent(version)}/delta?${query}`;
-    const found = await download(url, '', Infinity);
+    const found = await download(url, '', max_bytes);
     if (found === null) throw new ApiError('The server sent no delta.');
     return { delta: found.file, version: found.version };
   },

@@ -16,7 +16,8 @@ function openVersions({ from = 'old', fingerprint = '' } = {}) {
   bytes.set(header, 8);
   const sinces: string[] = [];
   const api = {
-    changed: async (_: string, since: string, version: string) => {
+    changed: async (_: string, since: string, version: string, max_bytes: number) => {
+      expect(max_bytes).toBe(8_000_000);
       sinces.push(since);
       return { delta: bytes, version };
     },
@@ -37,9 +38,9 @@ test('a version that is kept already needs no delta', async () => {
   expect(await openVersions().update('7')).toBeNull();
 });
 
-test('a delta of another file is refused', async () => {
+test.each(['7', '8'])('a delta of another file is refused: to version %s', async (version) => {
   const { update } = openVersions({ from: 'another' });
-  await expect(update('8')).rejects.toThrow('the delta changes the file another, not "old"');
+  await expect(update(version)).rejects.toThrow('the delta changes the file another, not "old"');
 });
 
 test('a result without the SHA-256 of its sums is refused', async () => {

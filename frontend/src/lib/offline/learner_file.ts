@@ -4,7 +4,7 @@
 */
 
 import { applyDelta } from '../../../packages/learner/src';
-import type { ExportedFile } from './local_model.svelte';
+import { MAX_FILE_BYTES, type ExportedFile } from './local_model.svelte';
 
 const LENGTH_BYTES = 8;
 
@@ -15,8 +15,9 @@ export interface Delta {
 }
 
 export interface DeltaApi {
-  /** Rejects where the service has none: it keeps one of the versions no longer, or the caller may not have it. */
-  changed(model: string, since: string, version: string): Promise<Delta>;
+  /** Rejects where the service has none: it keeps one of the versions no longer, or the caller may not have it; with
+      `FileTooLarge` for one of more than `max_bytes`. */
+  changed(model: string, since: string, version: string, max_bytes: number): Promise<Delta>;
 }
 
 /** One entry of the metadata of a safetensors file, which is JSON. Raises an error for another file. */
@@ -49,11 +50,16 @@ export async function updateLearnerFile(
   version: string,
   api: DeltaApi,
 ): Promise<ExportedFile | null> {
-  const { delta, version: reached } = await api.changed(model, kept.version, version);
-  if (reached === kept.version) return null;
+  const { delta, version: reached } = await api.changed(
+    model,
+    kept.version,
+    version,
+    MAX_FILE_BYTES,
+  );
   const { from_sha256, to_sha256 } = readMetadata(delta, 'delta');
   if (tagOf(from_sha256) !== kept.etag)
     throw new Error(`the delta changes the file ${String(from_sha256)}, not ${kept.etag}`);
+  if (reached === kept.version) return null;
   return { file: applyDelta(kept.file, delta), etag: tagOf(to_sha256), version: reached };
 }
 

@@ -13,7 +13,7 @@ import type { Receipt } from '../schema';
 import type { NewItem, Queue } from './queue.svelte';
 import type { KeptModel, LocalExample, OfflineStore, QueuedItem } from './store';
 
-const MAX_FILE_BYTES = 8_000_000;
+export const MAX_FILE_BYTES = 8_000_000;
 
 /** version: that answers from it. etag: its checksum. */
 export type ExportedFile = Pick<KeptModel, 'file' | 'etag' | 'version'>;
