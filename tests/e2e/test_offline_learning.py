@@ -29,6 +29,7 @@ QUESTION, REPLY = "When do you open?", "We open at nine."
 AT_ONCE_MS = 100
 TRIES = 10  # at most, because the machine may be busy
 SHAPES = ("0", "1", "4", "7", "star")
+STORES = ("queue", "models", "answers", "owners")
 KEPT = """
 async (store) => {
   // Opening a database that is not there would create it, without its stores.
@@ -421,6 +422,51 @@ def test_signing_out_asks_before_it_deletes_what_waits(visits: Visits, start: St
     for store in ("queue", "models", "answers"):
         assert count_of(page, "ann", store) == 0
     assert examples_of(service) == []
+
+
+FIRST_LAYOUT = """
+async ({ owner, conversations }) => {
+  const opening = indexedDB.open('online.offline', 1);
+  opening.onupgradeneeded = () => {
+    const database = opening.result;
+    const queue = database.createObjectStore('queue', { autoIncrement: true });
+    queue.createIndex('id', 'id', { unique: true });
+    const models = database.createObjectStore('models', { keyPath: ['owner', 'model'] });
+    const answers = database.createObjectStore('answers', { keyPath: ['owner', 'name'] });
+    queue.add({ id: 'f1', owner, model: 'shapes', state: 'sent' });
+    models.add({ owner, model: 'shapes', version: '7', etag: '"7"', file: new Uint8Array(1), kept_at: '2026-01-01' });
+    answers.add({ owner, name: 'taught of shapes', value: 1 });
+    answers.add({ owner, name: 'conversations of chat', value: conversations });
+  };
+  await new Promise((resolve, reject) => {
+    opening.onsuccess = resolve;
+    opening.onerror = () => reject(opening.error);
+  });
+  opening.result.close();
+}
+"""
+
+
+def test_what_an_older_page_has_kept_of_others_stays(visits: Visits, start: Start) -> None:
+    service = start(SHIPPED)
+    page = visits.open(f"{service.url}/readyz")  # which opens no database
+    ann = '["key:ann",null]'
+    conversations = [{"id": "c1", "title": "Hours"}, {"id": "c2", "title": "Prices"}]
+    page.evaluate(FIRST_LAYOUT, {"owner": ann, "conversations": conversations})
+    page.goto(f"{service.url}/draw")
+    until(lambda: any(each["owner"] != ann for each in read_kept(page, "owners")), what="a note of who is here")
+    kept = {store: [each for each in read_kept(page, store) if each["owner"] == ann] for store in STORES}
+    assert {store: len(records) for store, records in kept.items()} == {
+        "queue": 1,
+        "models": 1,
+        "answers": 3,
+        "owners": 1,
+    }
+    assert {each["name"]: each["value"] for each in kept["answers"]} == {
+        "taught of shapes": 1,
+        "conversation of chat: c1": conversations[0],
+        "conversation of chat: c2": conversations[1],
+    }
 
 
 LEFT_LONG_AGO = """

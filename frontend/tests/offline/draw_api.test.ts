@@ -1,10 +1,8 @@
 import { expect, test } from 'vitest';
 import { type DrawApi } from '../../src/lib/api';
 import { createOfflineDrawApi } from '../../src/lib/offline/draw_api';
-import { LocalModel } from '../../src/lib/offline/local_model.svelte';
-import type { Offline } from '../../src/lib/offline/offline.svelte';
 import type { Guess, Taught, TaughtExample } from '../../src/lib/schema';
-import { openBrowser } from './scene.svelte';
+import { openOffline } from './scene.svelte';
 
 const DRAWING = [1, 2];
 const NOTHING: Taught = { classes: [], rejected: [] };
@@ -20,24 +18,11 @@ const drawn = (id: string): TaughtExample => ({
 
 /** A page without a version, and a service that lists what the test says. */
 async function openPage({ mayTeach = true } = {}) {
-  const { browser, queue } = await openBrowser();
-  const connection = { lost: false };
-  const service = { taught: NOTHING };
-  const kept = new Map<string, unknown>();
-  let ids = 0;
-  const offline = {
-    queue,
-    connection,
-    newId: () => `l${++ids}`,
-    remember: async (name: string, _: string, value: unknown) => void kept.set(name, value),
-    recall: async (name: string) => kept.get(name) ?? null,
-  } as unknown as Offline;
-  const local = new LocalModel({
+  const { offline, caller, connection } = await openOffline();
+  const { queue } = offline;
+  const service = { taught: NOTHING, onList: () => {} };
+  const local = await offline.openModel({
     model: 'digits',
-    store: browser.store,
-    queue,
-    owner: () => 'ada',
-    now: () => new Date('2026-11-26T12:00:00Z'),
     mayKeep: () => false,
     read: () => ({
       learnedUntil: 0,
@@ -51,7 +36,10 @@ async function openPage({ mayTeach = true } = {}) {
   const online = {
     predict: async () => ({ predictions: [], prediction_ids: ['p1'], model_version: '1' }),
     giveFeedback: async ({ id }: { id: string }) => ({ id, offset: 1, status: 'accepted' }),
-    examples: async () => service.taught,
+    examples: async () => {
+      service.onList();
+      return service.taught;
+    },
     forgetClass: async () => {
       service.taught = NOTHING;
       return 1;
@@ -66,7 +54,7 @@ async function openPage({ mayTeach = true } = {}) {
     const { classes } = await api.examples('user', 60);
     return classes.flatMap(({ label, examples }) => examples.map(({ id }) => [label, id]));
   };
-  return { api, service, connection, queue, name, list };
+  return { api, service, connection, caller, queue, name, list };
 }
 
 test('a drawing that was taught just before the connection was lost is listed', async () => {
@@ -94,4 +82,26 @@ test('without the right to teach, a drawing that only this device knows is not n
   connection.lost = true;
   await expect(name()).rejects.toThrow('The server does not answer.');
   expect(queue.items).toEqual([]);
+});
+
+test('the drawings of one account are not kept for, or listed to, the next one', async () => {
+  const { service, connection, caller, list } = await openPage();
+  const star = { label: 'star', active: true, held: 0, count: 1, examples: [drawn('f1')] };
+  service.taught = { ...NOTHING, classes: [star] };
+  service.onList = () => (caller.owner = 'bob'); // while the request of ada is on its way
+  expect(await list()).toEqual([]);
+  connection.lost = true;
+  expect(await list()).toEqual([]);
+  caller.owner = 'ada';
+  expect(await list()).toEqual([]); // bob may have got them
+});
+
+test('a drawing that was listed is not an example of the next account', async () => {
+  const { api, service, connection, caller, list } = await openPage();
+  const star = { label: 'star', active: true, held: 0, count: 1, examples: [drawn('f1')] };
+  service.taught = { ...NOTHING, classes: [star] };
+  await list();
+  caller.owner = 'bob';
+  connection.lost = true;
+  await expect(api.forgetClass('star')).rejects.toThrow('The server does not answer.');
 });

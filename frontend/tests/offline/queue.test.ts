@@ -229,7 +229,7 @@ test('what one person has given is never sent for another', async () => {
   await queue.flush();
   expect(service.log).toEqual([]);
   const bobs = await browser.openTab('bob');
-  expect([bobs.items, bobs.ofOthers]).toEqual([[], 1]);
+  expect([bobs.items, bobs.ofOthers.length]).toEqual([[], 1]);
   await bobs.flush();
   expect(service.log).toEqual([]);
 
@@ -244,7 +244,7 @@ test('what waits stays when another person signs in while it is sent', async () 
   service.onRecord = () => (service.caller = 'bob');
   await queue.flush();
   expect(service.log).toEqual(['ada: star']);
-  expect(queue.ofOthers).toBe(1);
+  expect(queue.ofOthers.length).toBe(1);
 });
 
 test('what was sent is forgotten once a kept version has learned it', async () => {
@@ -303,7 +303,31 @@ test('what waits of others is deleted with all that is kept for them', async () 
   await browser.store.keepAnswer({ owner: 'ada', name: 'taught', value: 1 });
   const bobs = await browser.openTab('bob');
   await bobs.give('digits', named('heart'));
-  await bobs.forgetOthers();
-  expect([bobs.ofOthers, titles(bobs.items), queue.items]).toEqual([0, ['heart'], []]);
+  await bobs.forgetOthers(new Set(['ada']));
+  expect([bobs.ofOthers.length, titles(bobs.items), queue.items]).toEqual([0, ['heart'], []]);
   expect(await browser.store.answer('ada', 'taught')).toBeNull();
+});
+
+test('what is deleted of others is what was asked about, and never what is of this caller', async () => {
+  const { service, browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  const bobs = await browser.openTab('bob');
+  const eves = await browser.openTab('eve');
+  const asked = new Set(bobs.ofOthers.map(({ owner }) => owner));
+  await eves.give('digits', named('heart')); // while the question is open
+  await bobs.forgetOthers(asked);
+  expect((await browser.store.items()).map(({ owner }) => owner)).toEqual(['eve']);
+  service.caller = 'eve';
+  await bobs.give('digits', named('moon'));
+  await bobs.flush(); // which finds that the page speaks for her
+  await bobs.forgetOthers(new Set(['eve']));
+  expect((await browser.store.items()).map(({ owner }) => owner)).toEqual(['eve', 'bob']);
+});
+
+test('an account of which nothing waits is not among those whose entries can be deleted', async () => {
+  const { browser, queue } = await openBrowser();
+  await queue.give('digits', named('star'));
+  await queue.flush();
+  await settle();
+  expect((await browser.openTab('bob')).ofOthers).toEqual([]);
 });

@@ -2,7 +2,9 @@
 
 import { ApiError } from '../../src/lib/api';
 import { Queue, type Opinion, type QueueApi } from '../../src/lib/offline/queue.svelte';
+import { Offline } from '../../src/lib/offline/offline.svelte';
 import { MemoryStore, type OfflineStore } from '../../src/lib/offline/store';
+import type { Connection } from '../../src/lib/ui/connection.svelte';
 import type { FeedbackItem, FeedbackProgress, Receipt } from '../../src/lib/schema';
 
 /** Learns each id once, as the service does. */
@@ -142,4 +144,18 @@ export async function openBrowser() {
   const service = new FakeService();
   const browser = new Browser(service);
   return { service, browser, queue: await browser.openTab() };
+}
+
+/** What a page keeps, whose connection and caller the test changes. */
+export async function openOffline() {
+  const caller = openCaller(true);
+  const connection = { lost: false, onRecovery: () => {} };
+  const identity = {
+    get owner() {
+      return caller.owner;
+    },
+    confirm: () => Promise.reject(new ApiError('no answer')),
+  };
+  const offline = await Offline.open(connection as unknown as Connection, identity);
+  return { offline, caller, connection };
 }

@@ -64,7 +64,7 @@ test('a browser without channels between its tabs has one tab', () => {
   vi.unstubAllGlobals();
 });
 
-test('models and answers expire with their owner, and what waits stays', async () => {
+test('models, answers and sent items expire with their owner, and what was not sent stays', async () => {
   const store = new MemoryStore();
   const [january, february, march] = ['2026-01-01', '2026-02-01', '2026-03-01'];
   const { body, example } = named('star');
@@ -74,6 +74,9 @@ test('models and answers expire with their owner, and what waits stays', async (
     await store.keepAnswer({ owner, name: 'taught', value: owner });
   }
   await store.add({ ...WAITING, owner: 'ada', body, example });
+  await store.add({ ...WAITING, id: 'f2', owner: 'ada', body, example, state: 'refused' });
+  for (const owner of ['ada', 'bob'])
+    await store.add({ ...WAITING, id: owner, owner, body, example, state: 'sent' });
   await store.expire('eve', march, february);
   expect([await store.model('ada', 'digits'), await store.answer('ada', 'taught')]).toEqual([
     null,
@@ -83,5 +86,5 @@ test('models and answers expire with their owner, and what waits stays', async (
     (await store.model('bob', 'digits'))?.owner,
     await store.answer('bob', 'taught'),
   ]).toEqual(['bob', 'bob']);
-  expect((await store.items()).map(({ owner }) => owner)).toEqual(['ada']);
+  expect((await store.items()).map(({ id }) => id)).toEqual(['f1', 'f2', 'bob']);
 });

@@ -22,7 +22,12 @@ import type {
   Reply,
   StoredConversation,
 } from '../schema';
-import { LocalConversations, merge } from './conversations';
+import {
+  isPartOfService,
+  LocalConversations,
+  merge,
+  type LocalConversation,
+} from './conversations';
 import { FeedbackQueue, type Described } from './feedback';
 import type { LocalModel } from './local_model.svelte';
 import type { Offline } from './offline.svelte';
@@ -31,14 +36,24 @@ import type { LocalReplies } from './replies';
 import type { ItemKind } from './store';
 
 const MAX_REMEMBERED = 500; // answers, about which opinions may come
+const CONVERSATION = 'conversation';
 
 /** An answer that was given on this page. */
 interface GivenAnswer {
   instance: ChatInstance;
   reply: Reply | null;
   isLocal: boolean;
+  /** Of which it is a turn; null for none. */
+  conversation: string | null;
   /** Of a local one: the answer before it in the conversation, as the service knows it. */
   after: string | null | undefined;
+}
+
+/** The first page of the list, as the service answered it for an owner. */
+interface Listed {
+  owner: string | null;
+  words: string;
+  page: ConversationPage;
 }
 
 type ChatRequest = PredictRequest<ChatInstance>;
@@ -52,8 +67,8 @@ export function createOfflineChatApi(
 ): Offlineable<Api> {
   const { queue, connection, newId } = offline;
   const answers = new Map<string, GivenAnswer>();
-  const conversations = new LocalConversations(offline, local.name);
-  let listed: { words: string; page: ConversationPage } | null = null;
+  const conversations = new LocalConversations(offline.parts(CONVERSATION, local.name));
+  let listed: Listed | null = null;
 
   function remember(id: string, answer: GivenAnswer) {
     answers.set(id, answer);
@@ -72,6 +87,8 @@ export function createOfflineChatApi(
 
   async function predict(request: ChatRequest, signal?: AbortSignal): Promise<PredictResponse> {
     const known = toKnown(request);
+    const { owner } = offline;
+    const conversation = request.conversation ?? null;
     return reach(
       connection,
       async () => {
@@ -79,22 +96,22 @@ export function createOfflineChatApi(
         const [id] = answer.prediction_ids;
         const reply = answer.predictions[0]?.reply ?? null;
         const instance = request.instances[0]!;
-        if (id) remember(id, { instance, reply, isLocal: false, after: undefined });
-        const { conversation, after } = request;
+        if (id) remember(id, { instance, reply, isLocal: false, conversation, after: undefined });
+        const { after } = request;
         if (id && conversation && after && after !== known.after)
-          await conversations.noteFollowing(conversation, id, after);
+          await conversations.noteFollowing(owner, conversation, id, after);
         return answer;
       },
       async (error) => {
         const answer = await answerLocally(request, known.after, error);
-        await keepTurns(request, known.after, answer);
+        await keepTurns(owner, request, known.after, answer);
         return answer;
       },
     );
   }
 
   async function answerLocally(
-    { instances, exclude, record }: ChatRequest,
+    { instances, exclude, record, conversation = null }: ChatRequest,
     after: string | null | undefined,
     error: ApiError,
   ): Promise<PredictResponse> {
@@ -108,7 +125,7 @@ export function createOfflineChatApi(
     const prediction_ids = record ? asked.map(() => newId()) : [];
     for (const [place, id] of prediction_ids.entries()) {
       const { reply } = predictions[place]!;
-      remember(id, { instance: asked[place]!, reply, isLocal: true, after });
+      remember(id, { instance: asked[place]!, reply, isLocal: true, conversation, after });
     }
     return {
       predictions,
@@ -120,6 +137,7 @@ export function createOfflineChatApi(
   }
 
   async function keepTurns(
+    owner: string | null,
     { instances, conversation, after, exclude }: ChatRequest,
     known: string | null | undefined,
     { predictions, prediction_ids, model_version }: PredictResponse,
@@ -127,7 +145,7 @@ export function createOfflineChatApi(
     if (!conversation) return;
     for (const [place, prediction_id] of prediction_ids.entries()) {
       const [instance, { reply, candidates }] = [instances[place]!, predictions[place]!];
-      await conversations.add(conversation, {
+      await conversations.add(owner, conversation, {
         prediction_id,
         after: after ?? '',
         question: textOf(instance),
@@ -147,45 +165,62 @@ export function createOfflineChatApi(
 
   async function listConversations(words: string, before: string | null = null) {
     if (before !== null) return online.conversations(words, before);
-    const kept = await conversations.list(words);
+    const { owner } = offline;
     const page = await reach(
       connection,
       async () => {
         const found = await online.conversations(words);
-        listed = { words, page: found };
+        if (owner === offline.owner) listed = { owner, words, page: found };
         return found;
       },
       async (error) => {
-        if (listed?.words === words) return listed.page;
-        if (kept.length === 0) throw error;
+        if (listed?.words === words && listed.owner === offline.owner) return listed.page;
+        if ((await conversations.list(offline.owner, words)).length === 0) throw error;
         return { conversations: [], next: null };
       },
     );
+    const kept = await conversations.list(offline.owner, words); // it may be another by now
     return { ...page, conversations: sortListed(page.conversations, kept) };
   }
 
   async function openConversation(id: string): Promise<StoredConversation> {
-    const kept = await conversations.find(id);
+    const kept = await conversations.find(offline.owner, id);
     const found = await orKept<StoredConversation>(kept, () => online.conversation(id), true);
     for (const { prediction_id, instance, reply, known, opinion } of kept?.said ?? []) {
-      remember(prediction_id, { instance, reply, isLocal: true, after: known });
+      const given = { instance, reply, isLocal: true, conversation: id, after: known };
+      remember(prediction_id, given);
       if (opinion !== null) feedback.resume(prediction_id, opinion);
     }
     return kept === null || found === kept ? found : merge(found, kept);
   }
 
   async function changeConversation(id: string, change: ConversationChange) {
-    const kept = await conversations.find(id);
-    await conversations.rename(id, change);
-    return orKept<ConversationSummary>(kept && { ...kept, ...change }, () =>
-      online.changeConversation(id, change),
+    const { owner } = offline;
+    const kept = await conversations.find(owner, id);
+    const changed = await orKept<ConversationSummary>(
+      kept && { ...kept, ...change },
+      () => online.changeConversation(id, change),
+      isOnlyHere(owner, kept),
     );
+    await conversations.rename(owner, id, change);
+    return changed;
   }
 
   async function deleteConversation(id: string) {
-    const kept = await conversations.find(id);
-    await orKept<unknown>(kept, () => online.deleteConversation(id));
-    await conversations.delete(id);
+    const { owner } = offline;
+    const kept = await conversations.find(owner, id);
+    await orKept<unknown>(kept, () => online.deleteConversation(id), isOnlyHere(owner, kept));
+    await conversations.delete(owner, id);
+  }
+
+  /** Whether only this browser has a conversation, as far as it knows: it can be changed without the service. */
+  function isOnlyHere(owner: string | null, kept: LocalConversation | null): boolean {
+    if (kept === null || isPartOfService(kept)) return false;
+    const isKept = ({ id }: ConversationSummary) => id === kept.id;
+    if (listed?.owner === owner && listed.page.conversations.some(isKept)) return false;
+    return ![...answers.values()].some(
+      ({ conversation, isLocal }) => conversation === kept.id && !isLocal,
+    );
   }
 
   function describe(feedback: FeedbackRequest): Described {
@@ -226,8 +261,9 @@ export function createOfflineChatApi(
     changeConversation,
     deleteConversation,
     giveFeedback: async (given) => {
-      if (answers.get(given.prediction_id)?.isLocal)
-        await conversations.noteOpinion(given.prediction_id, given.id);
+      const { conversation, isLocal } = answers.get(given.prediction_id) ?? {};
+      if (conversation && isLocal)
+        await conversations.noteOpinion(offline.owner, conversation, given.prediction_id, given.id);
       return feedback.giveFeedback(given);
     },
     retract: feedback.retract,

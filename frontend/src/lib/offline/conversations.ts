@@ -3,15 +3,15 @@
      predict, answered here --add--> kept --list--> the list of conversations
                                           --find--> the conversation, when it is shown again
 
-   A conversation may have turns of the service as well: then it is shown with all of them.
+   A conversation may have turns of the service as well: then it is shown with all of them. Each is kept by itself, for
+   the owner whom the page spoke for when the work began: null where that is not known, who has none.
 */
 
 import type { ChatInstance } from '../api';
 import type { ConversationChange, StoredConversation, StoredTurn } from '../schema';
-import type { Offline } from './offline.svelte';
+import type { KeptParts } from './offline.svelte';
 
-const NAME = 'conversations';
-const MAX_CONVERSATIONS = 50; // the newest
+const MAX_CONVERSATIONS = 50; // the newest; pinned ones stay
 const MAX_TURNS = 200; // of each, the newest
 const MAX_TITLE_CHARS = 80; // as the service has it
 
@@ -33,78 +33,90 @@ export interface LocalConversation extends StoredConversation {
   follows: Record<string, string>;
 }
 
-export class LocalConversations {
-  /** One change after the other. */
-  private changing: Promise<void> = Promise.resolve();
+type Change = (one: LocalConversation) => LocalConversation | null;
 
-  constructor(
-    private offline: Pick<Offline, 'remember' | 'recall'>,
-    private model: string,
-  ) {}
+export class LocalConversations {
+  constructor(private parts: KeptParts) {}
 
   /** Those whose title or questions have the words, the newest first. */
-  async list(words: string): Promise<LocalConversation[]> {
+  async list(owner: string | null, words: string): Promise<LocalConversation[]> {
     const wanted = words.toLowerCase();
-    return (await this.readIfPossible()).filter(({ title, said }) =>
+    const all = await this.read(owner).catch(() => []); // the list of the service is shown all the same
+    return all.filter(({ title, said }) =>
       [title, ...said.map(({ question }) => question ?? '')].some((text) =>
         text.toLowerCase().includes(wanted),
       ),
     );
   }
 
-  async find(id: string): Promise<LocalConversation | null> {
-    return (await this.readIfPossible()).find((one) => one.id === id) ?? null;
+  async find(owner: string | null, id: string): Promise<LocalConversation | null> {
+    return (await this.parts.find(owner, id).catch(() => null)) as LocalConversation | null;
   }
 
-  add(id: string, turn: LocalTurn): Promise<void> {
-    return this.change((all) => {
-      const before = all.find((one) => one.id === id) ?? begin(id, turn);
+  /** What cannot be kept is answered all the same. */
+  async add(owner: string | null, id: string, turn: LocalTurn): Promise<void> {
+    let isNew = false;
+    const add = (kept: unknown): LocalConversation => {
+      isNew = kept === null;
+      const before = (kept as LocalConversation | null) ?? begin(id, turn);
       const said = [...before.said, turn].slice(-MAX_TURNS);
-      const changed = { ...before, said, turns: said.length, updated_at: turn.created_at };
-      return [changed, ...all.filter((one) => one.id !== id)].slice(0, MAX_CONVERSATIONS);
-    });
+      return { ...before, said, turns: said.length, updated_at: turn.created_at };
+    };
+    await this.parts
+      .change(owner, id, add)
+      .then(() => (isNew ? this.deleteOldest(owner) : undefined))
+      .catch(() => {});
   }
 
-  rename(id: string, change: ConversationChange): Promise<void> {
-    return this.change((all) => all.map((one) => (one.id === id ? { ...one, ...change } : one)));
+  async rename(owner: string | null, id: string, change: ConversationChange): Promise<void> {
+    await this.change(owner, id, (one) => ({ ...one, ...change }));
   }
 
   /** Note the last feedback about a turn. */
-  noteOpinion(prediction: string, opinion: string): Promise<void> {
+  async noteOpinion(owner: string | null, id: string, prediction: string, opinion: string) {
     const toNoted = (turn: LocalTurn) =>
       turn.prediction_id === prediction ? { ...turn, opinion } : turn;
-    return this.change((all) => all.map((one) => ({ ...one, said: one.said.map(toNoted) })));
+    await this.change(owner, id, (one) => ({ ...one, said: one.said.map(toNoted) }));
   }
 
   /** Note that a turn of the service follows one of this device. */
-  noteFollowing(id: string, prediction: string, after: string): Promise<void> {
-    return this.change((all) =>
-      all.map((one) =>
-        one.id === id ? { ...one, follows: { ...one.follows, [prediction]: after } } : one,
-      ),
-    );
+  async noteFollowing(owner: string | null, id: string, prediction: string, after: string) {
+    await this.change(owner, id, (one) => ({
+      ...one,
+      follows: { ...one.follows, [prediction]: after },
+    }));
   }
 
-  delete(id: string): Promise<void> {
-    return this.change((all) => all.filter((one) => one.id !== id));
+  async delete(owner: string | null, id: string): Promise<void> {
+    await this.change(owner, id, () => null);
   }
 
-  /** The list of the service is shown all the same. */
-  private readIfPossible(): Promise<LocalConversation[]> {
-    return this.read().catch(() => []);
+  /** The newest first. */
+  private async read(owner: string | null): Promise<LocalConversation[]> {
+    const all = (await this.parts.all(owner)) as LocalConversation[];
+    return all.sort((one, other) => Date.parse(other.updated_at) - Date.parse(one.updated_at));
   }
 
-  private async read(): Promise<LocalConversation[]> {
-    return (await this.offline.recall<LocalConversation[]>(NAME, this.model)) ?? [];
+  /** Change one that is kept. What cannot be kept is answered all the same. */
+  private async change(owner: string | null, id: string, change: Change): Promise<void> {
+    await this.parts
+      .change(owner, id, (kept) => kept && change(kept as LocalConversation))
+      .catch(() => {});
   }
 
-  private change(change: (all: LocalConversation[]) => LocalConversation[]): Promise<void> {
-    this.changing = this.changing
-      .then(async () => this.offline.remember(NAME, this.model, change(await this.read())))
-      .catch(() => {}); // what cannot be kept is answered all the same
-    return this.changing;
+  private async deleteOldest(owner: string | null) {
+    const old = (await this.read(owner)).filter(({ pinned }) => !pinned).slice(MAX_CONVERSATIONS);
+    for (const { id, updated_at } of old)
+      // In another tab it may go on, or be pinned, meanwhile.
+      await this.change(owner, id, (one) =>
+        one.pinned || one.updated_at !== updated_at ? one : null,
+      );
   }
 }
+
+/** Whether the service has turns of a conversation, as far as is kept with it. */
+export const isPartOfService = ({ said, follows }: LocalConversation): boolean =>
+  Object.keys(follows).length > 0 || said.some(({ known }) => known !== null);
 
 const begin = (id: string, { question, created_at }: LocalTurn): LocalConversation => ({
   id,

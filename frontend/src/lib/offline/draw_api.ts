@@ -30,12 +30,12 @@ export interface LocalClassifier extends LocalLearner {
 
 /** What the service listed as taught. sent: the items of the queue that it had accepted before, by id: of those that are
     not in the list, none counts any more. */
-interface Listed {
+interface Listing {
   taught: Taught;
   sent: string[];
 }
 
-const NOTHING: Listed = { taught: { classes: [], rejected: [] }, sent: [] };
+const NOTHING: Listing = { taught: { classes: [], rejected: [] }, sent: [] };
 
 type Predicted = PredictResponse<Guess>;
 
@@ -49,7 +49,7 @@ export function createOfflineDrawApi(
   const { queue, connection, newId } = offline;
   /** The drawings of recorded guesses, by the id of the prediction. */
   const drawings = new Map<string, { input: number[]; isLocal: boolean }>();
-  let listed = NOTHING;
+  let listed: { owner: string | null; listing: Listing } = { owner: null, listing: NOTHING };
 
   const remember = (id: string | undefined, input: number[] | undefined, isLocal: boolean) => {
     if (id === undefined || input === undefined) return;
@@ -110,27 +110,32 @@ export function createOfflineDrawApi(
     connection,
     newId,
     describe,
-    exampleOf: (id) => exampleAmong(listed.taught.classes, id),
+    exampleOf: (id) => exampleAmong(ownListing().taught.classes, id),
   });
 
   async function examples(of: 'user' | 'everyone', limit: number): Promise<Taught> {
     if (of === 'everyone') return online.examples(of, limit);
     const sent = queue.items.filter(({ state }) => state === 'sent').map(({ id }) => id);
-    listed = await reach(
+    const { owner } = offline;
+    const listing = await reach(
       connection,
       async () => {
         const found = { taught: await online.examples(of, limit), sent };
-        void offline.remember(GALLERY, local.name, found);
+        void offline.remember(GALLERY, local.name, found, owner);
         return found;
       },
-      async () => (await offline.recall<Listed>(GALLERY, local.name)) ?? NOTHING,
+      async () => (await offline.recall<Listing>(GALLERY, local.name, owner)) ?? NOTHING,
     );
+    if (owner === offline.owner) listed = { owner, listing };
     return listShown();
   }
 
+  /** What was listed last, unless that was for somebody else. */
+  const ownListing = () => (listed.owner === offline.owner ? listed.listing : NOTHING);
+
   /** What was taught, with what is not in the list yet. */
   function listShown(): Taught {
-    const { taught, sent } = listed;
+    const { taught, sent } = ownListing();
     const later = queue.items.filter(({ model, id }) => model === local.name && !sent.includes(id));
     return withWaiting(taught, later);
   }

@@ -16,6 +16,19 @@ const KEEP_EVERY_MS = 60_000; // what was taught here meanwhile is in the queue
 const DAY_MS = 86_400_000;
 const MAX_AWAY_DAYS = 30; // then what is kept for a caller, but what waits, is deleted
 
+/** Answers of one kind that are kept one by one. Each method: of an owner, taken once when the work begins; null has none.
+    The first two reject where the store does. */
+export interface KeptParts {
+  all(owner: string | null): Promise<unknown[]>;
+  /** null for none. */
+  find(owner: string | null, id: string): Promise<unknown>;
+  /** In one step, which no other tab comes between. change: as `OfflineStore.changeAnswer`. Nothing is changed where the
+      page speaks for somebody else by now. Rejects where there is no room. */
+  change(owner: string | null, id: string, change: (value: unknown) => unknown): Promise<void>;
+}
+
+const nameOf = (name: string, model: string) => `${name} of ${model}`;
+
 /** Who the page speaks for. */
 type Identity = Pick<Session, 'owner' | 'confirm'>;
 
@@ -85,22 +98,39 @@ export class Offline {
     return () => (this.answering = null);
   }
 
-  /** Keep an answer of the service, for a page that is opened without it. */
-  async remember(name: string, model: string, value: unknown): Promise<void> {
-    const { owner } = this.identity;
-    if (owner === null) return;
+  /** Who the page speaks for now; null while that is not known. Work that waits must take it once, when it begins. */
+  get owner(): string | null {
+    return this.identity.owner;
+  }
+
+  /** Keep an answer of the service, for a page that is opened without it. owner: for whom the service gave it. Nothing is
+      kept where the page speaks for somebody else by now. */
+  async remember(name: string, model: string, value: unknown, owner = this.owner): Promise<void> {
+    if (owner === null || owner !== this.owner) return;
     await this.store
-      .keepAnswer({ owner, name: `${name} of ${model}`, value: structuredClone(value) })
+      .keepAnswer({ owner, name: nameOf(name, model), value: structuredClone(value) })
       .catch(() => {}); // there is no room: it is not shown without the service
   }
 
-  async recall<T>(name: string, model: string): Promise<T | null> {
-    const { owner } = this.identity;
+  async recall<T>(name: string, model: string, owner = this.owner): Promise<T | null> {
     if (owner === null) return null;
-    return ((await this.store.answer(owner, `${name} of ${model}`)) as T | null) ?? null;
+    return ((await this.store.answer(owner, nameOf(name, model))) as T | null) ?? null;
   }
 
-  /** Delete what is kept for callers who were not here for long. What waits for them stays. */
+  /** What is kept in parts for a caller. */
+  parts(name: string, model: string): KeptParts {
+    const prefix = `${nameOf(name, model)}: `;
+    return {
+      all: async (owner) => (owner === null ? [] : this.store.answers(owner, prefix)),
+      find: async (owner, id) => (owner === null ? null : this.store.answer(owner, prefix + id)),
+      change: async (owner, id, change) => {
+        if (owner === null || owner !== this.owner) return;
+        await this.store.changeAnswer(owner, prefix + id, change);
+      },
+    };
+  }
+
+  /** Delete what is kept for callers who were not here for long. What they have not sent stays. */
   private async expire(): Promise<void> {
     const { owner } = this.identity;
     if (owner === null) return;

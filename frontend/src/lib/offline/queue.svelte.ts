@@ -94,8 +94,12 @@ export class Queue {
   waiting = $derived(this.items.filter(({ state }) => state === 'waiting' || state === 'sending'));
   refused = $derived(this.items.filter(({ state }) => state === 'refused'));
   isSending = $derived(this.items.some(({ state }) => state === 'sending'));
-  /** How many items of other callers wait in this browser, until they are back. */
-  ofOthers = $derived(this.findOthers().filter(({ state }) => state !== 'sent').length);
+  /** The items of other callers that wait in this browser, until they are back; none while it is not known who this
+      caller is. */
+  ofOthers = $derived.by(() => {
+    const by = this.dependencies.owner();
+    return this.all.filter(({ owner, state }) => by !== null && owner !== by && state !== 'sent');
+  });
 
   private deliveries: Delivery[] = [];
   private flushing: Promise<void> | null = null;
@@ -220,17 +224,12 @@ export class Queue {
     if (gone.length > 0) await this.announce();
   }
 
-  /** Delete all that this browser keeps for the other callers of whom something waits, which is lost then. */
-  async forgetOthers(): Promise<void> {
-    for (const owner of new Set(this.findOthers().map(({ owner }) => owner)))
-      await this.dependencies.store.clear(owner);
+  /** Delete all that this browser keeps for other callers, and with it what waits: it is lost then. owners: those that
+      the person was asked about. The one who is here by now keeps everything. Rejects where the store does. */
+  async forgetOthers(owners: ReadonlySet<string>): Promise<void> {
+    for (const owner of owners)
+      if (owner !== this.dependencies.owner()) await this.dependencies.store.clear(owner);
     await this.announce();
-  }
-
-  /** The items of other callers; none while it is not known who this caller is. */
-  private findOthers(): QueuedItem[] {
-    const by = this.dependencies.owner();
-    return by === null ? [] : this.all.filter(({ owner }) => owner !== by);
   }
 
   dismissCounts() {

@@ -13,7 +13,7 @@ import type { Pause } from '../ui/live_status.svelte';
 import type { FeedbackItem, Receipt } from '../schema';
 
 const NAME = 'online.offline';
-const VERSION = 2;
+const VERSION = 3;
 const MAX_OPENING_MS = 3000; // the pages wait for it
 
 /** What this device learns from feedback, or un-learns with a retraction. reward: in [0, 1]; below 0.5, the label was wrong. */
@@ -100,11 +100,16 @@ export interface OfflineStore {
   dropModel(owner: string, model: string): Promise<void>;
   /** null for none. */
   answer(owner: string, name: string): Promise<unknown>;
+  /** Those whose names begin with a prefix. */
+  answers(owner: string, prefix: string): Promise<unknown[]>;
   keepAnswer(kept: KeptAnswer): Promise<void>;
+  /** Change an answer in one step, which no other tab comes between. change: gets null where there is none; returns null
+      to delete it. */
+  changeAnswer(owner: string, name: string, change: (value: unknown) => unknown): Promise<void>;
   /** Delete everything that belongs to an owner. */
   clear(owner: string): Promise<void>;
-  /** Note that an owner is here at an instant, and delete the models and answers of those who were not since another.
-      What waits in the queue stays. Both instants: ISO 8601, UTC. */
+  /** Note that an owner is here at an instant, and delete the models, the answers and the sent items of those who were not
+      since another. What was not sent stays. Both instants: ISO 8601, UTC. */
   expire(owner: string, at: string, since: string): Promise<void>;
 }
 
@@ -131,7 +136,9 @@ function open(factory: IDBFactory, pause: Pause): Promise<IDBDatabase> {
       database.createObjectStore('models', { keyPath: ['owner', 'model'] });
       database.createObjectStore('answers', { keyPath: ['owner', 'name'] });
     }
-    database.createObjectStore('owners', { keyPath: 'owner' });
+    if (oldVersion < 2) database.createObjectStore('owners', { keyPath: 'owner' });
+    if (oldVersion === 1) noteOwners(opening.transaction!);
+    if (oldVersion === 1 || oldVersion === 2) splitConversations(opening.transaction!);
   };
   return new Promise((resolve, reject) => {
     let hasGivenUp = false;
@@ -143,6 +150,29 @@ function open(factory: IDBFactory, pause: Pause): Promise<IDBDatabase> {
     opening.onerror = giveUp;
     opening.onblocked = giveUp;
     void pause(MAX_OPENING_MS).then(giveUp);
+  });
+}
+
+/** Version 1 did not note who was here: everybody of whom something is kept counts as seen now. */
+function noteOwners(transaction: IDBTransaction) {
+  const owners = transaction.objectStore('owners');
+  const seen_at = new Date().toISOString();
+  for (const name of ['queue', 'models', 'answers'])
+    visit<{ owner: string }>(transaction.objectStore(name), ({ value: { owner } }) =>
+      owners.put({ owner, seen_at }),
+    );
+}
+
+/** Until version 2, all conversations with a model were one answer. */
+function splitConversations(transaction: IDBTransaction) {
+  const answers = transaction.objectStore('answers');
+  visit<KeptAnswer>(answers, (cursor) => {
+    const { owner, name, value } = cursor.value;
+    if (!name.startsWith('conversations of ')) return;
+    const each = name.replace('conversations', 'conversation');
+    for (const one of value as { id: string }[])
+      answers.put({ owner, name: `${each}: ${one.id}`, value: one });
+    cursor.delete();
   });
 }
 
@@ -208,8 +238,27 @@ class DatabaseStore implements OfflineStore {
     return ((await this.get('answers', [owner, name])) as KeptAnswer | undefined)?.value ?? null;
   }
 
+  async answers(owner: string, prefix: string): Promise<unknown[]> {
+    const range = IDBKeyRange.bound([owner, prefix], [owner, `${prefix}\uffff`]);
+    const answers = this.database.transaction('answers').objectStore('answers');
+    const found = await resultOf(answers.getAll(range) as IDBRequest<KeptAnswer[]>);
+    return found.map(({ value }) => value);
+  }
+
   async keepAnswer(kept: KeptAnswer): Promise<void> {
     await this.put('answers', kept);
+  }
+
+  async changeAnswer(owner: string, name: string, change: (value: unknown) => unknown) {
+    const transaction = this.writing('answers');
+    const answers = transaction.objectStore('answers');
+    const reading = answers.get([owner, name]) as IDBRequest<KeptAnswer | undefined>;
+    reading.onsuccess = () => {
+      const value = change(reading.result?.value ?? null);
+      if (value !== null) answers.put({ owner, name, value });
+      else if (reading.result) answers.delete([owner, name]);
+    };
+    await completed(transaction);
   }
 
   async clear(owner: string): Promise<void> {
@@ -220,14 +269,14 @@ class DatabaseStore implements OfflineStore {
   }
 
   async expire(owner: string, at: string, since: string): Promise<void> {
-    const transaction = this.writing('models', 'answers', 'owners');
+    const transaction = this.writing('queue', 'models', 'answers', 'owners');
     const owners = transaction.objectStore('owners');
     owners.put({ owner, seen_at: at });
     const listing = owners.getAll() as IDBRequest<SeenOwner[]>;
     listing.onsuccess = () => {
       const isGone = createGone(listing.result, since);
       for (const name of transaction.objectStoreNames)
-        deleteOf(transaction.objectStore(name), isGone);
+        deleteOf(transaction.objectStore(name), isGone, isForgettable);
     };
     await completed(transaction);
   }
@@ -248,13 +297,32 @@ class DatabaseStore implements OfflineStore {
   }
 }
 
-/** Delete the records of some owners. */
-function deleteOf(store: IDBObjectStore, isGone: (owner: string) => boolean) {
+/** A record of any store. state: of an item of the queue. */
+type Owned = { owner: string; state?: ItemState };
+
+/** Whether a record may expire: all but what was not sent. */
+const isForgettable = ({ state }: Owned) => state === undefined || state === 'sent';
+
+/** Delete the records of some owners, or only some of them. */
+function deleteOf(
+  store: IDBObjectStore,
+  isGone: (owner: string) => boolean,
+  mayDelete: (record: Owned) => boolean = () => true,
+) {
+  visit<Owned>(store, (cursor) => {
+    if (isGone(cursor.value.owner) && mayDelete(cursor.value)) cursor.delete();
+  });
+}
+
+type Visited<T> = Omit<IDBCursorWithValue, 'value'> & { readonly value: T };
+
+/** Call back with each record of a store. */
+function visit<T>(store: IDBObjectStore, onRecord: (cursor: Visited<T>) => void) {
   const opening = store.openCursor();
   opening.onsuccess = () => {
     const cursor = opening.result;
     if (cursor === null) return;
-    if (isGone((cursor.value as { owner: string }).owner)) cursor.delete();
+    onRecord(cursor);
     cursor.continue();
   };
 }
@@ -268,7 +336,7 @@ function createGone(owners: readonly SeenOwner[], since: string) {
 export class MemoryStore implements OfflineStore {
   private queue = new Map<string, QueuedItem>();
   private models = new Map<string, KeptModel>();
-  private answers = new Map<string, KeptAnswer>();
+  private kept = new Map<string, KeptAnswer>();
   private owners = new Map<string, SeenOwner>();
 
   async items() {
@@ -302,27 +370,45 @@ export class MemoryStore implements OfflineStore {
   }
 
   async answer(owner: string, name: string) {
-    return this.answers.get(keyOf(owner, name))?.value ?? null;
+    return this.kept.get(keyOf(owner, name))?.value ?? null;
+  }
+
+  async answers(owner: string, prefix: string) {
+    const found = [...this.kept.values()].filter(
+      (one) => one.owner === owner && one.name.startsWith(prefix),
+    );
+    return found.map(({ value }) => value);
+  }
+
+  async changeAnswer(owner: string, name: string, change: (value: unknown) => unknown) {
+    const value = change(this.kept.get(keyOf(owner, name))?.value ?? null);
+    if (value === null) this.kept.delete(keyOf(owner, name));
+    else this.kept.set(keyOf(owner, name), { owner, name, value: structuredClone(value) });
   }
 
   async keepAnswer(kept: KeptAnswer) {
-    this.answers.set(keyOf(kept.owner, kept.name), kept);
+    this.kept.set(keyOf(kept.owner, kept.name), kept);
   }
 
   async clear(owner: string) {
-    const maps = [this.queue, this.models, this.answers, this.owners];
+    const maps = [this.queue, this.models, this.kept, this.owners];
     for (const map of maps) deleteFrom(map, (one) => one === owner);
   }
 
   async expire(owner: string, at: string, since: string) {
     this.owners.set(owner, { owner, seen_at: at });
     const isGone = createGone([...this.owners.values()], since);
-    for (const map of [this.models, this.answers, this.owners]) deleteFrom(map, isGone);
+    for (const map of [this.queue, this.models, this.kept, this.owners])
+      deleteFrom(map, isGone, isForgettable);
   }
 }
 
-function deleteFrom(map: Map<string, { owner: string }>, isGone: (owner: string) => boolean) {
-  for (const [key, { owner }] of map) if (isGone(owner)) map.delete(key);
+function deleteFrom(
+  map: Map<string, Owned>,
+  isGone: (owner: string) => boolean,
+  mayDelete: (record: Owned) => boolean = () => true,
+) {
+  for (const [key, record] of map) if (isGone(record.owner) && mayDelete(record)) map.delete(key);
 }
 
 const keyOf = (...parts: string[]) => JSON.stringify(parts);
