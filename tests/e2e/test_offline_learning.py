@@ -469,6 +469,15 @@ def test_what_an_older_page_has_kept_of_others_stays(visits: Visits, start: Star
     }
 
 
+BROKEN_STORE = """
+() => {
+  const { transaction } = IDBDatabase.prototype;
+  window.mendStore = () => (IDBDatabase.prototype.transaction = transaction);
+  IDBDatabase.prototype.transaction = () => {
+    throw new DOMException('the disk is full', 'QuotaExceededError');
+  };
+}
+"""
 LEFT_LONG_AGO = """
 async (name) => {
   const result = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
@@ -503,6 +512,11 @@ def test_what_another_account_has_left_expires_and_its_entries_are_deleted_by_a_
     expect(question).to_contain_text("1 entry was not sent yet and is lost then")
     shoot(page, "offline-others-question-light")
     check_accessible(page)
+    page.evaluate(BROKEN_STORE)
+    question.get_by_role("button", name="Delete 1 entry").click()
+    expect(page.get_by_text("This browser did not delete the entries. Try again.")).to_be_visible()
+    page.evaluate("void window.mendStore()")
+    page.get_by_role("button", name="Delete what waits of another account").click()
     question.get_by_role("button", name="Delete 1 entry").click()
     expect(page.locator(".banner")).not_to_contain_text("another account")
     expect(page.locator(".banner").get_by_role("status")).to_be_focused()

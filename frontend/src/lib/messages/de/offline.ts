@@ -31,6 +31,7 @@ export const offline: Messages['offline'] = {
   deleteText: (count, shown) =>
     `${shown} ${plural(count, 'Eintrag wurde', 'Einträge wurden')} noch nicht gesendet und ${plural(count, 'geht', 'gehen')} dann verloren: Niemand lernt daraus. Auch was dieser Browser sonst für dieses Konto aufhebt, wird gelöscht.`,
   deleteAction: (count, shown) => `${shown} ${plural(count, 'Eintrag', 'Einträge')} löschen`,
+  deleteFailed: 'Dieser Browser hat die Einträge nicht gelöscht. Versuchen Sie es noch einmal.',
   noRoom: 'Dieser Browser hat keinen Platz für die neueste Version.',
   tooLarge: 'Die neueste Version ist zu groß für diesen Browser.',
   show: 'Zeigen, was wartet',

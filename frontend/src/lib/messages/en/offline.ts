@@ -30,6 +30,7 @@ export const offline = {
     `${shown} ${plural(count, 'entry was', 'entries were')} not sent yet and ${plural(count, 'is', 'are')} lost then: nobody learns from ${plural(count, 'it', 'them')}. What else this browser keeps for that account is deleted as well.`,
   deleteAction: (count: number, shown: string) =>
     `Delete ${shown} ${plural(count, 'entry', 'entries')}`,
+  deleteFailed: 'This browser did not delete the entries. Try again.',
   noRoom: 'This browser has no room to keep the newest version.',
   tooLarge: 'The newest version is too large to keep in this browser.',
   show: 'Show what waits',
