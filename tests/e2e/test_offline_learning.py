@@ -445,6 +445,7 @@ async ({ owner, conversations }) => {
   opening.result.close();
 }
 """
+LAYOUTS = "async () => (await indexedDB.databases()).map(({ version }) => version)"
 
 
 def test_what_an_older_page_has_kept_of_others_stays(visits: Visits, start: Start) -> None:
@@ -454,6 +455,8 @@ def test_what_an_older_page_has_kept_of_others_stays(visits: Visits, start: Star
     conversations = [{"id": "c1", "title": "Hours"}, {"id": "c2", "title": "Prices"}]
     page.evaluate(FIRST_LAYOUT, {"owner": ann, "conversations": conversations})
     page.goto(f"{service.url}/draw")
+    # Reading the database before would keep its upgrade waiting.
+    until(lambda: page.evaluate(LAYOUTS) > [1], what="the present layout")
     until(lambda: any(each["owner"] != ann for each in read_kept(page, "owners")), what="a note of who is here")
     kept = {store: [each for each in read_kept(page, store) if each["owner"] == ann] for store in STORES}
     assert {store: len(records) for store, records in kept.items()} == {
