@@ -2238,7 +2238,7 @@ export interface components {
             threshold?: number | null;
             /**
              * Deadline
-             * @description Of the present round, in ISO 8601; while adding, until when the service repeats an attempt that failed.
+             * @description Of the present round, in ISO 8601; while adding, when it is tried again if there is no total by then.
              */
             deadline: string;
             /**

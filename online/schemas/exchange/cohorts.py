@@ -53,7 +53,7 @@ class CohortAnswer(Wire):
     member_count: int = Field(description="Members that have joined.")
     threshold: int | None = Field(None, description="Members that each round needs; null while members join.")
     deadline: str = Field(
-        description="Of the present round, in ISO 8601; while adding, until when the service repeats an attempt that failed."
+        description="Of the present round, in ISO 8601; while adding, when it is tried again if there is no total by then."
     )
     reason: str | None = Field(None, description="Why it has failed.")
     segments: list[tuple[int, int]] = Field(
