@@ -235,6 +235,11 @@ class Settings(BaseSettings):
     address_requests_per_minute: int = Field(
         6_000, ge=1, description="Most requests without a key from one address in a minute, for each process."
     )
+    sign_ins_per_minute: int = Field(
+        10,
+        ge=1,
+        description="Most attempts to sign in from one address in a minute, for each process. Raise it where many people share an address.",
+    )
     store: str | None = Field(
         None, description="SQLAlchemy URL of the store. Default: a SQLite file in the state folder."
     )

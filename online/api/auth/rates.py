@@ -14,7 +14,6 @@ from online.settings import Settings
 
 WINDOW_S = 60
 MAX_COUNTED = 200_000  # callers and addresses in one minute; further ones share one count
-SIGN_INS = 10  # attempts to sign in from one address in a minute
 UNLIMITED = ("local", "admin")
 
 
@@ -40,7 +39,8 @@ class RateLimits:
 
     def check_sign_in(self, caller: Caller) -> None:
         """Count an attempt to sign in. Raises QuotaExceeded."""
-        self._count(f"sign-in {network_of(caller.address)}", SIGN_INS, "attempts to sign in")
+        address = f"sign-in {network_of(caller.address)}"
+        self._count(address, self.settings.sign_ins_per_minute, "sign_ins_per_minute")
 
     def _count(self, name: str, most: int, setting: str) -> None:
         now = self.clock()
