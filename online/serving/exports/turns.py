@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from online.errors import Overloaded
 
-MAX_WAITING = 4  # requests that may wait, besides the one that computes
+MAX_WAITING = 4  # requests that may wait, beside the one that computes
 T = TypeVar("T")
 
 

@@ -15,18 +15,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from online.errors import BadInput, Conflict, NotFound, Overloaded, PreconditionFailed, TooLarge
 from online.models import BadExample, Options, create
 from online.models.classifier import Classifier
 from online.models.contributions import check_names, find_merging_obstacle
-from online.models.exchange.cohort_values import check_limits, count_file_bytes, unflatten_sums
-from online.models.exchange.sums_file import write_sums
+from online.models.exchange.cohort_values import count_file_bytes
 from online.models.retirement import WithRetiredClasses
-from online.models.statistics.exact import ExactStatistics
 from online.schemas.access.callers import SERVICE, Caller
 from online.schemas.exchange.cohorts import (
     CohortAnswer,
@@ -40,23 +36,21 @@ from online.schemas.exchange.cohorts import (
     ValuesMessage,
 )
 from online.secure_aggregation.errors import AggregationFailed
-from online.secure_aggregation.messages import KEY_BYTES, Group, SealedShares, choose_threshold
+from online.secure_aggregation.messages import KEY_BYTES, choose_threshold
 from online.serving.feedback.admission import holder_of
 from online.serving.feedback.cohorts.bodies import (
-    COMMITMENT,
     Message,
     choose_values_layout,
     describe_keys,
     encode,
-    limits_of,
     place_of_share,
     read_keys,
-    read_unmasking,
     write_body,
     write_keys,
 )
 from online.serving.feedback.cohorts.membership import hash_holder, hash_token
 from online.serving.feedback.cohorts.rounds import advance, is_due
+from online.serving.feedback.cohorts.total import context_of, id_of_feedback, load_rounds, recover, write_total
 from online.serving.feedback.feedback import Feedback
 from online.serving.feedback.sums.admission import check_may_send_sums
 from online.serving.feedback.sums.submission import submit_sums
@@ -195,7 +189,7 @@ class Cohorts:
         if is_due(row, self.clock()):
             row, found = await self.transactions.write(move_on)
         if row.state == "adding":
-            await self._add_up(row)
+            await self._add_up(id)
             row, found = await self.transactions.read(read)
         return row, found
 
@@ -308,7 +302,7 @@ class Cohorts:
 
     # the end
 
-    async def _add_up(self, row: CohortRow) -> None:
+    async def _add_up(self, id: str) -> None:
         """Recover the sum of a cohort whose rounds are over, and submit it.
 
         A recovery takes a core and the memory of all values, so a process does one at a time, and of several processes the one
@@ -317,7 +311,7 @@ class Cohorts:
         """
         if self._adding is not None and not self._adding.done():
             return
-        self._adding = asyncio.create_task(self._claim_and_add(row.id))
+        self._adding = asyncio.create_task(self._claim_and_add(id))
         self._adding.add_done_callback(log_failure)
         await asyncio.wait({self._adding}, timeout=MAX_WAIT_S)
         if self._adding.done():
@@ -405,15 +399,6 @@ def create_classifier(options: Options) -> Classifier:
     return own
 
 
-def context_of(id: str) -> bytes:
-    return b"online cohort " + id.encode()
-
-
-def id_of_feedback(id: str) -> str:
-    """The id of the feedback that the sum of a cohort becomes. No client can choose it: theirs have no '#'."""
-    return f"cohort#{id}"
-
-
 def check_new_keys(own: bytes, others: Collection[bytes]) -> None:
     """Raise BadInput for keys that are invalid or equal, and Conflict for one of another member.
 
@@ -444,35 +429,3 @@ def describe_member(row: CohortRow) -> MemberAnswer:
     return MemberAnswer(
         state=cast(CohortStateName, row.state), deadline=row.deadline, threshold=threshold, reason=row.reason
     )
-
-
-Rounds = Mapping[str, Mapping[int, bytes]]  # round -> number of the member -> body
-
-
-def load_rounds(connection: Connection, row: CohortRow) -> Rounds:
-    """All that `recover` reads: of the shares, which their receivers have opened, only the commitments."""
-    return {
-        round: load_bodies(connection, row.model, row.id, round, COMMITMENT if round == "sharing" else None)
-        for round in ("joining", "sharing", "masking", "unmasking")
-    }
-
-
-def recover(row: CohortRow, parameters: CohortParameters, messages: Rounds) -> NDArray[np.int64]:
-    """The sum of the survivors' values. Raises AggregationFailed."""
-    from online.secure_aggregation.server import recover_sum
-
-    layout = choose_values_layout(parameters, row.width)
-    return recover_sum(
-        Group(context_of(row.id), choose_threshold(row.member_count), layout),
-        {number: read_keys(body) for number, body in messages["joining"].items()},
-        {number: SealedShares({}, commitment) for number, commitment in messages["sharing"].items()},
-        messages["masking"],
-        {number: read_unmasking(body) for number, body in messages["unmasking"].items()},
-    )
-
-
-def write_total(row: CohortRow, parameters: CohortParameters, total_L: NDArray[np.int64]) -> bytes:
-    """The file of the sums of a cohort, of the features on which its members agreed. Raises AggregationFailed."""
-    tensors = unflatten_sums(total_L, len(parameters.classes), row.width)
-    check_limits(tensors, limits_of(parameters))
-    return write_sums(ExactStatistics.from_tensors(parameters.classes, tensors), json.loads(row.features))

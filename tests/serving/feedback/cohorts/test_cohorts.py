@@ -21,8 +21,9 @@ from online.schemas.access.callers import SERVICE
 from online.schemas.exchange.cohorts import CohortAnswer
 from online.secure_aggregation.client import AggregationClient
 from online.serving.feedback.cohorts import cohorts
-from online.serving.feedback.cohorts.cohorts import Cohorts, id_of_feedback, recover, time_to_add
+from online.serving.feedback.cohorts.cohorts import Cohorts, time_to_add
 from online.serving.feedback.cohorts.membership import end_cohorts_of
+from online.serving.feedback.cohorts.total import id_of_feedback, recover
 from online.serving.feedback.sums.submission import submit_sums
 from online.settings import ModelSettings
 from online.store import Store
