@@ -69,16 +69,8 @@ def merge(
     if (file is None) == (take_back is None):
         raise BadInput("name a file of sums to send, or an id with --take-back")
     with connect(url, model, user, key) as client:
-        outcome: FeedbackStatus | Receipt = (
-            send(client, file, id) if file is not None else client.retract(str(take_back))
-        )
-        try:
-            if wait_s and is_expected(outcome, take_back is not None):
-                outcome = wait_for_outcome(client, outcome, wait_s)
-        except TimeoutError:
-            problem = f"no version has learned offset {outcome['offset']} within {wait_s:g} s"
-        else:
-            problem = find_problem(outcome, take_back is not None)
+        receipt = send(client, file, id) if file is not None else client.retract(str(take_back))
+        outcome, problem = follow(client, receipt, take_back is not None, wait_s)
     if as_json:
         typer.echo(json.dumps(outcome))
     else:
@@ -111,6 +103,19 @@ def send(client: "Client", file: Path, id: str | None) -> "Receipt":
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}") from None
     return client.merge(data, id or f"sums-{hashlib.sha256(data).hexdigest()[:32]}")
+
+
+def follow(
+    client: "Client", receipt: "Receipt", is_taken_back: bool, wait_s: float
+) -> "tuple[FeedbackStatus | Receipt, str]":
+    """What became of sums within `wait_s` seconds, and why that is not what was asked for; "" if it is."""
+    outcome: FeedbackStatus | Receipt = receipt
+    if wait_s and is_expected(receipt, is_taken_back):
+        try:
+            outcome = wait_for_outcome(client, receipt, wait_s)
+        except TimeoutError:
+            return receipt, f"no version has learned offset {receipt['offset']} within {wait_s:g} s"
+    return outcome, find_problem(outcome, is_taken_back)
 
 
 def wait_for_outcome(client: "Client", receipt: "Receipt", wait_s: float) -> "FeedbackStatus":

@@ -3,7 +3,6 @@
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -38,14 +37,6 @@ OPTIONS: Options = {
 NETWORKS: dict[str, Options] = {"mlp": {}, "cnn": {"network": "cnn", "image": [1, 8, 8]}}
 LOG = vectors(160, size=64)
 INPUTS = [example.features for example in vectors(60, 5, size=64)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def train(log: list[Example] = LOG, **options: Any) -> Tower:

@@ -298,7 +298,7 @@ export class Queue {
     return again_ms;
   }
 
-  /** Send the next item of whoever the service says that this browser speaks for. Returns as `sendOne`. */
+  /** Send the next item of the caller for whom, as the service says, this browser speaks. Returns as `sendOne`. */
   private async sendNext(): Promise<number | null> {
     try {
       await this.dependencies.confirmOwner();

@@ -88,14 +88,6 @@ def found(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
     return run_on_ranks(request.param, scenes_of(request.param))
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("name", TOWERS)
 def test_ranks_learn_the_bits_of_one_process(name: str, found: list[dict[str, Any]]) -> None:
     assert {each[name] for each in found} == {fingerprint_of(TOWERS[name])}
