@@ -195,6 +195,22 @@ test('an opinion about an answer of an earlier visit takes the place of the one 
   ]);
 });
 
+test('a question right after a thumb is answered by what it has taught', async () => {
+  const { show } = await openChat();
+  const { api, conversation } = await show();
+  await conversation.ask('When do you open?');
+  const { id } = conversation.last!;
+  const ask = async () => {
+    const { predictions } = await api.predict({ instances: ['When do you open?'], record: false });
+    return predictions[0]!.reply?.text ?? null;
+  };
+  expect(await ask()).toBe('We open at nine.');
+  void api.giveFeedback({ id: 'f1', prediction_id: id, reward: 0 });
+  expect(await ask()).toBe(null);
+  void api.retract('f1');
+  expect(await ask()).toBe('We open at nine.');
+});
+
 test('without the service, a conversation of this browser alone is renamed and deleted', async () => {
   const { show } = await openChat();
   const { api, conversation } = await show();

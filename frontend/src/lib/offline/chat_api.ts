@@ -115,7 +115,7 @@ export function createOfflineChatApi(
     after: string | null | undefined,
     error: ApiError,
   ): Promise<PredictResponse> {
-    await whenStarted();
+    await Promise.all([whenStarted(), feedback.whenStored()]);
     const { learner, version } = local;
     if (learner === null) throw error;
     const asked: ChatInstance[] = instances;
@@ -253,6 +253,13 @@ export function createOfflineChatApi(
     exampleOf: () => null, // of earlier visits, this device knows only what is in the queue
   });
 
+  async function giveFeedback(given: FeedbackRequest) {
+    const { conversation, isLocal } = answers.get(given.prediction_id) ?? {};
+    if (conversation && isLocal)
+      await conversations.noteOpinion(offline.owner, conversation, given.prediction_id, given.id);
+    return feedback.giveFeedback(given);
+  }
+
   return {
     ...online,
     predict,
@@ -261,10 +268,8 @@ export function createOfflineChatApi(
     changeConversation,
     deleteConversation,
     giveFeedback: async (given) => {
-      const { conversation, isLocal } = answers.get(given.prediction_id) ?? {};
-      if (conversation && isLocal)
-        await conversations.noteOpinion(offline.owner, conversation, given.prediction_id, given.id);
-      return feedback.giveFeedback(given);
+      const work = giveFeedback(given);
+      return answers.get(given.prediction_id)?.isLocal ? feedback.store(work) : work;
     },
     retract: feedback.retract,
     explain: async (id) => {

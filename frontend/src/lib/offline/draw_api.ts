@@ -64,7 +64,7 @@ export function createOfflineDrawApi(
     const answer: Predicted = await reach(
       connection,
       () => online.predict(request, signal),
-      async (error) => guessLocally(request, error),
+      (error) => guessLocally(request, error),
     );
     if (
       request.record &&
@@ -76,7 +76,11 @@ export function createOfflineDrawApi(
   }
 
   /** A drawing that is about to be named needs no guess. */
-  function guessLocally(request: PredictRequest<number[]>, error: ApiError): Predicted {
+  async function guessLocally(
+    request: PredictRequest<number[]>,
+    error: ApiError,
+  ): Promise<Predicted> {
+    await feedback.whenStored();
     const { learner, version } = local;
     const instances: number[][] = request.instances;
     if (learner === null && !request.record) throw error;

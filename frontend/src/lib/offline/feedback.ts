@@ -1,6 +1,7 @@
 /* Feedback that waits where the service cannot be reached.
 
    What waits already goes first, so that no opinion overtakes an earlier one about the same answer.
+   An answer of this device waits for the opinions that were given before: to keep one takes the browser a moment.
 */
 
 import { completeFeedback, type FeedbackApi, type ModelApi, type Queued } from '../api';
@@ -31,6 +32,9 @@ export class FeedbackQueue implements FeedbackApi {
   /** The last feedback about each answer, by the id of the prediction. */
   private latest = new Map<string, string>();
 
+  /** What is on its way into the queue. */
+  private storing = new Set<Promise<unknown>>();
+
   constructor(private dependencies: Dependencies) {}
 
   /** Let the next feedback about an answer of an earlier visit replace what was said then. */
@@ -45,7 +49,8 @@ export class FeedbackQueue implements FeedbackApi {
     const earlier = this.latest.get(feedback.prediction_id);
     this.latest.set(feedback.prediction_id, feedback.id);
     // About an answer that the service does not know, it cannot replace what was said before.
-    if (opinion.isLocal && earlier !== undefined) await queue.retract(local.name, earlier);
+    if (opinion.isLocal && earlier !== undefined)
+      await this.store(queue.retract(local.name, earlier));
     if (opinion.isLocal || this.waits()) return this.keep(opinion, false);
     const receipt = await reach(
       connection,
@@ -62,7 +67,7 @@ export class FeedbackQueue implements FeedbackApi {
     const { online, queue, local, connection, newId, exampleOf } = this.dependencies;
     const example = this.taught.get(id) ?? exampleOf(id);
     const keep = async (mayHaveArrived: boolean): Promise<Queued> => {
-      const retraction = await queue.retract(local.name, id, example, mayHaveArrived);
+      const retraction = await this.store(queue.retract(local.name, id, example, mayHaveArrived));
       return retraction === null ? { delivered: Promise.resolve(null) } : this.deliver(retraction);
     };
     if (this.waits()) return keep(false);
@@ -83,7 +88,23 @@ export class FeedbackQueue implements FeedbackApi {
   async keep(opinion: Opinion, mayHaveArrived: boolean): Promise<Queued> {
     const { queue, local } = this.dependencies;
     const body = completeFeedback(opinion.body);
-    return this.deliver(await queue.give(local.name, { ...opinion, body }, mayHaveArrived));
+    const kept = queue.give(local.name, { ...opinion, body }, mayHaveArrived);
+    return this.deliver(await this.store(kept));
+  }
+
+  /** Let answers of this device wait for work that puts an opinion into the queue. */
+  async store<T>(work: Promise<T>): Promise<T> {
+    this.storing.add(work);
+    try {
+      return await work;
+    } finally {
+      this.storing.delete(work);
+    }
+  }
+
+  /** Resolves once the model on this device has learned what was said before. */
+  async whenStored(): Promise<void> {
+    await Promise.allSettled(this.storing);
   }
 
   private deliver(id: string): Queued {
