@@ -160,10 +160,39 @@ class Service:
         return versions
 
 
+@contextmanager
+def refuse_postgres(url: str) -> Iterator[None]:
+    """Let nobody connect to a database, until the block ends.
+
+    A connection that is about to open may have passed the check already. It is not yet in pg_stat_activity, but holds a
+    lock on its database until it is.
+    """
+    base, _, name = url.rpartition("/")
+    admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+    opening = "pg_locks WHERE classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = :name)"
+    opened = "pg_stat_activity WHERE datname = :name"
+    with closing(admin.connect()) as connection:
+
+        def end_all() -> bool:
+            """Returns whether there was none; those that open are looked for first, because they become open ones."""
+            ended = [
+                connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM {these}"), {"name": name}).all()
+                for these in (opening, opened)
+            ]
+            return not any(ended)
+
+        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+        until(end_all, what="the end of the connections")
+        yield
+        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
+    admin.dispose()
+
+
 class PostgresBackup:
     """A copy of a database that takes over while services are connected, as a stale replica does."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         base, _, self.name = url.rpartition("/")
         self._admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
 
@@ -176,17 +205,14 @@ class PostgresBackup:
 
     def keep(self) -> None:
         """Copy the database. Its connections are ended for that."""
-        self._without_connections(f"CREATE DATABASE {self.name}_kept TEMPLATE {self.name}")
+        with refuse_postgres(self.url):
+            self._run(f"CREATE DATABASE {self.name}_kept TEMPLATE {self.name}")
 
     def bring_back(self) -> None:
         """Let the copy take over."""
         rename = f"ALTER DATABASE {self.name}_kept RENAME TO {self.name}"
-        self._without_connections(f"DROP DATABASE {self.name} WITH (FORCE)", rename)
-
-    def _without_connections(self, *statements: str) -> None:
-        end = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{self.name}'"
-        allow = f"ALTER DATABASE {self.name} ALLOW_CONNECTIONS"
-        self._run(f"{allow} false", end, *statements, f"{allow} true")
+        with refuse_postgres(self.url):
+            self._run(f"DROP DATABASE {self.name} WITH (FORCE)", rename)
 
     def _run(self, *statements: str) -> None:
         with self._admin.connect() as connection:

@@ -22,7 +22,7 @@ from online.store.predictions import load_predictions
 from tests.conftest import Start, config
 from tests.learning.encoder_tuning.test_adoption import ignore_progress, open_workspace, write_encoder
 from tests.serving.erasure.searching import find_in_folder
-from tests.support import Service, run_online, until
+from tests.support import Service, refuse_postgres, run_online, until
 
 VEC = """
 [[models]]
@@ -234,19 +234,13 @@ def test_feedback_waits_for_a_prediction_of_another_machine(machines: list[Servi
 
 
 def test_a_long_outage_of_the_store_loses_nothing(machines: list[Service], postgres_url: str) -> None:
-    service, (base, _, name) = machines[0], postgres_url.rpartition("/")
-    admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
-    with closing(admin.connect()) as connection:
-        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
-        terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
-        connection.execute(text(terminate), {"name": name})
+    service = machines[0]
+    with refuse_postgres(postgres_url):
         body = {"instances": [[0.5, 1.0]] * 500}
         answers = [service.http.post("/v1/models/vec:predict", json=body) for _ in range(40)]
         ids = [id for answer in answers for id in answer.json()["prediction_ids"]]
         assert give(service, ids[0]).status_code == 503
         assert journal_bytes(service) > 20_000 * 50
-        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
-    admin.dispose()
     until(lambda: give(service, ids[-1]).status_code == 202, what="the store's return")
     assert give(service, *ids[::40]).status_code == 202
     store = create_engine(postgres_url)

@@ -7,7 +7,7 @@ from sqlalchemy import create_engine, text
 
 from online.client import ClientError
 from tests.conftest import Start, config
-from tests.support import Service, run_online, until
+from tests.support import Service, refuse_postgres, run_online, until
 
 CHAT = """
 [[models]]
@@ -38,20 +38,14 @@ def test_a_service_with_an_empty_repertoire_is_ready_immediately(start: Start, t
 
 
 def test_a_service_whose_store_is_down_answers_and_keeps_its_predictions(start: Start, postgres_url: str) -> None:
-    base, _, name = postgres_url.rpartition("/")
     service = start(CHAT, store=postgres_url)
     chat = service.client("chat")
-    admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
-        terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
-        connection.execute(text(terminate), {"name": name})
+    with refuse_postgres(postgres_url):
         ready = service.http.get("/readyz")
         assert ready.status_code == 200 and "store" in ready.json()["models"]["chat"]
         ids = [chat.predict(["When are you open?"])["prediction_ids"][0] for _ in range(20)]
         with pytest.raises(ClientError, match="the store refused the write"):
             chat.feedback([{"prediction_id": ids[0], "reward": 1}])
-        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
     until(lambda: "store" not in service.http.get("/readyz").json()["models"]["chat"], what="the store's return")
     until(lambda: "store unavailable: recovered" in service.output, what="the log line")
     assert service.output.count("store unavailable model=chat") == 1
