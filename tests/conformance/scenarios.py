@@ -51,11 +51,12 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An example. value: numbers of a vector, int8 features, or a text."""
+    """An example. value: numbers of a vector, int8 features, or a text. offset: by which it is known when it is taken back."""
 
     value: Any
     label: str
     reward: float
+    offset: int
 
 
 @dataclass(slots=True)
@@ -79,24 +80,15 @@ class Scenario:
     start: list[Row]
     steps: list[Step] = field(default_factory=list)
     probes: list[Row] = field(default_factory=list)
-    offset: int = 0
 
     def create_model(self) -> Classifier:
         """The model before the first step."""
         model = Classifier(self.options)
-        self.offset = 0
-        self.teach(model, self.start)
+        model.learn(self.as_examples(self.start))
         return model
 
-    def teach(self, model: Classifier, rows: Sequence[Row]) -> None:
-        model.learn(self.as_examples(rows))
-        self.offset += len(rows)
-
     def as_examples(self, rows: Sequence[Row]) -> list[Example]:
-        return [
-            Example(self.offset + place, "reward", self.as_bytes(row.value), row.label, reward=row.reward)
-            for place, row in enumerate(rows)
-        ]
+        return [Example(row.offset, "reward", self.as_bytes(row.value), row.label, reward=row.reward) for row in rows]
 
     def as_bytes(self, value: Any) -> bytes:
         if self.reads == "text":
@@ -105,7 +97,7 @@ class Scenario:
 
     def apply(self, model: Classifier, step: Step) -> None:
         if step.operation in ("learn", "merge"):
-            self.teach(model, step.rows)
+            model.learn(self.as_examples(step.rows))
         else:
             model.unlearn(self.as_examples(step.rows))
 
@@ -121,7 +113,7 @@ class Scenario:
     def sum_up(self, rows: Sequence[Row]) -> bytes:
         """What a device that learned these rows sends."""
         device = Classifier(self.options)
-        self.teach(device, rows)
+        device.learn(self.as_examples(rows))
         meta = {"reads": device.feature_epoch(), "octave": device.head.projection.octave, **device.inputs.mapping()}
         return write_sums(device.statistics, meta)
 
@@ -161,6 +153,7 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
+        self.drawn = 0
 
     def vector(self, size: int, scale: float) -> list[float]:
         """Numbers on and around the places where rounding turns, and out of range."""
@@ -182,7 +175,8 @@ class Generator:
 
     def row(self, value: Any) -> Row:
         reward = float(self.random.choice([1.0, 1.0, 1.0, 0.5, np.nextafter(0.5, 0), 0.0]))
-        return Row(value, str(self.random.choice(NAMES)), reward)
+        self.drawn += 1
+        return Row(value, str(self.random.choice(NAMES)), reward, self.drawn)
 
     def steps(self, count: int, draw: Any) -> list[Step]:
         """Steps with `count` rows in all. What is taken back was learned or merged before."""
