@@ -131,8 +131,8 @@ def log_probabilities(logits_LBC: Tensor, unknown_C: Tensor) -> Tensor:
 
 def select_labels(logp_LBC: Tensor, label_B: NDArray[np.int64]) -> NDArray[np.float32]:
     """The log-probabilities [L, B] of the rows' classes. label_B: of the first B rows."""
-    found_LB: NDArray[np.float32] = logp_LBC.numpy()[:, np.arange(len(label_B)), label_B]
-    return found_LB
+    found_LB = logp_LBC.numpy()[:, np.arange(len(label_B)), label_B]
+    return np.ascontiguousarray(found_LB)  # sums over rows depend on the order in memory
 
 
 def loss_gradient(

@@ -296,7 +296,9 @@ def test_more_steps_on_a_micro_batch_replay_other_rows() -> None:
     assert not np.array_equal(first.x_BD[1:], second.x_BD[1:])
 
 
-@pytest.mark.parametrize("options", [{}, {"batch": 4, "steps": 2, "hidden": [16, 8]}, {"rate": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{}, {"batch": 4, "steps": 2, "hidden": [16, 8]}, {"batch": 8, "replay": 1}, {"rate": 1.0}]
+)
 def test_a_step_without_autograd_leaves_the_same_bits(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     without, rewards = train(**options), [example for example in EXAMPLES if example.reward < 0.5]
     assert rewards  # steps with wrong classes need autograd, and are mixed with the others
