@@ -18,7 +18,7 @@ const drawn = (id: string): TaughtExample => ({
 
 /** A page without a version, and a service that lists what the test says. */
 async function openPage({ mayTeach = true } = {}) {
-  const { offline, caller, connection } = await openOffline();
+  const { offline, caller, connection, identity } = await openOffline();
   const { queue } = offline;
   const service = { taught: NOTHING, onList: () => {} };
   const local = await offline.openModel({
@@ -54,7 +54,7 @@ async function openPage({ mayTeach = true } = {}) {
     const { classes } = await api.examples('user', 60);
     return classes.flatMap(({ label, examples }) => examples.map(({ id }) => [label, id]));
   };
-  return { api, service, connection, caller, queue, name, list };
+  return { api, service, connection, caller, identity, queue, name, list };
 }
 
 test('a drawing that was taught just before the connection was lost is listed', async () => {
@@ -94,6 +94,17 @@ test('the drawings of one account are not kept for, or listed to, the next one',
   expect(await list()).toEqual([]);
   caller.owner = 'ada';
   expect(await list()).toEqual([]); // bob may have got them
+});
+
+test('what is listed after another tab has signed in is not kept for the account before', async () => {
+  const { service, connection, caller, identity, list } = await openPage();
+  const star = { label: 'star', active: true, held: 0, count: 1, examples: [drawn('f1')] };
+  service.taught = { ...NOTHING, classes: [star] }; // of bob, who has signed in, as the page will learn
+  identity.confirm = async () => void (caller.owner = 'bob');
+  await list();
+  caller.owner = 'ada';
+  connection.lost = true;
+  expect(await list()).toEqual([]);
 });
 
 test('a drawing that was listed is not an example of the next account', async () => {

@@ -154,8 +154,8 @@ export async function openOffline() {
     get owner() {
       return caller.owner;
     },
-    confirm: () => Promise.reject(new ApiError('no answer')),
+    confirm: (): Promise<void> => Promise.reject(new ApiError('no answer')),
   };
   const offline = await Offline.open(connection as unknown as Connection, identity);
-  return { offline, caller, connection };
+  return { offline, caller, connection, identity };
 }

@@ -125,13 +125,19 @@ export function createOfflineDrawApi(
       connection,
       async () => {
         const found = { taught: await online.examples(of, limit), sent };
-        void offline.remember(GALLERY, local.name, found, owner);
+        void keepListing(found, owner);
         return found;
       },
       async () => (await offline.recall<Listing>(GALLERY, local.name, owner)) ?? NOTHING,
     );
     if (owner === offline.owner) listed = { owner, listing };
     return listShown();
+  }
+
+  /** Keep a list, if it is still the last one, and the service gave it for its owner. */
+  async function keepListing(listing: Listing, owner: string | null) {
+    await offline.confirmOwner();
+    if (listing === listed.listing) await offline.remember(GALLERY, local.name, listing, owner);
   }
 
   /** What was listed last, unless that was for somebody else. */

@@ -103,6 +103,12 @@ export class Offline {
     return this.identity.owner;
   }
 
+  /** Ask the service who the page speaks for now: another tab may have signed in as somebody else. It stays as it was
+      where the service does not say. */
+  async confirmOwner(): Promise<void> {
+    await this.identity.confirm().catch(() => {});
+  }
+
   /** Keep an answer of the service, for a page that is opened without it. owner: for whom the service gave it. Nothing is
       kept where the page speaks for somebody else by now. */
   async remember(name: string, model: string, value: unknown, owner = this.owner): Promise<void> {
