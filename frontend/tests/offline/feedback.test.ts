@@ -10,7 +10,7 @@ import { openBrowser } from './scene.svelte';
 const STAR = { id: 'f-star', prediction_id: 'p1', label: 'star' } as FeedbackRequest;
 
 /** Feedback of a page, which sends it directly first. */
-async function openPage() {
+async function openPage({ isLocal = false } = {}) {
   const { service, browser, queue } = await openBrowser();
   const connection = { lost: false };
   const local = new LocalModel({
@@ -33,7 +33,7 @@ async function openPage() {
     local,
     connection,
     newId: () => 'r1',
-    describe: (body) => ({ kind: 'name', title: 'star', body, example: null, isLocal: false }),
+    describe: (body) => ({ kind: 'name', title: 'star', body, example: null, isLocal }),
     exampleOf: () => null,
   });
   return { service, queue, connection, feedback };
@@ -50,6 +50,15 @@ test('what arrived although its answer was lost is retracted when it is taken ba
   service.isReachable = true;
   await queue.flush();
   expect(service.log).toEqual(['ada: star', 'retract f-star']);
+});
+
+test('who waits for what was said finds it in place of what was said before', async () => {
+  const { queue, connection, feedback } = await openPage({ isLocal: true });
+  connection.lost = true;
+  await feedback.giveFeedback(STAR);
+  void feedback.giveFeedback({ ...STAR, id: 'f-moon', label: 'moon' });
+  await feedback.whenStored();
+  expect(queue.waiting.map(({ id }) => id)).toEqual(['f-moon']);
 });
 
 test('a retraction that arrived although its answer was lost cannot be dropped', async () => {

@@ -43,15 +43,13 @@ export class FeedbackQueue implements FeedbackApi {
   }
 
   giveFeedback = async (feedback: FeedbackRequest): Promise<Receipt | Queued> => {
-    const { online, queue, local, connection, describe } = this.dependencies;
+    const { online, local, connection, describe } = this.dependencies;
     const opinion = describe(feedback);
     this.taught.set(feedback.id, opinion.example);
     const earlier = this.latest.get(feedback.prediction_id);
     this.latest.set(feedback.prediction_id, feedback.id);
-    // About an answer that the service does not know, it cannot replace what was said before.
-    if (opinion.isLocal && earlier !== undefined)
-      await this.store(queue.retract(local.name, earlier));
-    if (opinion.isLocal || this.waits()) return this.keep(opinion, false);
+    if (opinion.isLocal) return this.keep(opinion, false, earlier);
+    if (this.waits()) return this.keep(opinion, false);
     const receipt = await reach(
       connection,
       () => online.giveFeedback(feedback),
@@ -84,12 +82,17 @@ export class FeedbackQueue implements FeedbackApi {
     return receipt;
   };
 
-  /** Keep feedback until the service can be reached. mayHaveArrived: whether it was sent before. */
-  async keep(opinion: Opinion, mayHaveArrived: boolean): Promise<Queued> {
+  /** Keep feedback until the service can be reached. mayHaveArrived: whether it was sent before. earlier: the id of
+      feedback that it takes the place of, about an answer of which the service does not know. */
+  async keep(opinion: Opinion, mayHaveArrived: boolean, earlier?: string): Promise<Queued> {
+    return this.deliver(await this.store(this.queueUp(opinion, mayHaveArrived, earlier)));
+  }
+
+  private async queueUp(opinion: Opinion, mayHaveArrived: boolean, earlier?: string) {
     const { queue, local } = this.dependencies;
     const body = completeFeedback(opinion.body);
-    const kept = queue.give(local.name, { ...opinion, body }, mayHaveArrived);
-    return this.deliver(await this.store(kept));
+    if (earlier !== undefined) await queue.retract(local.name, earlier);
+    return queue.give(local.name, { ...opinion, body }, mayHaveArrived);
   }
 
   /** Let answers of this device wait for work that puts an opinion into the queue. */
