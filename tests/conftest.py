@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.preload import PreloaderProcess, interpreter_variables
-from tests.support import Service, skip_or_fail
+from tests.support import Service, connect_as_admin, skip_or_fail
 
 if TYPE_CHECKING:
     from online.store import Store
@@ -252,18 +252,17 @@ def create_database() -> Iterator[str]:
     """Create a database on Postgres; yield its URL, then drop it."""
     import uuid
 
-    from sqlalchemy import create_engine, text
+    from sqlalchemy import text
     from sqlalchemy.exc import SQLAlchemyError
 
     base = os.environ.get("ONLINE_TEST_POSTGRES", "postgresql+psycopg://postgres@127.0.0.1:5432")
     name = f"online_test_{uuid.uuid4().hex[:12]}"
-    admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+    url = f"{base}/{name}"
     try:
-        with admin.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {name}"))
+        with connect_as_admin(url) as admin:
+            admin.execute(text(f"CREATE DATABASE {name}"))
     except (SQLAlchemyError, ImportError) as error:
         skip_or_fail(f"no Postgres at {base}: {str(error).splitlines()[0]}")
-    yield f"{base}/{name}"
-    with admin.connect() as connection:
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    admin.dispose()
+    yield url
+    with connect_as_admin(url) as admin:
+        admin.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))

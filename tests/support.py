@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 
 from online.client import Client, ErasureResult
 from tests.preload import ForkedProcess, launcher
@@ -161,31 +161,41 @@ class Service:
 
 
 @contextmanager
+def connect_as_admin(url: str) -> Iterator[Connection]:
+    """A connection beside a Postgres database, to create, change or drop it. Raises SQLAlchemyError."""
+    base, _, _ = url.rpartition("/")
+    engine = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+    with closing(engine.connect()) as connection:
+        yield connection
+    engine.dispose()
+
+
+@contextmanager
 def refuse_postgres(url: str) -> Iterator[None]:
     """Let nobody connect to a database, until the block ends.
 
     A connection that is about to open may have passed the check already. It is not yet in pg_stat_activity, but holds a
     lock on its database until it is.
     """
-    base, _, name = url.rpartition("/")
-    admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+    _, _, name = url.rpartition("/")
     opening = "pg_locks WHERE classid = 'pg_database'::regclass AND objid = (SELECT oid FROM pg_database WHERE datname = :name)"
     opened = "pg_stat_activity WHERE datname = :name"
-    with closing(admin.connect()) as connection:
+    with connect_as_admin(url) as admin:
 
         def end_all() -> bool:
             """Returns whether there was none; those that open are looked for first, because they become open ones."""
             ended = [
-                connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM {these}"), {"name": name}).all()
+                admin.execute(text(f"SELECT pg_terminate_backend(pid) FROM {these}"), {"name": name}).all()
                 for these in (opening, opened)
             ]
             return not any(ended)
 
-        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
-        until(end_all, what="the end of the connections")
-        yield
-        connection.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
-    admin.dispose()
+        admin.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+        try:
+            until(end_all, what="the end of the connections")
+            yield
+        finally:
+            admin.execute(text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
 
 
 class PostgresBackup:
@@ -193,15 +203,13 @@ class PostgresBackup:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        base, _, self.name = url.rpartition("/")
-        self._admin = create_engine(f"{base}/postgres", isolation_level="AUTOCOMMIT")
+        _, _, self.name = url.rpartition("/")
 
     def __enter__(self) -> "PostgresBackup":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._run(f"DROP DATABASE IF EXISTS {self.name}_kept WITH (FORCE)")
-        self._admin.dispose()
 
     def keep(self) -> None:
         """Copy the database. Its connections are ended for that."""
@@ -215,9 +223,9 @@ class PostgresBackup:
             self._run(f"DROP DATABASE {self.name} WITH (FORCE)", rename)
 
     def _run(self, *statements: str) -> None:
-        with self._admin.connect() as connection:
+        with connect_as_admin(self.url) as admin:
             for statement in statements:
-                connection.execute(text(statement))
+                admin.execute(text(statement))
 
 
 def run_online(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
