@@ -297,7 +297,14 @@ def test_more_steps_on_a_micro_batch_replay_other_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"batch": 4, "steps": 2, "hidden": [16, 8]}, {"batch": 8, "replay": 1}, {"rate": 1.0}]
+    "options",
+    [
+        {},
+        {"batch": 4, "steps": 2, "hidden": [16, 8]},
+        {"batch": 8, "replay": 1},
+        {"batch": 5, "hidden": [64, 32]},
+        {"rate": 1.0},
+    ],
 )
 def test_a_step_without_autograd_leaves_the_same_bits(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
     without, rewards = train(**options), [example for example in EXAMPLES if example.reward < 0.5]
