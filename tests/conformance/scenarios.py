@@ -51,7 +51,7 @@ WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An example. value: numbers of a vector, int8 features, or a text. offset: by which it is known when it is taken back."""
+    """An example. value: numbers of a vector, int8 features, or a text. offset: its place in the log, by which it is un-learned."""
 
     value: Any
     label: str

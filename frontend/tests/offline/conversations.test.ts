@@ -9,7 +9,7 @@ import { LiveStatus } from '../../src/lib/ui/live_status.svelte';
 import { ALL_RIGHTS, FakeApi } from '../fake';
 import { openOffline } from './scene.svelte';
 
-/** The conversations that a browser keeps, and whoever the page speaks for. */
+/** The conversations that a browser keeps, and the caller whom the page speaks for. */
 async function openKept() {
   const { offline, caller } = await openOffline();
   const open = () => new LocalConversations(offline.parts('conversation', 'chat'));

@@ -52,7 +52,7 @@ test('what arrived although its answer was lost is retracted when it is taken ba
   expect(service.log).toEqual(['ada: star', 'retract f-star']);
 });
 
-test('who waits for what was said finds it in place of what was said before', async () => {
+test('once all feedback is kept, the new one has taken the place of the one before', async () => {
   const { queue, connection, feedback } = await openPage({ isLocal: true });
   connection.lost = true;
   await feedback.giveFeedback(STAR);

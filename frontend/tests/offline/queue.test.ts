@@ -324,7 +324,7 @@ test('what is deleted of others is what was asked about, and never what is of th
   expect((await browser.store.items()).map(({ owner }) => owner)).toEqual(['eve', 'bob']);
 });
 
-test('an account of which nothing waits is not among those whose entries can be deleted', async () => {
+test('an account without waiting entries is not among those whose entries can be deleted', async () => {
   const { browser, queue } = await openBrowser();
   await queue.give('digits', named('star'));
   await queue.flush();

@@ -20,7 +20,7 @@ from online.models.encoders import minilm
 
 LARGEST = 127
 KEPT = 2  # tuned encoders: the present one, and the one before for devices that still load it
-IN_USE_NS = 600 * 10**9  # after its last use, within which a file is opened that was found, and is not deleted
+IN_USE_NS = 600 * 10**9  # files used so recently are not deleted: a request may have found one and not opened it yet
 VERSION = 1  # part of the epoch and of the file's name: increase it when weights are rounded otherwise
 
 

@@ -70,7 +70,7 @@ const MAX_FIELDS = 10; // of an answer, in a message
 
 type Round = 'shares' | 'values' | 'unmasking';
 
-// What an answer must have, of which the answer of something else lacks a part.
+// The fields by which an answer of the service is told from that of something else, such as a proxy.
 const isCohort = ({ parameters, segments }: Partial<Cohort>) =>
   Array.isArray(parameters?.classes) && Array.isArray(segments);
 

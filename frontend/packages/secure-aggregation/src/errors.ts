@@ -11,7 +11,7 @@ export class AggregationFailed extends Error {
   }
 }
 
-/** What the service answered is none of its answers, such as the page of a proxy: the request can be repeated. */
+/** Something else than the service has answered, such as a proxy with a page: the request can be repeated. */
 export class UnexpectedAnswer extends Error {
   override name = 'UnexpectedAnswer';
 }

@@ -253,10 +253,11 @@ export function createOfflineChatApi(
     exampleOf: () => null, // of earlier visits, this device knows only what is in the queue
   });
 
-  async function giveFeedback(given: FeedbackRequest) {
-    const { conversation, isLocal } = answers.get(given.prediction_id) ?? {};
-    if (conversation && isLocal)
-      await conversations.noteOpinion(offline.owner, conversation, given.prediction_id, given.id);
+  /** About an answer of this device. conversation: of which it is a turn; null for none. */
+  async function giveLocally(given: FeedbackRequest, conversation: string | null) {
+    const { id, prediction_id } = given;
+    if (conversation !== null)
+      await conversations.noteOpinion(offline.owner, conversation, prediction_id, id);
     return feedback.giveFeedback(given);
   }
 
@@ -268,8 +269,9 @@ export function createOfflineChatApi(
     changeConversation,
     deleteConversation,
     giveFeedback: async (given) => {
-      const work = giveFeedback(given);
-      return answers.get(given.prediction_id)?.isLocal ? feedback.store(work) : work;
+      const answer = answers.get(given.prediction_id);
+      if (!answer?.isLocal) return feedback.giveFeedback(given);
+      return feedback.store(giveLocally(given, answer.conversation));
     },
     retract: feedback.retract,
     explain: async (id) => {

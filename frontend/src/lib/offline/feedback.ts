@@ -83,7 +83,7 @@ export class FeedbackQueue implements FeedbackApi {
   };
 
   /** Keep feedback until the service can be reached. mayHaveArrived: whether it was sent before. earlier: the id of
-      feedback that it takes the place of, about an answer of which the service does not know. */
+      the feedback that it replaces; left out for answers that the service knows, because it replaces that itself. */
   async keep(opinion: Opinion, mayHaveArrived: boolean, earlier?: string): Promise<Queued> {
     return this.deliver(await this.store(this.queueUp(opinion, mayHaveArrived, earlier)));
   }
