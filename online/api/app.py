@@ -168,7 +168,7 @@ def create_app(
     app.add_middleware(Authentication, memory=memory, rates=app.state.rates)
     app.state.direct = DirectPredictions(runtime, memory, app.state.rates, browser_headers(settings))
     app.add_middleware(HeadRequests)
-    app.add_middleware(PathPrefix, root_path=settings.root_path)
+    app.add_middleware(PathPrefix, settings=settings)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     root_path: str = Field(
         "",
         pattern=r"^((/[A-Za-z0-9._~-]+)+/?)?$",
-        description="Path prefix of a reverse proxy in front of the service. Default: from X-Forwarded-Prefix.",
+        description="Path prefix of a reverse proxy in front of the service. Default: from X-Forwarded-Prefix of trusted_proxies.",
     )
     admin_key: Secret | None = Field(
         None,
@@ -155,7 +155,9 @@ class Settings(BaseSettings):
         "the links there are do not work.",
     )
     trusted_proxies: tuple[str, ...] = Field(
-        (), description="Addresses or networks, such as 10.0.0.0/8, of proxies whose X-Forwarded-For counts."
+        (),
+        description="Addresses or networks, such as 10.0.0.0/8, of proxies whose X-Forwarded-For, -Proto and -Prefix count; also "
+        "on this machine: 127.0.0.1.",
     )
     identity_header: str | None = Field(
         None,

@@ -1,8 +1,10 @@
 """TLS by settings: HTTPS and gRPC with one certificate, several workers included, and clear refusals of a bad one."""
 
 import shutil
+import socket
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from tests.conftest import config
-from tests.support import Service, run_online, skip_or_fail
+from tests.support import Service, run_online, skip_or_fail, until
 
 VECTOR = '[[models]]\nname = "vec"\nkind = "classifier"\noptions = { input = "vector", size = 2, scale = 4.0 }\n'
 INPUT = {"instances": [[1.0, 0.0]]}
@@ -65,6 +67,27 @@ def test_every_worker_answers_over_tls_and_browsers_are_told_to_stay_there(
 def test_a_request_without_tls_is_not_answered(service: Service) -> None:
     with pytest.raises(httpx.TransportError):
         httpx.get(service.url.replace("https", "http") + "/healthz")
+
+
+def test_a_header_without_an_end_is_refused_and_its_connection_closed(
+    service: Service, pair: tuple[Path, Path]
+) -> None:
+    """The client neither reads on nor agrees to the end of the connection, for which TLS would wait for half a minute."""
+    tls = ssl.create_default_context(cafile=str(pair[0]))
+    address = ("127.0.0.1", httpx.URL(service.url).port or 0)
+    with socket.create_connection(address, 30) as plain:
+        secure = tls.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
+        secure.sendall(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"x" * 40_000)
+        began = time.monotonic()
+        assert secure.recv(65_536).startswith(b"HTTP/1.1 431 ")
+        until(lambda: not connections_from(secure.getsockname()[1]), 10, "the end of the connection")
+        assert time.monotonic() - began < 10
+
+
+def connections_from(port: int) -> list[str]:
+    """The established connections of a port of ours, by the table of the kernel (proc(5))."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [row[2] for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"]
 
 
 def test_tls_1_1_is_refused(service: Service) -> None:

@@ -187,6 +187,12 @@ def test_a_body_is_refused_by_its_length_without_asking_the_service(proxy: Proxy
         assert response.status == 413 and b"max_body_bytes" not in response.read()
 
 
+@pytest.mark.parametrize(("path", "header"), [("/healthz", "x" * 100_000), (f"/healthz?{'x' * 60_000}", "")])
+def test_a_long_request_line_or_header_is_refused_in_front_of_the_service(proxy: Proxy, path: str, header: str) -> None:
+    assert proxy.client.get(path, headers={"X-Long": header}).status_code in (400, 414, 431)
+    assert proxy.client.get("/healthz", headers={"X-Long": "x" * 7_000}).status_code == 200
+
+
 def test_http_leads_to_https_and_another_name_nowhere(proxy: Proxy) -> None:
     plain = httpx.get(f"http://127.0.0.1:{proxy.http}/some?x=1", headers={"Host": NAME})
     assert plain.status_code in (301, 308) and plain.headers["location"].startswith(f"https://{NAME}")

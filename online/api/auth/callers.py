@@ -13,11 +13,9 @@ otherwise                                      --> nobody, without scopes
 
 import hmac
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from hashlib import sha256
-from ipaddress import ip_address, ip_network
 
 from starlette.types import Scope
 
@@ -25,6 +23,7 @@ from online.api.auth.cookies import SESSION_COOKIE, VISITOR_COOKIE, Cookies, par
 from online.api.auth.keys import PREFIX, ApiKey, KeyTable
 from online.api.auth.locality import is_loopback, is_proxy_header, names_this_machine
 from online.api.auth.origins import VISITOR_TOKEN, limited_origins, widget_origins
+from online.api.auth.proxies import TrustedProxies
 from online.schemas.access import callers
 from online.schemas.access.callers import ANONYMOUS, SCOPES, Caller
 from online.settings import Settings, reveal
@@ -94,9 +93,8 @@ class Callers:
         self.admin_key = reveal(settings.admin_key)
         self.admin_digest = sha256((self.admin_key or "").encode()).hexdigest()
         self.is_on_loopback = is_loopback(settings.host)
-        self.proxies = tuple(ip_network(each, strict=False) for each in settings.trusted_proxies)
+        self.proxies = TrustedProxies(settings.trusted_proxies)
         self.widget_origins, self.limited_origins = widget_origins(settings), limited_origins(settings)
-        self.is_trusted_proxy = lru_cache(1_024)(self._is_trusted_proxy)
 
     @property
     def needs_keys(self) -> bool:
@@ -173,7 +171,7 @@ class Callers:
         """The user that a trusted proxy has signed in. A name with control characters is none."""
         header = self.settings.identity_header
         name = decode_name(credentials.headers.get(header.lower(), "")) if header is not None else ""
-        if not name or CONTROL.search(name) or not self.is_trusted_proxy(credentials.address):
+        if not name or CONTROL.search(name) or not self.proxies.trusts(credentials.address):
             return None
         id = f"user:{name[:120]}"
         return Caller(id, frozenset(self.settings.identity_scopes), user=id)
@@ -209,22 +207,9 @@ class Callers:
 
     # addresses
 
-    def _is_trusted_proxy(self, address: str) -> bool:
-        try:
-            parsed = ip_address(address)
-        except ValueError:
-            return False
-        return any(parsed in network for network in self.proxies)
-
     def find_address(self, credentials: Credentials) -> str:
-        """The address of the client: behind trusted proxies, the last one that none of them is."""
-        if not self.proxies or not self.is_trusted_proxy(credentials.address):
-            return credentials.address
-        forwarded = credentials.headers.get("x-forwarded-for", "").split(",")
-        return self._last_untrusted(each.strip() for each in reversed(forwarded)) or credentials.address
-
-    def _last_untrusted(self, addresses: Iterable[str]) -> str:
-        return next((each for each in addresses if not self.is_trusted_proxy(each)), "")[:64]
+        """The address of the client."""
+        return self.proxies.find_client(credentials.address, credentials.headers.get("x-forwarded-for", ""))
 
 
 def decode_name(value: str) -> str:

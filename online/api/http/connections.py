@@ -4,10 +4,11 @@
            --its request arrives too slowly---------------> 408, closed
            --its answer is left unread for too long-------> closed
            --too many requests wait for their turn--------> closed
+           --its request line or headers are too long-----> 414 or 431, closed (protocol.py)
            --otherwise------------------------------------> the application
 
 Each is looked at once a second, so it costs a request two comparisons and no timer. A request may
-take `request_read_timeout_s`, and one second more for each MIN_BYTES_PER_S that have arrived.
+take `request_read_timeout_s`, and its body one second more for each MIN_BYTES_PER_S that have arrived.
 """
 
 import asyncio
@@ -108,7 +109,7 @@ class Connections:
         connection.extend_while_paused()
         if connection.is_idle(now):
             connection.transport.close()
-        elif connection.is_stalled(now, self.answer_read_timeout_s):
+        elif connection.is_stalled(now, self.answer_read_timeout_s) or connection.is_lingering(now):
             connection.abort()
         elif connection.is_slow(now, self.request_read_timeout_s):
             connection.refuse(HTTPStatus.REQUEST_TIMEOUT)

@@ -4,6 +4,13 @@
             --anything else-----------------------------> uvicorn: the application, by ASGI
 
 Requests of one connection are answered in their order: while one is being answered, later ones wait in uvicorn's pipeline.
+
+What has arrived is given to the parser piece by piece, and what is no body is counted first: the parser joins the parts of a
+header again with each piece, so a header without an end would take quadratic time and all memory.
+
+    request line > MAX_TARGET_BYTES ---> 414, headers > MAX_HEAD_BYTES or MAX_HEADERS --> 431,
+    sizes and extensions of chunks, trailers > MAX_FRAMING_BYTES + the body ------------> 400; then closed
+
 The application is started once a small body has arrived: a proxy that is still sending it when the answer comes may cut the
 answer off (Go's reverse proxy, in Caddy and Traefik, does).
 """
@@ -16,6 +23,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -28,6 +36,13 @@ if TYPE_CHECKING:
 CHECK_EVERY_S = 1.0  # how often `Connections` looks at each connection
 MIN_BYTES_PER_S = 10_000
 MAX_PIPELINED = 16  # requests of one connection that wait for their turn: 20 bytes each to send, and 2 kB here
+PIECE_BYTES = 16_384  # that the parser gets at once
+MAX_TARGET_BYTES = 8_192  # of the path and the query, as most proxies have it
+MAX_HEAD_BYTES = 32_768  # of a request line and its headers
+MAX_HEADERS = 100
+MAX_FRAMING_BYTES = 65_536  # of a body in chunks, beside as many bytes as the body has
+LINGER_S = 1.0  # for a client that is still sending to read why its request was refused
+MAX_DISCARDED_BYTES = 1_048_576  # that such a client may still send
 CLOSE_AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: without the minutes in which the kernel tries to send the rest
 
 
@@ -38,7 +53,10 @@ class Connection(HttpToolsProtocol):
     unread_since: when the client stopped reading; None while it reads. idle_since: when the last answer was complete; None
     from the next byte on. answering: the request that is being answered, while `cycle` is the last one that has arrived.
     arriving: the request that is arriving, if it may be answered directly; chunks: of its body. delayed: the request, and its
-    application, that is started when its body has arrived.
+    application, that is started when its body has arrived. is_head: whether what arrives belongs to a request line and headers.
+    overhead_bytes: that have arrived of them, or of a body's chunks beside the body's body_bytes; is_counting: False while a
+    piece is parsed in which another part of a request began. refused_since: when a refusal was sent to a client that goes on
+    sending; discarded_bytes: since then.
     """
 
     def __init__(self, limits: "Connections", is_inner: bool = False, **context: Any) -> None:
@@ -54,6 +72,11 @@ class Connection(HttpToolsProtocol):
         self.unread_since: float | None = None
         self.received_bytes = 0
         self.answering: RequestResponseCycle | None = None
+        self.is_head, self.is_counting = True, True
+        self.overhead_bytes = self.body_bytes = 0
+        self.is_upgrade = False
+        self.refused_since: float | None = None
+        self.discarded_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -81,11 +104,46 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self.refused_since is not None or self.is_upgrade:
+            self._discard(len(data))
+            return
         self.idle_since = None
         if self.reading_since is None:
             self.reading_since, self.received_bytes = self.loop.time(), 0
         self.received_bytes += len(data)
-        super().data_received(data)
+        if len(data) <= PIECE_BYTES:
+            self._parse(data)
+            return
+        for start in range(0, len(data), PIECE_BYTES):
+            self._parse(data[start : start + PIECE_BYTES])
+            if self.transport.is_closing() or self.refused_since is not None or self.is_upgrade:
+                return
+
+    def _parse(self, piece: bytes) -> None:
+        """Give the parser a piece, and refuse the request if what has arrived of it beside its body is too long."""
+        self.is_counting, body_bytes = True, self.body_bytes
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:  # the application answers as if it had not been asked for
+            self.is_upgrade, self.cycle.keep_alive = True, False
+        except httptools.HttpParserError:  # also of a callback that has refused the request
+            self.send_400_response("Invalid HTTP request received.")
+            return
+        if self.is_counting:
+            self.overhead_bytes += len(piece) - (self.body_bytes - body_bytes)
+            if self.overhead_bytes > (MAX_HEAD_BYTES if self.is_head else MAX_FRAMING_BYTES + self.body_bytes):
+                self.refuse_form(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if self.is_head else HTTPStatus.BAD_REQUEST)
+
+    def _begin_part(self, is_head: bool) -> None:
+        """Count what arrives from now on as a part of its own."""
+        self.is_head, self.is_counting = is_head, False
+        self.overhead_bytes = self.body_bytes = 0
+
+    def _discard(self, count: int) -> None:
+        """Read what nobody parses any more, within bounds: to close while a client sends would take its answer from it."""
+        self.discarded_bytes += count
+        if self.discarded_bytes > MAX_DISCARDED_BYTES:
+            self.abort()
 
     def on_message_begin(self) -> None:
         """Also of a request whose first bytes came together with the end of the one before."""
@@ -97,7 +155,23 @@ class Connection(HttpToolsProtocol):
             raise ValueError(f"more than {MAX_PIPELINED} requests wait for their turn")  # ends the parser
         self.url, self.headers, self.expect_100_continue = b"", [], False
 
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MAX_TARGET_BYTES:
+            self.refuse_form(HTTPStatus.REQUEST_URI_TOO_LONG)
+            raise ValueError("the path is too long")  # ends the parser
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Of the request; trailers, which no proxy has looked through, are not headers."""
+        if not self.is_head:
+            return
+        super().on_header(name, value)
+        if len(self.headers) > MAX_HEADERS:
+            self.refuse_form(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            raise ValueError("there are too many headers")  # ends the parser
+
     def on_headers_complete(self) -> None:
+        self._begin_part(is_head=False)
         if (
             self.direct is not None
             and (endpoint := self.direct.endpoints.get(self.url)) is not None
@@ -112,6 +186,7 @@ class Connection(HttpToolsProtocol):
         parser, flow = self.parser, self.flow
         is_free = self.cycle is None or self.cycle.response_complete
         is_usual = parser.get_method() == b"POST" and parser.get_http_version() == "1.1" and parser.should_keep_alive()
+        is_usual = is_usual and not parser.should_upgrade()
         return is_free and is_usual and not self.expect_100_continue and not flow.write_paused and not flow.read_paused
 
     def _begin_asgi(self) -> None:
@@ -123,6 +198,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self.body_bytes += len(body)
         if self.arriving is None:
             super().on_body(body)
             return
@@ -158,12 +234,14 @@ class Connection(HttpToolsProtocol):
             self.idle_since = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what the parser could not read, unless the connection is closed already."""
-        if not self.transport.is_closing():
+        """Answer what the parser could not read, unless the request is refused already."""
+        if not self.transport.is_closing() and self.refused_since is None:
+            self.limits.metrics.refused.labels(str(int(HTTPStatus.BAD_REQUEST))).inc()
             super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
         self.reading_since = None
+        self._begin_part(is_head=True)
         request = self.arriving
         if request is not None:
             body = self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
@@ -194,14 +272,19 @@ class Connection(HttpToolsProtocol):
             self.reading_since += CHECK_EVERY_S
 
     def is_slow(self, now: float, timeout_s: float) -> bool:
-        """Whether the present request has been arriving for longer than it may."""
+        """Whether the present request has been arriving for longer than it may; only its body gets time for its bytes."""
         if self.reading_since is None or self.transport.is_closing():
             return False
-        return now - self.reading_since > timeout_s + self.received_bytes / MIN_BYTES_PER_S
+        granted_s = 0.0 if self.is_head else self.received_bytes / MIN_BYTES_PER_S
+        return now - self.reading_since > timeout_s + granted_s
 
     def is_idle(self, now: float) -> bool:
         """Whether no request has come for longer than connections are kept open."""
         return self.idle_since is not None and now - self.idle_since > self.timeout_keep_alive
+
+    def is_lingering(self, now: float) -> bool:
+        """Whether its client has had the time to read why it was refused."""
+        return self.refused_since is not None and now - self.refused_since > LINGER_S
 
     def is_stalled(self, now: float, timeout_s: float) -> bool:
         return self.unread_since is not None and now - self.unread_since > timeout_s
@@ -217,12 +300,22 @@ class Connection(HttpToolsProtocol):
         A connection on which nothing was sent is closed silently: its client may have opened it in advance, and
         would take an answer for that of its first request.
         """
-        cycle, is_unused = self.cycle, status == HTTPStatus.REQUEST_TIMEOUT and not self.received_bytes
-        is_free = cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started)
-        if is_free and not is_unused:
-            self.transport.write(REFUSALS[status])
-        self.limits.metrics.refused.labels(str(int(status))).inc(not is_unused)
+        is_unused = status == HTTPStatus.REQUEST_TIMEOUT and not self.received_bytes
+        if not is_unused:
+            self._send_refusal(status)
         self.transport.close()
+
+    def refuse_form(self, status: HTTPStatus) -> None:
+        """Answer a request that is too long beside its body, and close the connection once its client has read that."""
+        if self.refused_since is None:
+            self.refused_since, self.reading_since = self.loop.time(), None
+            self._send_refusal(status)
+
+    def _send_refusal(self, status: HTTPStatus) -> None:
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or (cycle.more_body and not cycle.response_started):
+            self.transport.write(REFUSALS[status])
+        self.limits.metrics.refused.labels(str(int(status))).inc()
 
 
 def has_small_body(headers: Iterable[tuple[bytes, bytes]]) -> bool:
@@ -236,13 +329,17 @@ def encode_refusal(status: HTTPStatus, text: str) -> bytes:
     head = (
         f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
     )
-    retry = "" if status == HTTPStatus.REQUEST_TIMEOUT else "retry-after: 1\r\n"
+    retry = "retry-after: 1\r\n" if status in (429, 503) else ""
     return f"{head}{retry}connection: close\r\n\r\n".encode() + body
 
 
 REFUSALS = {
     status: encode_refusal(status, text)
     for status, text in {
+        HTTPStatus.BAD_REQUEST: "the chunks of the body have too long sizes, extensions or trailers; send it with a Content-Length",
+        HTTPStatus.REQUEST_URI_TOO_LONG: f"the path and query have more than {MAX_TARGET_BYTES:,} bytes",
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: f"the request has more than {MAX_HEADERS} headers, or they have more than "
+        f"{MAX_HEAD_BYTES:,} bytes with the request line; send fewer or shorter ones, such as cookies",
         HTTPStatus.REQUEST_TIMEOUT: "the request did not arrive in time (request_read_timeout_s)",
         HTTPStatus.TOO_MANY_REQUESTS: "too many open connections from this address (max_connections_per_address)",
         HTTPStatus.SERVICE_UNAVAILABLE: "too many open connections (max_connections, and the limit of open files)",

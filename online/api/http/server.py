@@ -27,6 +27,7 @@ FULL_COLLECTION_EVERY = (
     50  # of the smaller ones, each after some 7,000 new objects: with 2,000 connections it takes 0.1 s
 )
 POLL_S = 0.05
+TLS_CLOSE_S = 2.0  # a client may take so long to agree to the end of a connection
 
 
 class Server(uvicorn.Server):
@@ -52,6 +53,7 @@ class Server(uvicorn.Server):
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=DRAIN_S,
                 server_header=False,
+                proxy_headers=False,  # it would believe X-Forwarded-For from 127.0.0.1; `trusted_proxies` says who is believed
             )
         )
         self.runtime, self.sockets, self.when_ready = runtime, sockets, when_ready
@@ -89,6 +91,7 @@ class Server(uvicorn.Server):
             backlog=self.config.backlog,
             ssl=tls,
             ssl_handshake_timeout=limits.request_read_timeout_s if tls else None,
+            ssl_shutdown_timeout=TLS_CLOSE_S if tls else None,
         )
 
     def _create_protocol(self, is_inner: bool) -> asyncio.Protocol:

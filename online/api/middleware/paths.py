@@ -5,39 +5,55 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from online.api.auth.proxies import TrustedProxies
 from online.errors import BadInput
+from online.settings import Settings
 
-PREFIX_HEADER = b"x-forwarded-prefix"
+PREFIX_HEADER, SCHEME_HEADER = b"x-forwarded-prefix", b"x-forwarded-proto"
 PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 
 
 class PathPrefix:
-    """Sets the `root_path` of a request that reached the service behind a path prefix.
+    """Sets the `root_path` of a request that reached the service behind a path prefix, and the scheme that its client used.
 
-    The prefix comes from the setting `root_path`, or from the header X-Forwarded-Prefix. /docs, the
+    The prefix comes from the setting `root_path`, or from the header X-Forwarded-Prefix of a trusted proxy. /docs, the
     servers entry of the OpenAPI document and signed URLs begin with it. The proxy may strip the
     prefix from the path or leave it there. Raises BadInput for a NUL: Postgres takes no text with one.
     """
 
-    def __init__(self, app: ASGIApp, root_path: str) -> None:
-        self.app, self.root_path = app, root_path.rstrip("/")
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.root_path = app, settings.root_path.rstrip("/")
+        self.proxies = TrustedProxies(settings.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
                 raise BadInput("the path or the query has a NUL character (%00); leave it out")
-            if prefix := self.root_path or forwarded_prefix(scope):
+            if prefix := self.root_path or forwarded_prefix(scope, self.proxies):
                 scope["root_path"] = prefix
+            if self.proxies.networks:
+                scheme = find_header(scope, SCHEME_HEADER)
+                scope["scheme"] = self.proxies.find_scheme(client_host(scope), scheme, scope["scheme"])
         await self.app(scope, receive, send)
 
 
-def forwarded_prefix(scope: Scope) -> str:
-    """The prefix in the header, or "" for none and for anything that is not a plain path."""
-    for name, value in scope["headers"]:
-        if name == PREFIX_HEADER:
-            prefix = value.decode("latin-1").rstrip("/")
-            return prefix if PREFIX.fullmatch(prefix) else ""
-    return ""
+def forwarded_prefix(scope: Scope, proxies: TrustedProxies) -> str:
+    """The prefix in the header of a trusted proxy, or "" for none and for anything that is not a plain path."""
+    if not proxies.networks or not proxies.trusts(client_host(scope)):
+        return ""
+    prefix = find_header(scope, PREFIX_HEADER).rstrip("/")
+    return prefix if PREFIX.fullmatch(prefix) else ""
+
+
+def client_host(scope: Scope) -> str:
+    """The address that the connection comes from."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def find_header(scope: Scope, wanted: bytes) -> str:
+    """The last value of a header: the proxy nearest to the service has written it; "" for none."""
+    return next((value.decode("latin-1") for name, value in reversed(scope["headers"]) if name == wanted), "")
 
 
 class HeadRequests:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from online.api.auth.origins import VISITOR_TOKEN, limited_origins
+from online.api.auth.proxies import TrustedProxies
 from online.api.middleware.paths import forwarded_prefix
 from online.settings import Settings
 
@@ -42,7 +43,7 @@ class WidgetAccess:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app, self.root_path = app, settings.root_path.rstrip("/")
-        self.origins = limited_origins(settings)
+        self.origins, self.proxies = limited_origins(settings), TrustedProxies(settings.trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         methods = find_methods(self._route_path(scope)) if self.origins and scope["type"] == "http" else ()
@@ -71,7 +72,7 @@ class WidgetAccess:
     def _route_path(self, scope: Scope) -> str:
         """The path without the prefix of a proxy that does not strip it."""
         path: str = scope["path"]
-        return path.removeprefix(self.root_path or forwarded_prefix(scope))
+        return path.removeprefix(self.root_path or forwarded_prefix(scope, self.proxies))
 
 
 def answer_preflight(origin: str, methods: tuple[str, ...]) -> Response:

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from online.api.auth.key_changes import create_key, revoke_key, rotate_key
 from online.api.auth.keys import KeyTable
+from online.api.auth.proxies import TrustedProxies
 from online.errors import BadInput, NotFound
 from online.schemas.access.callers import network_of
 from online.settings import Settings
@@ -215,6 +216,21 @@ def test_a_trusted_proxy_names_the_user_and_nobody_else_does(tmp_path: Path) -> 
         found = {name.lower(): value for name, value in header.items()}
         assert caller.find_address(Credentials(found, "10.1.2.3")) == "198.51.100.7"
         assert caller.find_address(Credentials(found, "203.0.113.9")) == "203.0.113.9"
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [
+        ("198.51.100.7:4711", "198.51.100.7"),  # with the port, as Azure writes it
+        ("[2001:db8::7]:4711", "2001:db8::7"),
+        ("2001:db8::7", "2001:db8::7"),
+        ("::ffff:198.51.100.7", "198.51.100.7"),
+        ("198.51.100.7, unknown", "10.1.2.3"),
+        ("", "10.1.2.3"),
+    ],
+)
+def test_a_caller_has_one_address_however_its_proxy_writes_it(forwarded: str, address: str) -> None:
+    assert TrustedProxies(["10.0.0.0/8"]).find_client("10.1.2.3", forwarded) == address
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import http.client
 import resource
+import select
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ from online.api.http.protocol import MAX_PIPELINED
 from online.settings import Settings
 from online.telemetry import Metrics
 from tests.api.grpc.test_grpc import port_of
-from tests.conftest import Start
+from tests.conftest import Start, config
 from tests.support import Service, skip_or_fail, until
 
 HALF = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
@@ -114,6 +116,99 @@ def test_requests_with_small_bodies_follow_each_other_on_a_connection(start: Sta
 def test_a_request_with_a_large_body_is_refused_before_it_is_sent(start: Start) -> None:
     with connect(start(), head_of_refused(1_000_000)) as connection:
         assert connection.recv(65_536).startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+
+
+VECTORS = '[[models]]\nname = "vec"\nkind = "classifier"\n[models.options]\ninput = "vector"\nsize = 4\n'
+LINE = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+POST_CHUNKS = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+ENDLESS: dict[str, tuple[bytes, bytes, int]] = {  # what begins a request, what follows again and again, and the answer
+    "a path": (b"GET /", b"x" * 1_000, 414),
+    "a query": (b"GET /healthz?", b"x=1&" * 250, 414),
+    "the value of a header": (LINE + b"X-Long: ", b"x" * 1_000, 431),
+    "the name of a header": (LINE, b"x" * 1_000, 431),
+    "cookies": (LINE, b"Cookie: " + b"x" * 1_000 + b"\r\n", 431),
+    "many small headers": (LINE, b"a:b\r\n" * 100, 431),
+    "empty lines": (b"", b"\r\n" * 500, 431),
+    "the extension of a chunk": (POST_CHUNKS + b"1;", b"x" * 1_000, 400),
+    "chunks with extensions": (POST_CHUNKS, b"1;" + b"x" * 1_000 + b"\r\n{\r\n", 400),
+    "chunks of a byte": (POST_CHUNKS, b"1\r\n{\r\n" * 200, 400),
+    "a trailer": (POST_CHUNKS + b"0\r\nX-Long: ", b"x" * 1_000, 400),
+    "many trailers": (POST_CHUNKS + b"0\r\n", b"a:b\r\n" * 200, 400),
+    "zeros of a chunk's size": (POST_CHUNKS, b"0" * 1_000, 400),
+}
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("bounded")
+    service = Service(folder / "state", config(folder, VECTORS))
+    yield service
+    service.stop()
+
+
+@pytest.mark.parametrize("part", ENDLESS)
+def test_a_part_of_a_request_without_an_end_is_refused(bounded: Service, part: str) -> None:
+    begin, again, status = ENDLESS[part]
+    with connect(bounded, begin) as connection:
+        sent = send_until_refused(connection, again, 300_000)
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 %d " % status), f"after {sent} bytes"
+    assert "Traceback" not in bounded.output
+
+
+def send_until_refused(connection: socket.socket, again: bytes, most: int) -> int:
+    """Send bytes again and again until an answer comes, or so many are sent. Returns how many were sent."""
+    sent = 0
+    while sent < most and not select.select([connection], [], [], 0)[0]:
+        connection.sendall(again)
+        sent += len(again)
+    return sent
+
+
+def test_a_client_that_sends_on_after_its_refusal_is_cut_off(bounded: Service) -> None:
+    with connect(bounded, LINE + b"X-Long: ") as connection, pytest.raises(ConnectionError):
+        for _ in range(1_000):
+            connection.sendall(b"x" * 65_536)
+
+
+def test_long_headers_of_usual_size_are_read(bounded: Service) -> None:
+    answer = bounded.http.get("/healthz", params={"q": "x" * 7_000}, headers={f"X-{n}": "x" * 1_000 for n in range(20)})
+    assert answer.status_code == 200
+
+
+def test_a_header_that_trickles_in_gets_no_time_for_its_bytes(start: Start) -> None:
+    service = start(request_read_timeout_s=0.5)
+    with connect(service, LINE + b"X-Long: " + b"x" * 30_000) as connection:  # which granted 3 s more
+        began = time.monotonic()
+        assert read_to_end(connection).startswith(b"HTTP/1.1 408 ")
+        assert time.monotonic() - began < 3
+
+
+def test_a_trailer_is_no_header(bounded: Service) -> None:
+    """A proxy removes headers that only it may set, but not always trailers of the same names."""
+    body = b'{"instances": [[1, 0, 0, 0]]}'
+    trailer = b"POST /v1/models/vec:predict HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    trailer += b"%x\r\n%b\r\n0\r\nX-API-Key: online_wrong\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n" % (len(body), body)
+    with connect(bounded, trailer) as connection:
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_forwarded_addresses_from_this_machine_do_not_evade_the_limit_of_attempts_to_sign_in(start: Start) -> None:
+    service = start(sign_ins_per_minute=3)
+    statuses = [
+        service.http.post("/v1/session", json={"key": "wrong"}, headers={"X-Forwarded-For": f"192.0.2.{n}"}).status_code
+        for n in range(4)
+    ]
+    assert statuses[-1] == 429 and 429 not in statuses[:-1]
+
+
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+def test_an_upgrade_is_not_made_and_what_follows_it_is_no_request(bounded: Service, protocol: bytes) -> None:
+    upgrade = LINE + b"Connection: Upgrade\r\nUpgrade: %b\r\n\r\n" % protocol
+    with connect(bounded, upgrade + LINE + b"\r\n") as connection:
+        connection.sendall(LINE + b"\r\n")
+        received = read_to_end(connection)
+    assert received.count(b"HTTP/1.1 ") == 1 and received.startswith(b"HTTP/1.1 200 ")
+    assert "Unsupported upgrade" not in bounded.output
 
 
 DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -30,7 +30,9 @@ def run(app: FastAPI, work: Work) -> None:
 
 @pytest.fixture
 def app(tmp_path: Path) -> FastAPI:
-    return create_app(Settings(state=tmp_path, models=(MODEL,), open=True), with_learner=False)
+    return create_app(
+        Settings(state=tmp_path, models=(MODEL,), open=True, trusted_proxies=("127.0.0.1",)), with_learner=False
+    )
 
 
 @pytest.mark.parametrize("is_stripped", [True, False])
@@ -48,6 +50,22 @@ def test_the_prefix_of_a_proxy_is_in_every_url(app: FastAPI, is_stripped: bool) 
         assert "servers" not in (await client.get("/openapi.json")).json()
 
     run(app, work)
+
+
+@pytest.mark.parametrize(
+    ("proxies", "expected"), [((), "http://127.0.0.1/v1/"), (("127.0.0.1",), "https://127.0.0.1/online/v1/")]
+)
+def test_the_prefix_and_the_scheme_of_a_header_count_only_from_a_trusted_proxy(
+    tmp_path: Path, proxies: tuple[str, ...], expected: str
+) -> None:
+    async def work(client: httpx.AsyncClient) -> None:
+        headers = {"X-Forwarded-Prefix": "/online", "X-Forwarded-Proto": "https"}
+        body = {"instances": [[1, 2]], "feedback_urls": True}
+        answer = await client.post("/v1/models/vec:predict", json=body, headers=headers)
+        assert answer.json()["feedback_urls"][0].startswith(expected)
+
+    settings = Settings(state=tmp_path, models=(MODEL,), open=True, trusted_proxies=proxies)
+    run(create_app(settings, with_learner=False), work)
 
 
 def test_the_openapi_document_is_rendered_once(app: FastAPI) -> None:

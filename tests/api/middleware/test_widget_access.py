@@ -146,7 +146,10 @@ def test_a_text_that_is_too_long_is_refused_in_words_for_the_page(tmp_path: Path
         assert (answer.json()["given"], answer.json()["limit"]) == (101, 100)
 
 
-def test_the_routes_are_found_behind_a_path_prefix(tmp_path: Path, client: Browser) -> None:
+def test_the_routes_are_found_behind_a_path_prefix(tmp_path: Path) -> None:
+    client = browse(
+        build(tmp_path / "proxied", public_teaching="off", widget_origins=[SHOP], trusted_proxies=["203.0.113.7"])
+    )
     forwarded = {**preflight("POST"), "X-Forwarded-Prefix": "/tools"}
     assert client.options(f"/tools{PREDICT}", headers=forwarded).status_code == 204
     assert client.options(PREDICT, headers=forwarded).status_code == 204  # a proxy that strips it

@@ -58,7 +58,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def app(build: Path, tmp_path: Path) -> FastAPI:
-    return branded(tmp_path)
+    return branded(tmp_path, trusted_proxies=("127.0.0.1",))
 
 
 def branded(tmp_path: Path, **settings: Any) -> FastAPI:

@@ -28,7 +28,13 @@ async def fail() -> None:
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FastAPI:
     monkeypatch.setattr(pages, "show_docs", fail)
     settings = Settings.model_validate(
-        {"state": tmp_path, "models": [MODEL], "page_name": "Fish & Chips", "page_color": "#ffcc00"}
+        {
+            "state": tmp_path,
+            "models": [MODEL],
+            "page_name": "Fish & Chips",
+            "page_color": "#ffcc00",
+            "trusted_proxies": ["127.0.0.1"],
+        }
     )
     return create_app(settings, with_learner=False)
 
