@@ -5,7 +5,6 @@ A field that a native schema does not have is refused, with the field that was p
 """
 
 import difflib
-import json
 from collections.abc import Iterator
 from typing import Any, TypeVar, get_args
 
@@ -149,18 +148,14 @@ def measure_depth(document: bytes) -> int:
     return int(levels[: ends[0] if ends.size else None].max(initial=0))
 
 
-def parse_first_value(body: bytes) -> Any:
-    """The first JSON value in a body, parsed leniently for the protocols of other servers. Raises ValueError.
-
-    NaN and Infinity are numbers, and whatever follows the value is ignored.
-    """
+def parse_leniently(body: bytes) -> Any:
+    """The JSON value in a body, for the protocols of other servers: NaN and Infinity are numbers. Raises ValueError."""
     try:
         return from_json(body)
     except ValueError as error:
         if "trailing characters" not in str(error):
             raise
-    # the first parser has read the value to its end, so its depth is limited; this parser does not limit it
-    return json.JSONDecoder().raw_decode(body.decode(errors="replace").lstrip(" \t\r\n"))[0]
+        raise ValueError(f"{error}: the body is one JSON value and nothing after it") from None
 
 
 # errors

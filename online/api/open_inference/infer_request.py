@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from online.api.bodies import parse_first_value
+from online.api.bodies import parse_leniently
 from online.api.signatures import MAX_ECHO_CHARS, Tensors, signature_of
 from online.api.tensors import array_from_bytes, array_from_values, check_shape, widen_bfloat16
 from online.errors import BadInput
@@ -57,7 +57,7 @@ class InferRequest:
 def parse_object(body: bytes) -> dict[str, Any]:
     """The JSON object in a body. Raises BadInput."""
     try:
-        document = parse_first_value(body)
+        document = parse_leniently(body)
     except ValueError as error:
         raise BadInput(f"the body is not valid JSON: {error}") from None
     if not isinstance(document, dict):

@@ -8,7 +8,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from online.api.bodies import parse_first_value
+from online.api.bodies import parse_leniently
 from online.api.signatures import MAX_ECHO_CHARS, is_object, read_instance, split_columns
 from online.errors import BadInput
 from online.settings import ModelSettings
@@ -19,7 +19,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     if not body.strip():
         raise BadInput("JSON Parse error: The document is empty")
     try:
-        document = parse_first_value(body)
+        document = parse_leniently(body)
     except ValueError as error:
         raise BadInput(f"JSON Parse error: Invalid value: {error}") from None
     if not isinstance(document, dict):

@@ -24,6 +24,21 @@ from safetensors.numpy import save
 from online.models.statistics.exact import ExactStatistics
 
 FORMAT = 1
+TENSORS = ("counts", "sums", "gram")
+META_FIELDS = {
+    "format",
+    "classes",
+    "model",
+    "version",
+    "reads",
+    "columns",
+    "warm",
+    "octave",
+    "seed",
+}  # that devices write
+MAX_META_BYTES = 2_000  # beside the classes and the columns
+MAX_COLUMN_BYTES = 100  # of a column: its number as text, and three numbers
+MAX_HEADER_BYTES = 2_000  # beside the metadata: names, types and places of the tensors, and padding
 METADATA_KEY = "sums"
 INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 DTYPES = {"I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8"}  # of safetensors, of NumPy
@@ -54,10 +69,10 @@ def read_sums(data: bytes) -> SumsFile:
     classes = read_names(meta.get("classes"))
     if meta.get("format") != FORMAT or classes is None:
         raise ValueError(f"a file of sums has format {FORMAT} and a list of different classes in its metadata")
-    missing = [name for name in ("counts", "sums", "gram") if name not in tensors]
+    missing = [name for name in TENSORS if name not in tensors]
     if missing:
         raise ValueError(f"the file of sums has no integer tensor {missing[0]!r}")
-    counts, sums, upper = (tensors[name] for name in ("counts", "sums", "gram"))
+    counts, sums, upper = (tensors[name] for name in TENSORS)
     width = sums.shape[-1] if sums.ndim == 3 else -1
     expected = {"counts": (2, len(classes)), "sums": (2, len(classes), width), "gram": (width * (width + 1) // 2,)}
     for name, shape in expected.items():
@@ -67,6 +82,31 @@ def read_sums(data: bytes) -> SumsFile:
     statistics = ExactStatistics.from_tensors(classes, {"counts": counts, "sums": sums, "gram": gram})
     own = {name: value for name, value in meta.items() if name not in ("format", "classes")}
     return SumsFile(statistics, own)
+
+
+def check_contents(data: bytes) -> None:
+    """Raise ValueError for a file that holds anything beside sums: all of a file is stored, for as long as its sums count."""
+    for name, entry in deserialize(data):  # type: ignore[no-untyped-call]
+        if name not in TENSORS or entry["dtype"] not in DTYPES:
+            raise ValueError(
+                f"a file of sums has the integer tensors {', '.join(TENSORS)} and no others, such as {name[:80]!r} of "
+                f"{entry['dtype']}"
+            )
+    texts, meta = read_texts(data), read_metadata(data)
+    if foreign := sorted({*texts} - {METADATA_KEY}) + sorted({*meta} - META_FIELDS):
+        raise ValueError(f"the metadata of a file of sums has no field {foreign[0][:80]!r}")
+    length, needed = int.from_bytes(data[:8], "little"), 2 * len(texts[METADATA_KEY].encode()) + MAX_HEADER_BYTES
+    if length > needed:
+        raise ValueError(
+            f"the header of the file of sums has {length:,} bytes, where its contents need at most {needed:,}"
+        )
+    described = json.dumps({name: value for name, value in meta.items() if name not in ("classes", "columns")})
+    columns = meta.get("columns") or []
+    most = MAX_COLUMN_BYTES * len(columns) if isinstance(columns, list) else 0
+    if len(described) > MAX_META_BYTES or len(json.dumps(columns)) > MAX_META_BYTES + most:
+        raise ValueError(
+            f"the metadata of the file of sums is too long: more than {MAX_META_BYTES:,} bytes beside the classes"
+        )
 
 
 def read_metadata(data: bytes) -> dict[str, Any]:

@@ -56,6 +56,29 @@ def test_predict_is_answered_alike_by_the_fast_path_and_by_the_route(start: Star
     assert fast.status_code == routed.status_code >= 400
 
 
+AFTER: dict[str, tuple[str, bytes]] = {  # routes, and bodies that they answer
+    "the direct path": ("/v1/models/vec:predict", b'{"instances": [[1, 2]]}'),
+    "a fast path": ("/v1/models/vec:feedback", b'{"feedback": [{"input": [1, 2], "label": "a"}]}'),
+    "a route": ("/v1/models/vec/labels/latest:predict", b'{"instances": [[1, 2]]}'),
+    "TensorFlow Serving's columns": ("/v1/models/vec:predict", b'{"inputs": [[1, 2]]}'),
+    "TensorFlow Serving's classify": ("/v1/models/vec:classify", b'{"examples": [{"values": [1, 2]}]}'),
+    "OIP": (
+        "/v2/models/vec/infer",
+        b'{"inputs": [{"name": "values", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}',
+    ),
+    "OIP's load": ("/v2/repository/models/vec/load", b"{}"),
+}
+
+
+def test_what_follows_the_document_of_a_body_is_refused_by_every_reader(start: Start) -> None:
+    service = start(VEC)
+    for case, (path, body) in AFTER.items():
+        url = f"{service.url}{path}"
+        assert httpx.post(url, content=body + b" \r\n").status_code in (200, 202), case
+        for rest in (b"x", b"{}", b"]", b"\0", body):
+            assert httpx.post(url, content=body + rest).status_code == 400, (case, rest)
+
+
 def test_rows_of_numbers_are_stored_as_they_were_written(start: Start) -> None:
     service = start(VEC)
     response = httpx.post(f"{service.url}/v1/models/vec:predict", content=b'{"instances": [[2.50, 1e1], [-0, 4.0]]}')

@@ -122,11 +122,9 @@ def base64_of(data: bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "nonsense"])
-def test_any_content_type_is_accepted_and_text_after_the_json_is_ignored(
-    trained_service: Service, content_type: str
-) -> None:
+def test_any_content_type_is_accepted(trained_service: Service, content_type: str) -> None:
     for body in ({"inputs": [RIGHT]}, {"instances": [RIGHT]}):
-        content = json.dumps(body) + " and [more"
+        content = json.dumps(body)
         assert post(trained_service, "lab:predict", content, **{"Content-Type": content_type}).status_code == 200
 
 
@@ -263,7 +261,7 @@ BAD: dict[str, tuple[str, str, Any, int, str]] = {
         "vec:predict",
         '{"inputs": [[1]]} ' + DEEP,
         400,
-        "instance 0 has 1 numbers",
+        "nothing after it",
     ),
     "a deep example": ("POST", "vec:classify", '{"examples": ' + '{"x":' * 100_000, 413, "max_json_depth"),
     "a large body": ("POST", "vec:classify", b" " * 5_000_000, 413, "max_body_bytes"),

@@ -11,6 +11,7 @@ from functools import partial
 from online.errors import BadInput, TooLarge
 from online.models import BadExample, Example, create
 from online.models.contributions import Contribution, find_merging_obstacle, read_contribution
+from online.models.exchange.sums_file import check_contents, read_metadata
 from online.schemas.access.callers import Caller
 from online.schemas.feedback import Receipt
 from online.serving.feedback.feedback import Feedback
@@ -58,14 +59,15 @@ def check_file(
     try:
         create(model.kind, config.options).check([Example(0, "sums", data, "")])
         contribution = read_contribution(data)
-    except BadExample as error:
+        check_contents(data)
+    except (BadExample, ValueError) as error:
         raise BadInput(str(error)) from None
     if contribution.count > (settings.max_merge_examples if most is None else most):
         raise TooLarge(
             f"the sums are of {contribution.count:,} examples; at most {settings.max_merge_examples:,} are merged at once "
             "(max_merge_examples)"
         )
-    longest = max(contribution.statistics.classes, key=len)
+    longest = max(read_metadata(data)["classes"], key=len)
     if len(longest) > settings.max_label_chars:
         raise TooLarge(
             f"a class has a name of {len(longest)} characters; it may have {settings.max_label_chars} (max_label_chars)"

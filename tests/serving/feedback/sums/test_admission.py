@@ -1,13 +1,16 @@
 """Who may send sums, of how many examples, and take them back."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from safetensors.numpy import load, save
 
+from online.models.exchange.sums_file import read_metadata, read_sums, read_texts, write_metadata, write_sums
 from online.settings import ModelSettings
 from tests.api.auth.access import ADMIN_KEY, bearer, browse, build, new_key
 from tests.serving.feedback.sums.files import OPTIONS, draw, make_file
@@ -116,3 +119,63 @@ def test_sums_of_a_holder_that_is_set_apart_are_refused_and_those_that_stood_are
     assert client.get(f"{ROOT}/held", headers=admin).json()["held"] == []
     response = merge(client, key, seed=1)
     assert response.status_code == 403 and "set apart" in error_of(response)
+
+
+def foreign_tensor(file: bytes) -> bytes:
+    return save({**load(file), "notes": np.zeros(1_000, np.float32)}, read_texts(file))
+
+
+def foreign_integers(file: bytes) -> bytes:
+    return save({**load(file), "notes": np.zeros(1_000, np.int8)}, read_texts(file))
+
+
+def foreign_metadata(file: bytes) -> bytes:
+    return save(load(file), {**read_texts(file), "notes": "x" * 1_000})
+
+
+def foreign_field(file: bytes) -> bytes:
+    return save(load(file), write_metadata({**read_metadata(file), "notes": "x" * 1_000}))
+
+
+def long_field(file: bytes) -> bytes:
+    return save(load(file), write_metadata({**read_metadata(file), "version": "x" * 10_000}))
+
+
+def padded_header(file: bytes) -> bytes:
+    length = int.from_bytes(file[:8], "little")
+    return (length + 80_000).to_bytes(8, "little") + file[8 : 8 + length] + b" " * 80_000 + file[8 + length :]
+
+
+def long_name_without_examples(file: bytes) -> bytes:
+    sums = read_sums(file)
+    sums.statistics.add_class("x" * 10_000)
+    return write_sums(sums.statistics, sums.meta)
+
+
+FOREIGN = [
+    (foreign_tensor, 400, "'notes' of F32"),
+    (foreign_integers, 400, "'notes' of I8"),
+    (foreign_metadata, 400, "no field 'notes'"),
+    (foreign_field, 400, "no field 'notes'"),
+    (long_field, 400, "too long"),
+    (padded_header, 400, "header"),
+    (long_name_without_examples, 413, "max_label_chars"),
+]
+
+
+@pytest.mark.parametrize(("change", "status", "words"), FOREIGN)
+def test_a_file_that_holds_anything_beside_sums_is_refused_and_not_stored(
+    app: FastAPI, client: TestClient, change: Callable[[bytes], bytes], status: int, words: str
+) -> None:
+    key = new_key(app, "feedback", "teach", name=change.__name__)
+    content = change(make_file(draw(10)))
+    response = client.post(f"{ROOT}:merge", params={"id": change.__name__}, content=content, headers=bearer(key))
+    assert (response.status_code, words in error_of(response)) == (status, True), error_of(response)
+    assert client.get(f"{ROOT}/feedback/{change.__name__}", headers=bearer(key)).status_code == 404
+
+
+def test_what_a_browser_writes_beside_sums_is_taken(app: FastAPI, client: TestClient) -> None:
+    file = make_file(draw(10))
+    key = new_key(app, "feedback", "teach", name="browser")
+    content = save(load(file), write_metadata({**read_metadata(file), "model": "lab", "version": "7", "warm": False}))
+    assert client.post(f"{ROOT}:merge", content=content, headers=bearer(key)).status_code == 202
