@@ -35,6 +35,12 @@ class TooLarge(BadInput):
     status = 413
 
 
+class UnsupportedCoding(OnlineError):
+    """The body is compressed in a way that is not read here."""
+
+    status = 415
+
+
 class TextTooLong(TooLarge):
     """A text has more characters than the setting `max_text_chars` allows. given, limit: numbers of characters."""
 

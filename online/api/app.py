@@ -2,7 +2,7 @@
 
 request --> WidgetAccess --> BrowserHeaders --> ErrorResponses --> BrowserRules --> PathPrefix --> HeadRequests --> Authentication
                                                                                       |
-                                            FastPath | Compression --> routes of every protocol | pages
+                        ContentDecoding --> FastPath | Compression --> routes of every protocol | pages
                                                 |
                                             Runtime (models, learner, jobs)
 """
@@ -37,6 +37,7 @@ from online.api.integrations import routes as integrations
 from online.api.integrations.langfuse import Langfuse
 from online.api.integrations.open_webui import OpenWebui
 from online.api.middleware.browser_rules import BrowserHeaders, BrowserRules, browser_headers
+from online.api.middleware.content_codings import ACCEPTED, ContentDecoding
 from online.api.middleware.errors import ErrorResponses
 from online.api.middleware.paths import HeadRequests, PathPrefix
 from online.api.middleware.widget_access import WidgetAccess
@@ -108,6 +109,11 @@ MODULES = (
     key_routes,
     holder_routes,
 )
+REFUSAL_HEADERS = {
+    401: {"WWW-Authenticate": "Bearer"},
+    415: {"Accept-Encoding": ACCEPTED},
+    429: {"Retry-After": "1"},
+}
 # answers with secrets, or with the words of one user, are never compressed
 UNCOMPRESSED = (conversations, feedback_links, session, key_routes, holder_routes)
 
@@ -161,6 +167,7 @@ def create_app(
     )
     app.add_middleware(Compression, routes=list_compressed())
     app.add_middleware(FastPath, handlers=fast_handlers(runtime, tensorflow.DIALECT))
+    app.add_middleware(ContentDecoding)
     callers = Callers(settings, KeyTable(runtime.workspace.store), Cookies(settings, runtime.workspace.keys))
     check_exposure(settings, callers)
     app.state.callers, app.state.rates = callers, RateLimits(settings)
@@ -261,7 +268,7 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
     def refuse(request: Request, status: int, text: str, error: Exception) -> Response:
         runtime.metrics.refused.labels(str(status)).inc()
         model = runtime.models.get(str(request.path_params.get("model", "")))
-        headers = {"Retry-After": "1"} if status == 429 else {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        headers = {**REFUSAL_HEADERS.get(status, {})}
         headers |= live_headers(model) if model else {}
         if wants_page(request):
             page = server_pages.render_error(request, status, error, text)

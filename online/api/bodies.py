@@ -15,6 +15,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
+from online.api.middleware.content_codings import DECODED
 from online.errors import BadInput, TooLarge
 from online.models.encoders.rows import ParsedNumbers
 from online.schemas.predict import PredictRequest
@@ -60,7 +61,8 @@ async def read_bytes(request: Request, limit: int, setting: str) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise TooLarge(f"the body has more than {limit} bytes ({setting})")
+            decoded = f" when it is decoded from {codings}" if (codings := request.scope.get(DECODED)) else ""
+            raise TooLarge(f"the body has more than {limit} bytes{decoded} ({setting})")
     return bytes(body)
 
 

@@ -22,6 +22,7 @@ from online.api.auth.authentication import CallerMemory
 from online.api.auth.rates import RateLimits
 from online.api.auth.scopes import check_scope
 from online.api.bodies import decode_rows
+from online.api.middleware.content_codings import is_coded
 from online.errors import OnlineError
 from online.models import Answer
 from online.models.encoders.rows import VectorEncoder
@@ -104,6 +105,8 @@ class Endpoint:
         if caller is None:
             return False
         if direct.answers_other_origins and any(name == ORIGIN for name, _ in headers):
+            return False
+        if is_coded(headers):
             return False
         if not predictor.is_plain or (rows := decode_rows(body)) is None or not predictor.pack(rows):
             return False

@@ -38,6 +38,10 @@ def test_texts_as_bytes_and_as_json(answers: dict[str, Any]) -> None:
     assert answers["json"] == "print"
 
 
+def test_compressed_requests(answers: dict[str, Any]) -> None:
+    assert answers["compressed"] == ["print", "print"]
+
+
 def test_requested_outputs_classes_and_versions(answers: dict[str, Any]) -> None:
     assert answers["requested"] == [[2, 2], True]
     assert [each.split(":")[2] for each in answers["classes"]] == ["left", "right", "right", "left"]

@@ -32,6 +32,8 @@ answers = {
 text = triton.InferInput("text", [1], "BYTES")
 text.set_data_from_numpy(np.array([b"Can I print here?"], dtype=object))
 answer = client.infer("chat", [text], request_id="mine")
+binary = triton.InferInput("text", [1], "BYTES")
+binary.set_data_from_numpy(np.array([b"Can I print here?"], dtype=object))
 answers["binary"] = [answer.as_numpy("id").tolist()[0].decode(), answer.get_response()["id"]]
 text.set_data_from_numpy(np.array([b"Can I print here?"], dtype=object), binary_data=False)
 answers["json"] = np.asarray(client.infer("chat", [text]).as_numpy("id")).astype(str).tolist()[0]
@@ -52,6 +54,13 @@ try:
     client.infer("nobody", [x])
 except InferenceServerException as error:
     answers["unknown"] = [error.status(), error.message()]
+
+answers["compressed"] = [
+    client.infer("chat", [binary], request_compression_algorithm=coding, response_compression_algorithm=coding)
+    .as_numpy("id")[0]
+    .decode()
+    for coding in ("gzip", "deflate")
+]
 
 client.load_model("vec")
 try:
