@@ -85,6 +85,12 @@ class NotFound(OnlineError, LookupError):
     status = 404
 
 
+class NotServed(OnlineError):
+    """The path belongs to another service's API, and to a part of it that is not served here."""
+
+    status = 404
+
+
 class PredictionErased(NotFound):
     """A prediction was deleted, or its words were erased."""
 

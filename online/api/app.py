@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from online import __version__
-from online.api import openapi, pages
+from online.api import openapi, pages, unmatched
 from online.api.auth import holder_routes, key_routes, session
 from online.api.auth.authentication import Authentication, CallerMemory
 from online.api.auth.callers import Callers
@@ -43,6 +43,7 @@ from online.api.middleware.paths import HeadRequests, PathPrefix
 from online.api.middleware.widget_access import WidgetAccess
 from online.api.open_inference import rest as open_inference
 from online.api.openai import chat_completions
+from online.api.openai.paths import is_openais
 from online.api.responses import json_response, live_headers
 from online.api.rest import (
     classes,
@@ -68,7 +69,7 @@ from online.api.tensorflow import rest as tensorflow
 from online.api.web.branding import load_branding
 from online.api.web.compression import Compression
 from online.api.web.server_pages import ServerPages, wants_page
-from online.errors import AlreadyDecided, NotFound, OnlineError, QuotaExceeded, TextTooLong
+from online.errors import AlreadyDecided, NotFound, NotServed, OnlineError, QuotaExceeded, TextTooLong
 from online.serving.building import build
 from online.serving.runtime import Runtime
 from online.settings import Settings, reveal
@@ -189,8 +190,8 @@ def create_app(
     _compose(app, runtime)
     for module in MODULES:
         app.include_router(module.router, dependencies=[Depends(require_scope)])
-    app.include_router(tensorflow.unmatched)
-    check_table([*(route for module in MODULES for route in module.router.routes), *tensorflow.unmatched.routes])
+    app.include_router(unmatched.router)
+    check_table([*(route for module in MODULES for route in module.router.routes), *unmatched.router.routes])
     _handle_errors(app, runtime)
     openapi.add_schemas(app)
     pages.add_pages(app, branding)
@@ -261,7 +262,7 @@ def describe_details(error: Exception) -> dict[str, Any]:
 def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
     """Answer every error, and count it.
 
-    The answer is {"error": "..."}, in OpenAI's shape on OpenAI's path, and a page where a person waits in a browser.
+    The answer is {"error": "..."}, in OpenAI's shape on OpenAI's paths, and a page where a person waits in a browser.
     """
     server_pages: ServerPages = app.state.server_pages
 
@@ -274,7 +275,7 @@ def _handle_errors(app: FastAPI, runtime: Runtime) -> None:
             page = server_pages.render_error(request, status, error, text)
             page.headers.update(headers)
             return page
-        if request.url.path.endswith(chat_completions.PATH):
+        if isinstance(error, NotServed) or is_openais(request.url.path):
             content = chat_completions.error_content(status, text, isinstance(error, NotFound))
         else:
             content = {"error": text, **describe_details(error)}

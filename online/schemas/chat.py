@@ -1,10 +1,12 @@
 """Chat completions in OpenAI's shape. Fields that are not listed here are ignored."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from online.schemas.fields import Name, Text, Wire
+
+TEXTS = ("text", "input_text", "output_text")  # types of parts; the longer two are those of OpenAI's newer API
 
 
 class ChatPart(Wire):
@@ -12,25 +14,64 @@ class ChatPart(Wire):
     text: Text | None = None
 
 
+def _read_part(part: Any) -> Any:
+    """A part of a message. Some clients send a text in its place, or null."""
+    return {"type": "text", "text": part} if part is None or isinstance(part, str) else part
+
+
+def _name_type(content: Any) -> str | None:
+    return "text" if isinstance(content, str) else "parts" if isinstance(content, list) else None
+
+
+# the tags are parts of the place in an error, so that it names the form that was sent, and not each form that it might be
+Content = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[list[Annotated[ChatPart, BeforeValidator(_read_part)]], Tag("parts")],
+    Discriminator(
+        _name_type,
+        custom_error_type="content",
+        custom_error_message="it must be a text, a list of parts such as {'type': 'text', 'text': '...'}, or null",
+    ),
+]
+
+
 class ChatMessage(Wire):
     role: str
-    content: Text | list[ChatPart] | None = None
+    content: Content | None = None
 
     def text(self) -> str:
         """The text of the message, without images and other parts."""
         if isinstance(self.content, str):
             return self.content
-        return "\n".join(part.text for part in self.content or [] if part.type == "text" and part.text)
+        return "\n".join(part.text for part in self.content or [] if part.type in TEXTS and part.text)
 
 
 class StreamOptions(Wire):
-    include_usage: bool = False
+    include_usage: bool | None = False
 
 
 class ChatUser(Wire):
     """A user, as the pipelines of Open WebUI send it."""
 
     id: Name
+
+
+def _drop_empty(user: Any) -> Any:
+    """A user without a name is none; some clients always send the field."""
+    return None if user == "" else user
+
+
+def _name_user_type(user: Any) -> str | None:
+    return "name" if isinstance(user, str) else "object" if isinstance(user, dict | ChatUser) else None
+
+
+User = Annotated[
+    Annotated[Name, Tag("name")] | Annotated[ChatUser, Tag("object")],
+    Discriminator(
+        _name_user_type,
+        custom_error_type="user",
+        custom_error_message="it must be a text, an object with an 'id', or null",
+    ),
+]
 
 
 class ChatRequest(Wire):
@@ -44,7 +85,7 @@ class ChatRequest(Wire):
     stream: bool | None = False
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = 1
-    user: Name | ChatUser | None = None
+    user: Annotated[User | None, BeforeValidator(_drop_empty)] = None
     metadata: dict[str, Any] | None = Field(
         None, description="Only `task` is read: it marks a task of the page, which is not a question."
     )

@@ -5467,7 +5467,7 @@ export interface components {
              * Content
              * @default null
              */
-            content?: string | components["schemas"]["ChatPart"][] | null;
+            content?: (string | components["schemas"]["ChatPart"][]) | null;
         };
         /** ChatPart */
         ChatPart: {
@@ -5493,7 +5493,7 @@ export interface components {
              * Include Usage
              * @default false
              */
-            include_usage?: boolean;
+            include_usage?: boolean | null;
         };
         /**
          * ChatRequest
@@ -5525,7 +5525,7 @@ export interface components {
              * User
              * @default null
              */
-            user?: string | components["schemas"]["ChatUser"] | null;
+            user?: (string | components["schemas"]["ChatUser"]) | null;
             /**
              * Metadata
              * @description Only `task` is read: it marks a task of the page, which is not a question.

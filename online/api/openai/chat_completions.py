@@ -23,6 +23,7 @@ from online.api.auth.scopes import CallerDep, check_scope
 from online.api.bodies import read_body_as
 from online.api.dependencies import RuntimeDep
 from online.api.openai.page_tasks import TASK_NAMES, Task, recognise_task
+from online.api.openai.paths import COMPLETIONS
 from online.api.responses import answer_headers, json_response, request_body, version_headers
 from online.errors import BadInput, NotFound
 from online.models import Answer, spec_of
@@ -34,7 +35,6 @@ from online.serving.feedback.feedback_slots import MAX_USER, clip_text
 from online.serving.model_runtime import ModelRuntime
 from online.serving.runtime import Runtime
 
-PATH = "/v1/chat/completions"
 ID_PREFIX = "chatcmpl-"
 NO_REPLY = "I don't know yet."
 UNSURE = "I am not sure. Did you mean one of these?"
@@ -52,7 +52,7 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
 router = APIRouter()
 
 
-@router.post(PATH, response_model=ChatAnswer, responses=ERROR_RESPONSES, openapi_extra=request_body(ChatRequest))
+@router.post(COMPLETIONS, response_model=ChatAnswer, responses=ERROR_RESPONSES, openapi_extra=request_body(ChatRequest))
 async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
     """Answer the user's last message, in OpenAI's shape; with `stream`, as server-sent events.
 
@@ -66,7 +66,7 @@ async def complete(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     model.predictor.seconds.observe(time.perf_counter() - started)
     if not parsed.stream:
         return json_response(completion.whole(), headers=completion.headers)
-    with_usage = parsed.stream_options is not None and parsed.stream_options.include_usage
+    with_usage = bool(parsed.stream_options and parsed.stream_options.include_usage)
     headers = {**completion.headers, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     events = encode_events(completion.chunks(with_usage))
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
@@ -83,19 +83,31 @@ def find_ranker(runtime: Runtime, name: str) -> ModelRuntime:
 
 
 async def create_completion(request: Request, model: ModelRuntime, parsed: ChatRequest, caller: Caller) -> "Completion":
-    question = last_text(parsed.messages, "user")
-    if not question.strip():
-        raise BadInput("messages must have a text of the role 'user': the last of them is the question")
+    question = read_question(parsed.messages)
     most = request.app.state.runtime.settings.max_text_chars
-    beginning, system = question[:most], last_text(parsed.messages, "system")[:most]
+    beginning, system = question[:most], instructions_of(parsed.messages)[:most]
     if (task := recognise_task(task_name(request, parsed), system, beginning)) is not None:
         return answer_task(model, task, beginning)
     return await answer_question(request, model, parsed, question, caller)
 
 
-def last_text(messages: list[ChatMessage], role: str) -> str:
-    """The last text of a role; "" where there is none."""
-    return next((message.text() for message in reversed(messages) if message.role == role), "")
+def read_question(messages: list[ChatMessage]) -> str:
+    """The text of the user's last message. Raises BadInput where it has none."""
+    place = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
+    if place is None:
+        roles = ", ".join(sorted({repr(message.role[:40]) for message in messages})[:8])
+        raise BadInput(f"no message has the role 'user', whose last text is the question; the roles are {roles}")
+    if (question := messages[place].text()).strip():
+        return question
+    raise BadInput(
+        f"messages.{place}: the last message of the role 'user' is the question, and has no text; other parts, such as images, are "
+        "not read"
+    )
+
+
+def instructions_of(messages: list[ChatMessage]) -> str:
+    """The last text of the page itself; "" where there is none."""
+    return next((message.text() for message in reversed(messages) if message.role in ("system", "developer")), "")
 
 
 def task_name(request: Request, parsed: ChatRequest) -> str:

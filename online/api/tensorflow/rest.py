@@ -39,7 +39,6 @@ from online.serving.versions import VersionSelector
 
 MAX_INT64 = 2**63 - 1
 FIELDS = ("inputs", "signature_name")  # a predict body with one of these is TensorFlow Serving's
-METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -168,13 +167,3 @@ async def get_metadata(model: StatusModelDep, selector: SelectorDep) -> Response
     served = find_version(model.live, selector)
     headers = version_headers(served.version, served.learned_until)
     return json_response(metadata_of(model.spec, served), headers=headers)
-
-
-# the last router of the application: paths under /v1 that no other route matches
-
-unmatched = APIRouter()
-
-
-@unmatched.api_route("/v1/{path:path}", methods=METHODS, include_in_schema=False)
-async def unmatched_route(request: Request) -> Response:
-    raise malformed(request)

@@ -54,6 +54,41 @@ def test_the_last_message_of_the_user_is_answered(chat: openai.OpenAI) -> None:
     assert completion.usage is not None and completion.usage.total_tokens == 8
 
 
+ANSWERED: dict[str, list[Any]] = {
+    "a developer's instructions": [{"role": "developer", "content": "Be brief."}, *user_message(OPEN)],
+    "parts with a text of null": [
+        {"role": "user", "content": [{"type": "text", "text": None}, {"type": "text", "text": OPEN}]}
+    ],
+    "a part of null": [{"role": "user", "content": [None, {"type": "text", "text": OPEN}]}],
+    "a text as part": [{"role": "user", "content": [OPEN]}],
+    "a part of the newer API": [{"role": "user", "content": [{"type": "input_text", "text": OPEN}]}],
+    "an image beside the text": [
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:,"}}, {"type": "text", "text": OPEN}],
+        }
+    ],
+    "an answer that is begun": [*user_message(OPEN), {"role": "assistant", "content": "We"}],
+    "tool calls without content": [
+        *user_message(OPEN),
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "{}"},
+    ],
+    "an answer without content": [*user_message("Hello"), {"role": "assistant"}, *user_message(OPEN)],
+}
+
+
+@pytest.mark.parametrize("case", ANSWERED)
+def test_messages_of_every_shape_are_answered(chat: openai.OpenAI, case: str) -> None:
+    expected = chat.chat.completions.create(model="chat", messages=user_message(OPEN)).choices[0].message.content
+    answer = chat.chat.completions.create(model="chat", messages=ANSWERED[case], user="", stop=None)
+    assert answer.choices[0].message.content == expected
+
+
 def test_a_stream_gives_the_same_answer_in_chunks_of_one_version(chat: openai.OpenAI) -> None:
     chunks = list(chat.chat.completions.create(model="chat", messages=user_message(OPEN), stream=True))
     assert chunks[0].choices[0].delta.role == "assistant" and len(chunks) > 3
@@ -235,6 +270,39 @@ BAD: dict[str, tuple[Any, int, str, type[openai.APIStatusError]]] = {
     "no user": ({"messages": [{"role": "system", "content": "hi"}]}, 400, "role 'user'", openai.BadRequestError),
     "an empty question": ({"messages": user_message("  ")}, 400, "role 'user'", openai.BadRequestError),
     "a long question": ({"messages": user_message("x" * 9_000)}, 413, "9000 characters", openai.APIStatusError),
+    "no text in the last message of the user": (
+        {"messages": [*user_message(OPEN), {"role": "assistant", "content": "At nine."}, *user_message("")]},
+        400,
+        "messages.2: the last message of the role 'user' is the question, and has no text",
+        openai.BadRequestError,
+    ),
+    "a null": ({"messages": [{"role": "user", "content": None}]}, 400, "has no text", openai.BadRequestError),
+    "parts of null": ({"messages": [{"role": "user", "content": [None]}]}, 400, "has no text", openai.BadRequestError),
+    "an image alone": (
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]},
+        400,
+        "other parts, such as images, are not read",
+        openai.BadRequestError,
+    ),
+    "another role": (
+        {"messages": [{"role": "User", "content": "hi"}, {"role": "developer", "content": "hi"}]},
+        400,
+        "no message has the role 'user', whose last text is the question; the roles are 'User', 'developer'",
+        openai.BadRequestError,
+    ),
+    "a number as content": (
+        {"messages": [{"role": "user", "content": 5}]},
+        400,
+        "messages.0.content: it must be a text, a list of parts",
+        openai.BadRequestError,
+    ),
+    "a part without a type": (
+        {"messages": [{"role": "user", "content": [{"text": "hi"}]}]},
+        400,
+        "messages.0.content.parts.0.type: Field required",
+        openai.BadRequestError,
+    ),
+    "a number as user": ({"user": 5}, 400, "user: it must be a text, an object", openai.BadRequestError),
     "two choices": ({"n": 2}, 400, "n: Input should be 1", openai.BadRequestError),
     "a user with a NUL": ({"user": "a\x00b"}, 400, "user", openai.BadRequestError),
     "a long message id": (
