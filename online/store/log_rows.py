@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, case, delete, func, insert, select
 from sqlmodel import Field, SQLModel
 
 from online.schemas.events import Event
@@ -28,7 +28,10 @@ TALLIES: Any = TallyRow.__table__  # type: ignore[attr-defined]
 
 
 def load_log_rows(connection: Connection, model: str, after: int, count: int) -> list[dict[str, Any]]:
-    """Return events after an offset, in order, with their feedback and prediction, to export a log."""
+    """Return events after an offset, in order, with their feedback and prediction, to export a log.
+
+    is_about_kept: whether the event is about a prediction that is in the store and was not erased.
+    """
     feedback, prediction = FEEDBACK.alias(), PREDICTIONS.alias()
     joined = EVENTS.outerjoin(
         feedback, (feedback.c.model == EVENTS.c.model) & (feedback.c.id == EVENTS.c.id)
@@ -36,6 +39,7 @@ def load_log_rows(connection: Connection, model: str, after: int, count: int) ->
     given = [feedback.c[name] for name in ("user", "created_at", "learned_at", "prediction_id")]
     given.append(feedback.c.input.label("own_input"))
     answered = [prediction.c[name] for name in ("input", "version", "choice", "propensity", "candidates")]
+    answered.append(func.coalesce(is_kept(prediction), False).label("is_about_kept"))
     query = select(EVENTS.c.offset, EVENTS.c.body, EVENTS.c.features, *given, *answered).select_from(joined)
     page = query.where(EVENTS.c.model == model, EVENTS.c.offset > after).order_by(EVENTS.c.offset).limit(count)
     return [dict(row) for row in connection.execute(page).mappings()]
@@ -44,17 +48,22 @@ def load_log_rows(connection: Connection, model: str, after: int, count: int) ->
 def select_prediction_order(model: str, head: int) -> Any:
     """Return the query for the predictions of a log that ends at `head`, in the order of the log.
 
-    Those of an erased user are left out. Rows are (id, learned_until, feedback_count); feedback_count counts the feedback on the
-    prediction up to `head`.
+    Those of an erased user are left out. Rows are (id, after, feedback_count). after: the offset behind which the prediction
+    stands: what its version had learned, or less where feedback on it comes before that. Such a version had learned a log
+    that was lost, because an older backup was restored. feedback_count counts the feedback on the prediction up to `head`.
     """
     about = (FEEDBACK.c.model == model, FEEDBACK.c.offset <= head, FEEDBACK.c.prediction_id.is_not(None))
-    counts = select(FEEDBACK.c.prediction_id, func.count().label("feedback_count")).where(*about)
+    counts = select(
+        FEEDBACK.c.prediction_id, func.count().label("feedback_count"), func.min(FEEDBACK.c.offset).label("first")
+    ).where(*about)
     counted = counts.group_by(FEEDBACK.c.prediction_id).subquery()
     joined = PREDICTIONS.outerjoin(counted, counted.c.prediction_id == PREDICTIONS.c.id)
     feedback_count = func.coalesce(counted.c.feedback_count, 0).label("feedback_count")
-    query = select(PREDICTIONS.c.id, PREDICTIONS.c.learned_until, feedback_count).select_from(joined)
-    in_log = (PREDICTIONS.c.model == model, PREDICTIONS.c.learned_until <= head, is_kept())
-    return query.where(*in_log).order_by(PREDICTIONS.c.learned_until, PREDICTIONS.c.id)
+    is_before_feedback = counted.c.first.is_(None) | (PREDICTIONS.c.learned_until < counted.c.first)
+    after = case((is_before_feedback, PREDICTIONS.c.learned_until), else_=counted.c.first - 1).label("after")
+    query = select(PREDICTIONS.c.id, after, feedback_count).select_from(joined)
+    in_log = (PREDICTIONS.c.model == model, after <= head, is_kept())
+    return query.where(*in_log).order_by(after, PREDICTIONS.c.id)
 
 
 def load_prediction_rows(connection: Connection, ids: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -64,9 +64,9 @@ def restore_features(row: RowMapping) -> dict[str, Any]:
     return {**row, "features": np.array(NUMBERS.decode(row["input"]), np.float64).tobytes()}
 
 
-def is_kept() -> Any:
+def is_kept(predictions: Any = PREDICTIONS) -> Any:
     """The condition that a prediction was not erased: of an erased one there are no words and no features."""
-    return or_(PREDICTIONS.c.features != b"", PREDICTIONS.c.input != NO_TEXT)
+    return or_(predictions.c.features != b"", predictions.c.input != NO_TEXT)
 
 
 def load_newest(connection: Connection, model: str, count: int) -> list[dict[str, Any]]:

@@ -207,6 +207,7 @@ def read_csv_rows(file: IO[str], name: str, columns: CsvColumns, bad: BadLines) 
 
 NO_FEEDBACK = "predictions without feedback that stands"
 NO_CHOICE = "predictions without a choice"
+ORPHANS = "events about predictions that do not stand before them in the log"
 
 
 def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = lambda share: None) -> Decisions:
@@ -223,9 +224,13 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
     predictions = dict[str, LoggedPrediction]()
     feedback = dict[str, dict[int, Event]]()  # prediction -> offset -> its feedback that is not retracted
     prediction_by_offset = dict[int, str]()
+    seen = set[str]()
     for line in source.lines(bad, at):
         if isinstance(line, LoggedPrediction):
+            seen.add(line.id)
             keep_prediction(line, predictions, builder.left_out)
+        elif line.prediction_id is not None and line.prediction_id not in seen:
+            builder.left_out[ORPHANS] += 1
         elif line.entry.event.kind == "retraction" and line.entry.event.target is not None:
             retracted = line.entry.event.target.offset
             feedback.get(prediction_by_offset.get(retracted, ""), {}).pop(retracted, None)

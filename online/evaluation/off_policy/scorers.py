@@ -151,7 +151,7 @@ def learn_lines(replay: Replay, lines: Sequence[LoggedEvent]) -> None:
     for line in lines:
         if line.refused is not None:
             replay.training.refused[line.entry.offset] = line.refused
-    replay.training.apply([line.complete() for line in lines])
+    replay.training.apply([line.complete() for line in lines if not line.is_orphan])
 
 
 def align_scores(decisions: Decisions, answers: Mapping[str, Answer]) -> Floats:

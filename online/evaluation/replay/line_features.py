@@ -21,7 +21,7 @@ class LineFeatures:
         self.kept: dict[str, list[Any]] = {}
 
     def of(self, lines: Sequence[Line], bad: BadLines) -> Iterator[Line]:
-        """Yield lines with their features.
+        """Yield lines with their features. Events about a prediction that did not come before are marked as orphans.
 
         `bad` counts those whose input cannot be encoded, which are left out.
         """
@@ -36,9 +36,9 @@ class LineFeatures:
                 continue
             if isinstance(line, LoggedPrediction):
                 self._keep(line, features)
-                yield line
-            elif self._found(line, features):
-                yield line
+            else:
+                self._complete(line, features)
+            yield line
 
     def of_rows(self, rows: RowBlock, bad: BadLines) -> RowBlock:
         """Return the rows with their features, without those whose instance is missing or cannot be encoded."""
@@ -88,19 +88,19 @@ class LineFeatures:
         if line.feedback_count:
             self.kept[line.id] = [line.features, line.feedback_count]
 
-    def _found(self, line: LoggedEvent, features: bytes | None) -> bool:
-        """Return False for an event about a prediction that could not be used."""
+    def _complete(self, line: LoggedEvent, features: bytes | None) -> None:
+        """Give an event its features. One about a prediction that comes later, never, or could not be used is an orphan."""
         line.features = features
         if line.prediction_id is None:
-            return True
+            return
         kept = self.kept.get(line.prediction_id)
         if kept is None:
-            return False
+            line.is_orphan = True
+            return
         line.features = kept[0]
         kept[1] -= 1
         if not kept[1]:
             del self.kept[line.prediction_id]
-        return True
 
 
 def describe_line(line: Line) -> str:

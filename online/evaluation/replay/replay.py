@@ -101,7 +101,7 @@ class Replay:
         self.pending_rows, self.pending_guesses = RowBlock(features=[]), list[BaselineAnswers]()
         self.outcomes: dict[str, PendingOutcome] = {}
         self.judged = JudgedOutcomes()
-        self.examples = self.events = self.answers = self.same_answers = self.lines = 0
+        self.examples = self.events = self.answers = self.same_answers = self.lines = self.orphans = 0
         self.clock = time.thread_time if candidate.device == "cpu" else time.perf_counter
         self.model_seconds = 0.0
 
@@ -226,6 +226,9 @@ class Replay:
 
     def _add_event(self, line: LoggedEvent) -> None:
         event, offset = line.entry.event, line.entry.offset
+        if line.is_orphan:
+            self.orphans += 1
+            return
         if line.prediction_id is None and line.at is not None and event.kind == "label":
             line.prediction_id = f"{UNASKED_PREFIX}{offset}"  # a label with its input: answered before it is learned
             self._predict(LoggedPrediction(line.prediction_id, None, line.features or event.features))
@@ -338,7 +341,8 @@ class Replay:
                 if isinstance(line, LoggedEvent):
                     if line.entry.offset > until:
                         return
-                    yield line.complete()
+                    if not line.is_orphan:
+                        yield line.complete()
 
     def report(self) -> ReplayReport:
         """Report on what was fed so far."""
@@ -365,6 +369,7 @@ class Replay:
             leads,
             find_remedies(self.setup, leads),
             self.baseline.skipped if self.baseline is not None else "",
+            self.orphans,
         )
 
 

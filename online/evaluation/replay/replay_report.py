@@ -20,7 +20,8 @@ class ReplayReport:
     that could not be used. contents_from: the first offset of the log whose contents had not expired; 0 if none had.
     left_out: the columns that were no features, because only some were chosen. leads: how far each baseline is ahead.
     remedies: settings that help where one of them is far ahead. baseline_skipped: why no simple model ran beside it,
-    if one should have.
+    if one should have. events_without_prediction: events about a prediction that does not stand before them, which were
+    not learned.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ReplayReport:
     leads: list[Lead] = field(default_factory=list)
     remedies: list[str] = field(default_factory=list)
     baseline_skipped: str = ""
+    events_without_prediction: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,12 @@ def warn(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH, names_optio
             yield " ".join([*leads, *describe_remedies(remedies, words)])
 
 
+def warn_of_orphans(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield how many events were not learned, if any: the log is the same for all models."""
+    if count := max((report.events_without_prediction for report in reports), default=0):
+        yield words.plural("warn.orphans", count)
+
+
 def describe_lead(model: str, lead: Lead, words: Words) -> str:
     baseline = words(f"baseline.{name_baseline(lead)}")
     if lead.numbers:

@@ -12,7 +12,7 @@ from online.evaluation.intervals import wilson_interval
 from online.evaluation.replay.replay_report import ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, count_known, is_by_construction, is_partial
 from online.evaluation.reports.noticed_fall import NoticedFall, find_noticed_fall
-from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn
+from online.evaluation.reports.remarks import describe_lead, describe_remedies, name_baseline, warn, warn_of_orphans
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.baseline_lead import Lead
 from online.evaluation.scoring.confusion import ConfusedPair
@@ -64,13 +64,14 @@ def conclude(
     failures = [
         words("failed", name=result.candidate.name, failure=result.failure) for result in results if result.failure
     ]
+    orphaned = [*warn_of_orphans(reports, words)]
     judged = [report for report in reports if report.figures.get("judged")]
     if not judged:
         nothing = words("nothing_judged" if reports else "nothing_replayed")
-        return Verdict("unclear", nothing, [], words("nothing.next"), failures)
+        return Verdict("attention" if orphaned else "unclear", nothing, orphaned, words("nothing.next"), failures)
     best = find_best(judged)
     fall = find_noticed_fall(best)
-    off = [*warn_of_result(results, best, fall, words, names_options)]
+    off = [*orphaned, *warn_of_result(results, best, fall, words, names_options)]
     few = [*warn_of_few(best, interrupted, words)]
     level: Level = "attention" if failures or off else "unclear" if few else "good"
     sentence, next = describe_result(results, judged, best, words), advise(results, best, fall, words, names_options)

@@ -22,6 +22,8 @@ from online.workspace import Workspace
 
 PAGE = 1_000
 
+PlacedPrediction = tuple[int, dict[str, Any] | None]  # the offset behind which it stands, and its line
+NO_MORE: PlacedPrediction = (0, None)
 WriteProgress = Callable[[int, int], None]  # lines written, lines in all
 
 
@@ -74,24 +76,25 @@ class LogExport:
         return count
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield all lines: each prediction after the last event that its version had learned."""
+        """Yield all lines: each prediction after the last event that its version had learned, and before all feedback on it."""
         predictions = self._read_predictions()
-        prediction = next(predictions, None)
+        after, prediction = next(predictions, NO_MORE)
         for offset, line in enumerate(self._read_events(), 1):
-            while prediction is not None and prediction["asked"]["learned_until"] < offset:
+            while prediction is not None and after < offset:
                 yield prediction
-                prediction = next(predictions, None)
+                after, prediction = next(predictions, NO_MORE)
             yield line
-        if prediction is not None:
+        while prediction is not None:
             yield prediction
-        yield from predictions
+            after, prediction = next(predictions, NO_MORE)
 
-    def _read_predictions(self) -> Iterator[dict[str, Any]]:
+    def _read_predictions(self) -> Iterator[PlacedPrediction]:
         """Predictions that retention deletes during the export are left out."""
         for page in self.store.walk(select_prediction_order(self.model.name, self.head), PAGE):
-            counts = {row.id: row.feedback_count for row in page}
-            rows = self.store.read(lambda connection: load_prediction_rows(connection, list(counts)))  # noqa: B023 (read at once)
-            yield from (render_prediction({**rows[id], "told": counts[id]}) for id in counts if id in rows)
+            rows = self.store.read(lambda connection: load_prediction_rows(connection, [row.id for row in page]))  # noqa: B023 (read at once)
+            for id, after, count in page:
+                if id in rows:
+                    yield after, render_prediction({**rows[id], "told": count})
 
     def _read_events(self) -> Iterator[dict[str, Any]]:
         for row in read_log(self.store, self.model.name, self.head):

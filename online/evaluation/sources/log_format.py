@@ -56,7 +56,8 @@ class LoggedEvent:
 
     prediction_id: of the prediction it is about, whose features it has; None if it is about none.
     instance: the input of an event about no prediction, which can be encoded again. refused: the
-    reason if it was not learned. features: those found for it, if the entry has none.
+    reason if it was not learned. features: those found for it, if the entry has none. is_orphan: whether its prediction
+    does not stand before it, so that none were found.
     """
 
     entry: Entry
@@ -67,6 +68,7 @@ class LoggedEvent:
     refused: str | None = None
     learned_at: str | None = None
     features: bytes | None = None
+    is_orphan: bool = False
 
     def complete(self, choice: str | None = None) -> Entry:
         """Return the entry with the features found for it, and with `choice` as the answer if given."""
@@ -143,11 +145,12 @@ def render_prediction(row: Mapping[str, Any]) -> dict[str, Any]:
 def render_event(row: Mapping[str, Any], refused: Mapping[int, str]) -> dict[str, Any]:
     """Return the line of a row of `store.log_rows.load_log_rows`.
 
-    An event about a prediction leaves out the features and the input, which the prediction has.
+    An event about a prediction leaves out the features and the input, which the prediction has. An event whose prediction
+    is not in the log any more has its own features.
     """
     event = json.loads(row["body"])
     line: dict[str, Any] = {"offset": row["offset"], **event}
-    if row["prediction_id"] is not None:
+    if row["is_about_kept"]:
         line["about"] = row["prediction_id"]
     else:
         line["input"] = None if row["own_input"] is None else json.loads(row["own_input"])
@@ -219,5 +222,5 @@ def _parse_event(line: dict[str, Any]) -> LoggedEvent:
     if scope not in SCOPES:
         raise ValueError(f"has the scope {scope!r}; it may be reply or question")
     event = Event(features=features, target=target, scope=scope, **own)
-    origin = {name: line.get(name) for name in ("user", "at", "refused", "learned_at")}
+    origin: dict[str, Any] = {name: line.get(name) for name in ("user", "at", "refused", "learned_at")}
     return LoggedEvent(Entry(line["offset"], event), line.get("about"), line.get("input"), **origin)

@@ -112,6 +112,14 @@ ENGLISH = {
     "warn.unusable": (
         "{count:,} lines could not be used, {share:.1f} % of the log: what they held is not in these figures."
     ),
+    "warn.orphans.one": (
+        "{count:,} event was not learned: it names a prediction that does not stand before it in the log, so the state is not "
+        "that of the live model. Export the log again."
+    ),
+    "warn.orphans.many": (
+        "{count:,} events were not learned: they name predictions that do not stand before them in the log, so the state is "
+        "not that of the live model. Export the log again."
+    ),
     "warn.far_error": ("{model} is far behind {baseline}: mean absolute error {error:.4g} against {other:.4g}."),
     "warn.behind": (
         "{model} is {points:.1f} points behind {baseline}: {share:.1f} against {other:.1f} % of {pairs:,} examples "

@@ -124,6 +124,14 @@ GERMAN = {
     "warn.unusable": (
         "{count:,} Zeilen waren unbrauchbar, {share:.1f} % des Logs: Ihr Inhalt ist in diesen Zahlen nicht enthalten."
     ),
+    "warn.orphans.one": (
+        "{count:,} Ereignis wurde nicht gelernt: Es nennt eine Vorhersage, die im Log nicht davor steht; der Zustand ist "
+        "also nicht der des laufenden Modells. Exportieren Sie das Log neu."
+    ),
+    "warn.orphans.many": (
+        "{count:,} Ereignisse wurden nicht gelernt: Sie nennen Vorhersagen, die im Log nicht davor stehen; der Zustand ist "
+        "also nicht der des laufenden Modells. Exportieren Sie das Log neu."
+    ),
     "warn.far_error": (
         "{model} liegt weit hinter {baseline}: mittlerer absoluter Fehler {error:.4g} gegen {other:.4g}."
     ),
