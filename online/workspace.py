@@ -30,6 +30,7 @@ from online.audit_log import AuditLog
 from online.errors import SetupError
 from online.io.atomic import replace_file
 from online.io.cache import cache_folder
+from online.io.private import make_private
 from online.io.wakeup import Wakeup
 from online.models import KINDS, Encoder, admit_all, challenger_of, encoder_options, recipe, state_is_signed
 from online.models.encoders.factory import create_encoder
@@ -58,6 +59,7 @@ class Workspace:
         try:
             self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_is_writable()
+            make_private(self.state)
             self.keys = SigningKeys(self.state)
         except OSError as error:
             raise SetupError(

@@ -16,10 +16,11 @@ from online.models.contract import unpack_json
 from online.schemas.events import Event
 from online.settings import ModelSettings, Settings
 from online.signing_keys import rotate_signing_keys
+from online.store import Store
 from online.store.events import append_events
 from online.workspace import Workspace
 from tests.conftest import Start
-from tests.support import until
+from tests.support import run_online, until
 
 
 @pytest.mark.parametrize(("kind", "is_signed"), [("river", True), ("best_of", True), ("classifier", False)])
@@ -162,3 +163,43 @@ def test_only_its_user_can_read_what_a_service_writes(start: Start, tmp_path: Pa
     written = [tmp_path / "state", *(tmp_path / "state").rglob("*")]
     assert {"online.db", "keys.json", "manifest.json"} <= {path.name for path in written}
     assert [path for path in written if not path.is_symlink() and path.stat().st_mode & 0o077] == []
+
+
+FIRST_COMMANDS = [
+    ("keys", "create", "--name", "web"),
+    ("keys", "list"),
+    ("audit", "list"),
+    ("versions", "--model", "chat"),
+    ("log", "export", "--model", "chat"),
+    ("label", "best", "latest", "--model", "chat"),
+]
+
+
+def others_can_read(state: Path) -> list[str]:
+    """The files of a state folder, and the folder itself, that not only its user can read."""
+    written = [path for path in (state, *state.rglob("*")) if not path.is_symlink()]
+    return [path.name for path in written if path.stat().st_mode & 0o077]
+
+
+@pytest.mark.parametrize("command", FIRST_COMMANDS, ids=lambda command: " ".join(command[:2]))
+def test_only_its_user_can_read_what_the_first_command_writes(tmp_path: Path, command: tuple[str, ...]) -> None:
+    state = tmp_path / "state"
+    run_online(*command, "--state", str(state), umask=0o022, cwd=tmp_path)
+    assert not state.exists() or others_can_read(state) == []
+
+
+def test_what_others_could_read_in_a_state_folder_is_made_private(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    run_online("keys", "create", "--name", "web", "--state", str(state), umask=0o022)
+    (state / "jobs").mkdir()
+    for path in (state, *state.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    run_online("keys", "list", "--state", str(state), umask=0o022)
+    assert others_can_read(state) == []
+
+
+def test_a_store_outside_the_state_folder_is_private(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path}/elsewhere.db")
+    store.submit(lambda connection: None).result()
+    assert [path.name for path in tmp_path.glob("elsewhere.db*") if path.stat().st_mode & 0o077] == []
+    store.close()

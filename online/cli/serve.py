@@ -3,10 +3,12 @@
 It starts the hidden command `store` for the store process and, with several workers, `work` for each of the others.
 """
 
+import errno
 import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
@@ -24,10 +26,13 @@ from online.cli.options import (
     StreamOption,
     SupervisedOption,
 )
-from online.cli.processes import exit_on_sigterm, keep_files_private, read_parent_settings
+from online.cli.processes import die_with_parent, exit_on_sigterm, keep_files_private, read_parent_settings
 from online.cli.state import load_settings
 from online.errors import SetupError
 from online.settings import Settings
+
+PORT_WAIT_S = 3.0  # for the workers of a service that was killed a moment ago to let go of its port
+PORT_LOOK_S = 0.05
 
 HostOption = Annotated[str | None, typer.Option("--host", help="Address to listen on. Default: 127.0.0.1.")]
 PortOption = Annotated[int | None, typer.Option("--port", help="Port to listen on; 0 takes a free one. Default: 8000.")]
@@ -175,18 +180,31 @@ def run_store_process(
 
 def bind(host: str, port: int, option: str = "--port") -> socket.socket:
     """Listen on the address before anything else starts. Raises SetupError if that is not possible."""
+    deadline = time.monotonic() + PORT_WAIT_S
+    while True:
+        try:
+            return listen(host, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < deadline:
+                time.sleep(PORT_LOOK_S)
+                continue
+            raise SetupError(
+                f"cannot listen on {host}:{port}: {error.strerror}; choose another with {option} or --host"
+            ) from None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Raises OSError."""
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    # without the protocol the event loop leaves Nagle's algorithm on: 40 ms for an answer of two packets
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # without the protocol the event loop leaves Nagle's algorithm on: 40 ms for an answer of
-        # two packets
-        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-    except OSError as error:
-        raise SetupError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another with {option} or --host"
-        ) from None
-    listener.listen(1024)
+        listener.listen(1024)
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 
@@ -198,6 +216,7 @@ def run_worker(
     first: Annotated[int, typer.Option("--first", help="Port on which the first worker takes forwarded requests.")],
 ) -> None:
     """Run one of several workers. The first worker starts it."""
+    die_with_parent()
     from online.telemetry import configure_logging
 
     exit_on_sigterm()

@@ -56,7 +56,8 @@ def select_model(
 
 @contextmanager
 def open_workspace(settings: Settings) -> Iterator["Workspace"]:
-    """The state folder with its store, which is closed at the end."""
+    """The state folder with its store, which is closed at the end. What the command has created there is private."""
+    from online.io.private import make_private
     from online.workspace import Workspace
 
     workspace = Workspace(settings)
@@ -64,6 +65,7 @@ def open_workspace(settings: Settings) -> Iterator["Workspace"]:
         yield workspace
     finally:
         workspace.store.close()
+        make_private(workspace.state)
 
 
 def record_locally(settings: Settings, action: str, model: str, target: str | None = None, **details: object) -> None:

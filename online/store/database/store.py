@@ -10,6 +10,7 @@ Background work, a piece of something long, has a transaction of its own and let
 one piece at most.
 """
 
+import logging
 import queue
 import threading
 from collections import deque
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert
@@ -24,6 +26,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from online.errors import SetupError, Unavailable
+from online.io.private import create_private, make_private
 from online.store.database.engine import (
     create_engine_for,
     first_line,
@@ -35,6 +38,8 @@ from online.store.database.engine import (
 from online.store.database.meta import META, find_instance, load_instance
 from online.store.database.schema import prepare_schema
 from online.store.database.sqlite_checkpoints import Checkpointer
+
+log = logging.getLogger("online.store")
 
 MAX_GROUP = 512  # pieces of work in one transaction
 MAX_PASSED = 4  # transactions that go before a piece of background work
@@ -61,6 +66,8 @@ class Store:
         is_shared: whether services on other machines may use it too.
         """
         self.url, self.is_shared = url, not is_sqlite(url)
+        if is_sqlite(url) and (file := make_url(url).database) and not file.startswith((":", "file:")):
+            keep_database_private(Path(file))
         try:
             self.writer = create_engine_for(url, "NORMAL", "IMMEDIATE")
             self.durable_writer = create_engine_for(url, "FULL", "IMMEDIATE") if is_sqlite(url) else self.writer
@@ -191,17 +198,25 @@ class Store:
         try:
             with engine.begin() as connection:
                 outcomes = [(work, *self._attempt(connection, work, alone=len(group) == 1)) for work in group]
-            if self._checkpointer is not None:
-                self._checkpointer.after_commit()
-            self.after_commit()
         except Exception as error:  # the transaction failed as a whole: none of the work is in the store
             failure = error if not isinstance(error, DBAPIError) else unavailable(error)
             outcomes = [(work, None, failure) for work in group]
+        else:
+            self._follow_commit()
         for work, result, failure_or_none in outcomes:
             if failure_or_none is not None:
                 work.done.set_exception(failure_or_none)
             else:
                 work.done.set_result(result)
+
+    def _follow_commit(self) -> None:
+        """Do what follows a commit. It is in the store, so that no failure may be reported as its own."""
+        try:
+            if self._checkpointer is not None:
+                self._checkpointer.after_commit()
+            self.after_commit()
+        except Exception:
+            log.exception("what follows a commit failed")
 
     @staticmethod
     def _attempt(connection: Connection, work: Work, alone: bool) -> tuple[Any, BaseException | None]:
@@ -214,3 +229,11 @@ class Store:
             return None, unavailable(error)
         except Exception as error:  # raised to the caller that submitted the work
             return None, error
+
+
+def keep_database_private(file: Path) -> None:
+    """Let only this user read a database of SQLite, which gives the files beside it the permissions that it has itself."""
+    with suppress(OSError):  # SQLite says better why it cannot be created
+        create_private(file)
+    for suffix in ("-wal", "-shm", "-journal"):
+        make_private(file.with_name(file.name + suffix))

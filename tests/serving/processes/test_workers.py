@@ -235,6 +235,15 @@ def test_all_processes_end_when_the_first_worker_ends(tmp_path: Path, number: in
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 30, "the end of the other processes")
 
 
+def test_the_port_is_free_at_once_after_the_first_worker_was_killed(tmp_path: Path) -> None:
+    service = Service(tmp_path / "state", config(tmp_path, VEC), "--workers", "3")
+    port = httpx.URL(service.url).port
+    service.stop(signal.SIGKILL)
+    again = Service(tmp_path / "state", config(tmp_path, VEC), "--workers", "3", "--port", str(port))
+    assert httpx.get(f"{again.url}/healthz").status_code == 200
+    again.stop()
+
+
 def test_a_single_worker_is_not_listed(tmp_path: Path) -> None:
     service = Service(tmp_path / "state", config(tmp_path, VEC))
     assert "workers" not in service.http.get("/readyz").json()
