@@ -86,7 +86,7 @@ class NotFound(OnlineError, LookupError):
 
 
 class NotServed(OnlineError):
-    """The path belongs to another service's API, and to a part of it that is not served here."""
+    """The path is one of OpenAI's API, and of a part that is not served here."""
 
     status = 404
 

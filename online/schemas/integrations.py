@@ -25,11 +25,25 @@ class Score(Wire):
     """A score in Langfuse's shape, with the fields that LibreChat sends."""
 
     id: Name | None = None
-    traceId: Name
+    traceId: Name | None = Field(None, description="The trace that is scored. A score of anything else is ignored.")
     name: str
-    value: float | bool | None = Field(None, description="1 for a thumb up, 0 for a thumb down, null for none.")
+    value: Any = Field(
+        None, description="Of the score `user-feedback`: 1 for a thumb up, 0 for a thumb down, null for none."
+    )
     comment: str | None = None
     metadata: dict[str, Any] | None = None
+
+
+class ScoreEvent(Wire):
+    """An event of Langfuse's ingestion. Only scores (`score-create`) are read."""
+
+    id: str
+    type: str
+    body: Any = None
+
+
+class ScoreEvents(Wire):
+    batch: list[ScoreEvent]
 
 
 class IntegrationAnswer(Wire):

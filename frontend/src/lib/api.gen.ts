@@ -688,7 +688,9 @@ export interface paths {
         put?: never;
         /**
          * Save Score
-         * @description Save a thumb of LibreChat, in Langfuse's shape. A second request with the same id replaces it.
+         * @description Save a thumb, in Langfuse's shape. A second request with the same id replaces it.
+         *
+         *     A list of scores is answered as Langfuse answers it: 202, or 207 with a message for each that is refused.
          */
         post: operations["save_score_api_public_scores_post"];
         delete?: never;
@@ -5599,16 +5601,20 @@ export interface components {
              * @default null
              */
             id?: string | null;
-            /** Traceid */
-            traceId: string;
+            /**
+             * Traceid
+             * @description The trace that is scored. A score of anything else is ignored.
+             * @default null
+             */
+            traceId?: string | null;
             /** Name */
             name: string;
             /**
              * Value
-             * @description 1 for a thumb up, 0 for a thumb down, null for none.
+             * @description Of the score `user-feedback`: 1 for a thumb up, 0 for a thumb down, null for none.
              * @default null
              */
-            value?: number | boolean | null;
+            value?: unknown;
             /**
              * Comment
              * @default null

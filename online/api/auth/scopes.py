@@ -54,7 +54,9 @@ ROUTES: dict[Route, Access] = {
         "POST /api/public/scores",
         "DELETE /api/public/scores/{id}",
         "POST /api/public/otel/v1/traces",
+        "POST /api/public/ingestion",
         "GET /api/public/projects",
+        *(f"{method} /api/public/{{path:path}}" for method in ("GET", "POST", "PUT", "PATCH", "DELETE")),
     ),
     **table(
         "predict",

@@ -1,11 +1,12 @@
-"""The ratings of a LibreChat (June 2026 or newer), which sends them as scores in Langfuse's API.
+"""The ratings of a LibreChat (June 2026 or newer), and of Langfuse's own clients, as scores in Langfuse's API.
 
     a reply there --X-Message-Id--> recorded with its prediction (openai/chat_completions.py)
     a thumb there --score "user-feedback" of the trace sha256(message id)--> the feedback here is updated
 
 The id of a score belongs to its message: sending it again changes the rating, deleting it retracts
 the rating. LibreChat sends the thumbs on the answers of other models too; they are ignored without
-an error.
+an error. Clients send several scores at once, and drop those that are refused: one that is invalid
+does not hold up the others.
 """
 
 import asyncio
@@ -13,9 +14,14 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from online.errors import BadInput, NotFound, Unauthorized
+from pydantic import ValidationError
+
+from online.api.bodies import MAX_ECHO_CHARS, invalid_body
+from online.errors import BadInput, NotFound, OnlineError, Unauthorized
 from online.schemas.feedback import FeedbackItem
 from online.schemas.integrations import Score
 from online.serving.feedback.feedback import Feedback
@@ -31,6 +37,15 @@ from online.store.external_messages import (
 
 SOURCE = "langfuse"
 THUMB = "user-feedback"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedScore:
+    """What became of one of several scores: its outcome, or the error that it was refused with. id: "" where it has none."""
+
+    id: str
+    outcome: Outcome | None = None
+    error: OnlineError | None = None
 
 
 class Langfuse:
@@ -53,13 +68,31 @@ class Langfuse:
         if not hmac.compare_digest(authorization.encode(), self._expected):
             raise Unauthorized("the keys are not langfuse_public_key and langfuse_secret_key of this service")
 
+    async def save_all(self, documents: Sequence[Any]) -> list[SavedScore]:
+        """Save several scores. Raises what concerns all of them, such as Unavailable: then the client sends them again."""
+        return [await self._save_document(place, document) for place, document in enumerate(documents)]
+
+    async def _save_document(self, place: int, document: Any) -> SavedScore:
+        try:
+            score = Score.model_validate(document)
+            return SavedScore(score_id(score), outcome=await self.save(score))
+        except ValidationError as invalid:
+            return SavedScore("", error=BadInput(f"score {place}: {invalid_body(invalid, Score)}"))
+        except OnlineError as error:
+            if error.status >= 500:
+                raise
+            return SavedScore(score_id(score), error=error)
+
     async def save(self, score: Score) -> Outcome:
         """Make the feedback of a score what the score says."""
+        trace = score.traceId
+        if score.name != THUMB or trace is None:
+            return "ignored"
         message: MessageRow | None = await asyncio.to_thread(
-            self.store.read, lambda connection: find_by_trace(connection, score.traceId)
+            self.store.read, lambda connection: find_by_trace(connection, trace)
         )
         feedback = self.feedback.get(message.model) if message else None
-        if score.name != THUMB or message is None or feedback is None:
+        if message is None or feedback is None:
             return "ignored"
         id, item = score_id(score), create_item(score, message.prediction_id)
         row = ExternalFeedbackRow(source=SOURCE, id=id, model=feedback.name, as_of=0)
@@ -95,7 +128,7 @@ def create_item(score: Score, prediction_id: str) -> FeedbackItem | None:
     if score.value is None:
         return None
     if score.value not in (0, 1):
-        raise BadInput(f"value must be 1 for a thumb up or 0 for a thumb down, not {score.value}")
+        raise BadInput(f"value must be 1 for a thumb up or 0 for a thumb down, not {str(score.value)[:MAX_ECHO_CHARS]}")
     metadata = score.metadata or {}
     return FeedbackItem(
         prediction_id=prediction_id,

@@ -2,21 +2,32 @@
 
 Open WebUI    POST /integrations/open-webui            its event webhook (open_webui.py)
 LibreChat     POST, DELETE /api/public/scores          it sends scores as to Langfuse (langfuse.py)
-              POST /api/public/otel/v1/traces          traces that it sends too; they are discarded
+and clients   POST /api/public/ingestion               scores of older clients of Langfuse
+of Langfuse   POST /api/public/otel/v1/traces          traces that they send too; they are discarded
               GET /api/public/projects                 a request for the project's name
+              anything else under /api/public          404, with the routes that there are
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from pydantic_core import from_json
 
-from online.api.bodies import read_body_as
+from online.api.bodies import parse_as, read_body_as, read_json
 from online.api.dependencies import RuntimeDep
-from online.api.integrations.langfuse import Langfuse, score_id
+from online.api.integrations.langfuse import Langfuse, SavedScore, score_id
 from online.api.integrations.open_webui import OpenWebui
 from online.api.responses import ERROR_RESPONSES, json_response, request_body
-from online.errors import NotFound, Unavailable
-from online.schemas.integrations import IntegrationAnswer, OpenWebuiEvent, Score
+from online.errors import BadInput, NotFound, TooLarge, Unavailable
+from online.schemas.integrations import IntegrationAnswer, OpenWebuiEvent, Score, ScoreEvents
+from online.settings import Settings
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+SCORE_EVENT = "score-create"
+LANGFUSE_SERVED = (
+    "POST and DELETE /api/public/scores, POST /api/public/ingestion, POST /api/public/otel/v1/traces and "
+    "GET /api/public/projects"
+)
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -64,9 +75,52 @@ LangfuseDep = Annotated[Langfuse, Depends(get_langfuse)]
 
 @router.post("/api/public/scores", response_model=IntegrationAnswer, openapi_extra=request_body(Score))
 async def save_score(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -> Response:
-    """Save a thumb of LibreChat, in Langfuse's shape. A second request with the same id replaces it."""
-    score = await read_body_as(request, Score, runtime.settings)
+    """Save a thumb, in Langfuse's shape. A second request with the same id replaces it.
+
+    A list of scores is answered as Langfuse answers it: 202, or 207 with a message for each that is refused.
+    """
+    body = await read_json(request, runtime.settings)
+    if body.lstrip()[:1] == b"[":
+        return describe_list(await langfuse.save_all(parse_list(body, runtime.settings)))
+    score = parse_as(body, Score)
     return json_response({"id": score_id(score), "status": await langfuse.save(score)})
+
+
+def parse_list(body: bytes, settings: Settings) -> list[Any]:
+    """Raises BadInput and TooLarge."""
+    try:
+        scores: list[Any] = from_json(body)
+    except ValueError as error:
+        raise BadInput(f"the body is not valid JSON: {error}") from None
+    return check_count(scores, settings)
+
+
+def check_count(scores: list[Any], settings: Settings) -> list[Any]:
+    """Raises TooLarge."""
+    if len(scores) > settings.max_instances:
+        raise TooLarge(f"{len(scores)} scores; at most {settings.max_instances} in one request (max_instances)")
+    return scores
+
+
+def describe_list(saved: list[SavedScore]) -> Response:
+    errors = [{"message": str(each.error)} for each in saved if each.error is not None]
+    scores = [{"id": each.id, "status": each.outcome} for each in saved if each.outcome is not None]
+    if not errors:
+        return json_response({"message": "Accepted", "scores": scores}, 202)
+    counts = {"accepted": len(scores), "rejected": len(errors)}
+    return json_response({**counts, "errors": errors, "scores": scores}, 207)
+
+
+@router.post("/api/public/ingestion", include_in_schema=False)
+async def ingest(request: Request, runtime: RuntimeDep, langfuse: LangfuseDep) -> Response:
+    """Save the scores among the events of Langfuse's older clients. Traces, and what belongs to them, are discarded."""
+    events = (await read_body_as(request, ScoreEvents, runtime.settings)).batch
+    scores = [event for event in check_count(events, runtime.settings) if event.type == SCORE_EVENT]
+    saved = await langfuse.save_all([event.body for event in scores])
+    refused = [(event, each.error) for event, each in zip(scores, saved, strict=True) if each.error is not None]
+    errors = [{"id": event.id, "status": error.status, "message": str(error)} for event, error in refused]
+    kept = [event for event in events if event not in [event for event, _ in refused]]
+    return json_response({"successes": [{"id": event.id, "status": 201} for event in kept], "errors": errors}, 207)
 
 
 @router.delete("/api/public/scores/{id}", response_model=IntegrationAnswer)
@@ -83,5 +137,13 @@ async def discard_traces(langfuse: LangfuseDep) -> Response:
 
 @router.get("/api/public/projects", include_in_schema=False)
 async def list_projects(langfuse: LangfuseDep) -> Response:
-    """LibreChat requests the project in order to send a thumb to the same place as its trace."""
-    return json_response({"data": [{"id": "online", "name": "online"}]})
+    """LibreChat requests the project in order to send a thumb to the same place as its trace, other clients to check their keys."""
+    organization = {"id": "online", "name": "online"}
+    return json_response({"data": [{**organization, "organization": organization, "metadata": {}}]})
+
+
+@router.api_route("/api/public/{path:path}", methods=METHODS, include_in_schema=False)
+async def refuse_call(request: Request, langfuse: LangfuseDep) -> Response:
+    raise NotFound(
+        f"{request.method} {request.url.path[:200]} is not served here; of Langfuse's API this service has {LANGFUSE_SERVED}"
+    )

@@ -221,7 +221,79 @@ def test_other_requests_of_librechat_are_accepted_and_discarded(librechat: httpx
         "/api/public/otel/v1/traces", content=b"\x0a\x02", headers={"Content-Type": "application/x-protobuf"}
     )
     assert traces.status_code == 200
-    assert librechat.get("/api/public/projects").json()["data"][0]["id"] == "online"
+    (project,) = librechat.get("/api/public/projects").json()["data"]
+    assert project["id"] == project["organization"]["id"] == "online" and project["metadata"] == {}
+
+
+def send_list(librechat: httpx.Client, *scores: Any) -> httpx.Response:
+    """Send several scores at once, as Langfuse's client for Python does from its version 5 on."""
+    response = librechat.post("/api/public/scores", json=scores)
+    ids = [str(score["id"]) for score in scores if isinstance(score, dict) and score.get("id")]
+    librechat.headers["x-scored"] += "," + ",".join(ids)
+    return response
+
+
+def test_a_list_of_scores_is_learned(running: Service, librechat: httpx.Client) -> None:
+    first, second = ask(running), ask(running)
+    before = head(running)
+    answer = send_list(librechat, score(first, "thumbsUp"), score(second, "thumbsDown"))
+    assert (answer.status_code, answer.json()["message"]) == (202, "Accepted")
+    assert [each["status"] for each in answer.json()["scores"]] == ["accepted", "accepted"]
+    assert head(running) == before + 2 and feedback_states(running, second) == ["active"]
+
+
+def test_an_invalid_score_of_a_list_holds_up_no_other(running: Service, librechat: httpx.Client) -> None:
+    message = ask(running)
+    invalid = [{**score(ask(running), "thumbsUp"), "value": 7}, {"traceId": "x"}, "score"]
+    answer = send_list(librechat, *invalid, score(message, "thumbsUp"))
+    assert answer.status_code == 207
+    assert (answer.json()["accepted"], answer.json()["rejected"]) == (1, 3)
+    first, second, third = (error["message"] for error in answer.json()["errors"])
+    assert "not 7" in first and second.startswith("score 1: name") and third.startswith("score 2:")
+    assert feedback_states(running, message) == ["active"]
+
+
+@pytest.mark.parametrize("value", [0.3, "positive", {"any": "thing"}])
+def test_scores_of_other_names_may_have_any_value(librechat: httpx.Client, value: Any) -> None:
+    other = {"id": "s", "sessionId": "x", "name": "sentiment", "value": value, "dataType": "CATEGORICAL"}
+    assert send_list(librechat, other).json()["scores"] == [{"id": "s", "status": "ignored"}]
+
+
+def test_an_empty_list_is_accepted_and_too_long_a_list_is_refused(librechat: httpx.Client) -> None:
+    assert librechat.post("/api/public/scores", json=[]).status_code == 202
+    answer = librechat.post("/api/public/scores", json=[{}] * 1_025)
+    assert answer.status_code == 413 and "at most 1024 in one request (max_instances)" in answer.json()["error"]
+    assert librechat.post("/api/public/scores", content="[").status_code == 400
+
+
+def test_the_scores_of_older_clients_are_learned(running: Service, librechat: httpx.Client) -> None:
+    first, second = ask(running), ask(running)
+    bodies = {"a": score(first, "thumbsUp"), "b": {**score(second, "thumbsUp"), "value": 7}}
+    batch = [
+        {"id": id, "timestamp": "2026-01-01T00:00:00Z", "type": "score-create", "body": bodies[id]} for id in bodies
+    ]
+    librechat.headers["x-scored"] += f",{bodies['a']['id']}"
+    trace = {"id": "t", "timestamp": "2026-01-01T00:00:00Z", "type": "trace-create", "body": {"id": "x"}}
+    answer = librechat.post(
+        "/api/public/ingestion", json={"batch": [*batch, trace], "metadata": {"sdk_name": "python"}}
+    )
+    assert answer.status_code == 207
+    assert answer.json()["successes"] == [{"id": "a", "status": 201}, {"id": "t", "status": 201}]
+    (error,) = answer.json()["errors"]
+    assert (error["id"], error["status"]) == ("b", 400) and "not 7" in error["message"]
+    assert feedback_states(running, first) == ["active"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "v3/scores"), ("POST", "v2/prompts"), ("GET", "health/x"), ("PATCH", "otel/v1/other")]
+)
+def test_other_calls_of_langfuse_are_refused_with_those_that_are_served(
+    librechat: httpx.Client, method: str, path: str
+) -> None:
+    answer = librechat.request(method, f"/api/public/{path}")
+    assert answer.status_code == 404 and list(answer.json()) == ["error"]
+    assert f"{method} /api/public/{path} is not served here" in answer.json()["error"]
+    assert "POST and DELETE /api/public/scores" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("auth", [None, ("pk-lf-online", "wrong"), ("", ""), ("pk-lf-online:sk-lf-secret", "")])
