@@ -160,7 +160,8 @@ class PolicySequence:
         self.over.add(weights * (1 - rewards))
 
     def interval(self) -> Interval:
-        return min(self.under.bound, 1.0), max(1 - self.over.bound, 0.0)
+        low, high = min(self.under.bound, 1.0), max(1 - self.over.bound, 0.0)
+        return min(low, high), max(low, high)  # they cross only where the weights cannot be right
 
 
 def wilson_interval(right: float, count: int) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from online.errors import BadInput
-from online.evaluation.sources.bad_lines import BadLines, parse_probability
+from online.evaluation.sources.bad_lines import BadLines, parse_probability, roundings_of
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -68,6 +68,13 @@ class Decisions:
     def owners(self) -> Indices:
         """[M]: the decision of each candidate."""
         return np.repeat(np.arange(len(self)), np.diff(self.starts_N1))
+
+    @property
+    def roundings(self) -> Floats:
+        """[N]: by how much the logged propensities may have been rounded, by the digits that they are written with."""
+        given = self.propensities_N.tolist()
+        known = roundings_of(given)
+        return np.array([known[each] for each in given])
 
     def summed(self, values_M: Floats) -> Floats:
         """[N]: sums over the candidates of each decision, which has at least one."""
@@ -174,9 +181,3 @@ def check_decision(propensity: float, reward: float) -> None:
     parse_probability(propensity)
     if not 0 <= reward <= 1:
         raise ValueError(f"its reward is {reward:g}, which does not lie in [0, 1]")
-
-
-# our log
-
-
-# what others log

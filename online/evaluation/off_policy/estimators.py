@@ -145,9 +145,10 @@ def compute_terms(name: str, log: WeighedLog, clip: float) -> Terms:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate and its intervals.
+    """An estimate and its intervals, all in [0, 1], as every reward.
 
-    bernstein: in [0, 1], as every reward; None for a ratio, whose range is unknown.
+    A mean of weighed rewards may lie outside of that; no value of a policy does, so it is then given as 0 or 1.
+    bernstein: None for a ratio, whose range is unknown.
     """
 
     value: float
@@ -166,10 +167,24 @@ def compute_estimates(terms: dict[str, Terms], level: float, resamples: int, see
     for place, (name, each) in enumerate(terms.items()):
         over, by = means_SC[:, 2 * place], means_SC[:, 2 * place + 1]
         drawn = (over / np.where(by > 0, by, 1.0))[by > 0]
-        low, high = bernstein(each.values_N, each.low, each.high, level)
-        bounded = (max(low, 0.0), min(high, 1.0)) if each.by_N is None else None
-        estimates[name] = Estimate(each.value, percentiles(drawn, level), bounded)
+        value, bounded = bring_into_range(each.value), bernstein(each.values_N, each.low, each.high, level)
+        estimates[name] = Estimate(
+            value,
+            enclose(value, percentiles(drawn, level)),
+            enclose(value, bounded) if each.by_N is None else None,
+        )
     return estimates
+
+
+def bring_into_range(value: float) -> float:
+    """Return the reward nearest to a value."""
+    return min(max(value, 0.0), 1.0)
+
+
+def enclose(value: float, interval: Interval) -> Interval:
+    """Return the interval within the range of rewards, widened to the value where resampling left it outside."""
+    low, high = map(bring_into_range, interval)
+    return min(low, value), max(high, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from online.evaluation.sources.log_format import LoggedPrediction, describe_expi
 from online.evaluation.sources.opening import open_source, read_first_line, spool_stdin
 from online.evaluation.sources.replay_source import ReadOptions, Source
 from online.evaluation.sources.vw_decisions import STAND_INS, LoggedDecision, read_decisions
-from online.evaluation.sources.vw_survey import Survey
+from online.evaluation.sources.vw_survey import DSJSON, Survey
 from online.evaluation.sources.vw_text import MANY_LINES
 from online.io.records import DEFAULT_LIMITS, ReadLimits, number_or_text, open_text
 from online.models import KINDS, input_options
@@ -83,7 +83,7 @@ def read_decision_log(
     format, bad = how.format or guess_format(path, how.limits), BadLines(how.max_bad_ratio)
     if format == "csv":
         return read_csv_log(path, how, bad, at), None
-    named_by = how.columns.action if format == "vw" else ""
+    named_by = how.columns.action if format in ("vw", "dsjson") else ""
     format = "" if format == "online" else format
     source = open_source(str(path), ReadOptions(format, costs=how.costs, named_by=named_by, limits=how.limits))
     if source.survey is not None:
@@ -123,7 +123,7 @@ def read_vw_log(
     builder.notes.append(f"a cost c of [{least:g}, {most:g}] is the reward ({most:g} - c) / {most - least:g}")
     if outside := sum(survey.outside(row.value) for row, _ in rows):
         builder.notes.append(f"{outside:,} costs outside of that range were clipped")
-    if survey.shape == MANY_LINES:
+    if survey.shape in (MANY_LINES, DSJSON):
         builder.notes.append(f"actions are known by their {survey.named_by}")
     if stand_ins := builder.left_out.pop(STAND_INS, 0):
         builder.notes.append(f"{stand_ins:,} {STAND_INS}: nothing is weighed for that")
@@ -250,7 +250,7 @@ def read_own_log(source: Source, bad: BadLines, at: Callable[[float], None] = la
 
 
 def keep_prediction(line: LoggedPrediction, predictions: dict[str, LoggedPrediction], left_out: Counter[str]) -> None:
-    if line.choice is None:
+    if line.choice is None or not line.choice.strip():
         left_out[NO_CHOICE] += 1
     elif not line.feedback_count:
         left_out[NO_FEEDBACK] += 1

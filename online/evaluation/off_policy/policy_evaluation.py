@@ -114,7 +114,7 @@ def evaluate_policy(
     anytime.add(weights_N, decisions.rewards_N)
     withheld = find_objection(decisions, overlap)
     estimates = {} if withheld else estimate(decisions, target, weights_N, options, tick)
-    warnings = [*target.warnings, *list_warnings(overlap, weights_N)]
+    warnings = [*target.warnings, *list_warnings(overlap, weights_N, decisions)]
     return PolicyResult(policy, overlap, anytime.interval(), estimates, withheld, warnings)
 
 
@@ -156,7 +156,8 @@ def find_objection(decisions: Decisions, overlap: Overlap) -> str:
     return ""
 
 
-def list_warnings(overlap: Overlap, weights_N: Floats) -> list[str]:
+def list_warnings(overlap: Overlap, weights_N: Floats, decisions: Decisions) -> list[str]:
+    """Return what is doubtful. Propensities that are rounded as far as their digits show raise no doubt."""
     warnings = list[str]()
     if MIN_COVERED <= overlap.covered < 1 - 1e-9:
         outside = 1 - overlap.covered
@@ -164,7 +165,8 @@ def list_warnings(overlap: Overlap, weights_N: Floats) -> list[str]:
             f"{outside:.2%} of its choices could not have been logged: the estimate may be wrong by as much"
         )
     error = float(weights_N.std()) / len(weights_N) ** 0.5
-    if overlap.covered >= MIN_COVERED and abs(overlap.mean_weight - 1) > MAX_DEVIATION * error + 1e-6:
+    rounded = float((weights_N * decisions.roundings / decisions.propensities_N).mean())
+    if overlap.covered >= MIN_COVERED and abs(overlap.mean_weight - 1) > MAX_DEVIATION * error + rounded + 1e-6:
         warnings.append(f"the mean weight is {overlap.mean_weight:.3f} and should be 1: are the propensities correct?")
     return warnings
 
@@ -172,7 +174,8 @@ def list_warnings(overlap: Overlap, weights_N: Floats) -> list[str]:
 def check_uniform(decisions: Decisions) -> None:
     """Raise BadInput unless all candidates were equally likely."""
     counts_N = np.diff(decisions.starts_N1)
-    if not np.allclose(decisions.propensities_N * counts_N, 1.0, rtol=1e-3):
+    slack_N = np.maximum(1e-3, decisions.roundings * counts_N)
+    if (abs(decisions.propensities_N * counts_N - 1) > slack_N).any():
         raise BadInput(
             "the replay method needs a log of uniform choices, in which every propensity is 1 / the number of "
             "candidates; use snips or dr for this log"

@@ -92,7 +92,8 @@ def parse_parameter(rule: str, text: str) -> float:
 def copy_logged(decisions: Decisions) -> TargetProbabilities:
     """Return the logging policy. If only the choice's propensity was logged, the choice stands for the distribution."""
     if decisions.logged_M is not None:
-        return TargetProbabilities(decisions.logged_M, decisions.propensities_N)
+        totals_M = decisions.summed(decisions.logged_M)[decisions.owners]  # not quite 1 where they are rounded
+        return TargetProbabilities(decisions.logged_M / totals_M, decisions.propensities_N)
     drawn_M = np.zeros(len(decisions.action_M))
     drawn_M[decisions.chosen_N] = 1.0
     return TargetProbabilities(drawn_M, decisions.propensities_N)

@@ -1,12 +1,14 @@
 """Counts the lines of a source that cannot be used, and parses the numbers of those that can."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from online.errors import BadInput
 
+ALL_DIGITS = 15  # of a float that was not rounded when it was written
 MAX_SHOWN = 5  # bad lines named in an error
 LINE_PROBLEMS = ("not_json", "no_example", "too_many_cells", "no_label", "not_vw", "bad_input", "other")
 
@@ -77,3 +79,18 @@ def parse_probability(value: Any) -> float:
     if not 0 < number <= 1 + 1e-6:
         raise ValueError(f"its propensity is {number:g}, which is not above 0 and at most 1")
     return number
+
+
+def roundings_of(values: Iterable[float]) -> dict[float, float]:
+    """Return by how much each of some numbers may have been rounded when they were written.
+
+    That is half a unit of the last place, if all were written with as many decimal places as the longest of them, or
+    with as many digits: .0005 for 0.333 beside 0.5, and .0005 for 0.333 beside 0.0125. Nothing for numbers of which
+    one has all the digits that a float has.
+    """
+    written = {value: Decimal(repr(value)) for value in {*values}}
+    places = max((-each.as_tuple().exponent for each in written.values()), default=0)  # type: ignore[operator]
+    digits = max((len(each.as_tuple().digits) for each in written.values()), default=0)
+    if digits >= ALL_DIGITS:
+        return dict.fromkeys(written, 0.0)
+    return {value: 0.5 * 10.0 ** max(-places, each.adjusted() + 1 - digits) for value, each in written.items()}

@@ -2,6 +2,9 @@
 
     dsjson      {"_label_cost", "_label_probability", "_labelIndex", "a", "p", "c"}    on each line
 
+The number of an action in `a` is its position, which changes from decision to decision. An action is known by its
+`_tag` in `c._multi`, or by its content there, where those tell all actions apart (vw_survey.py).
+
 A decision without a cost was never rated: it is counted, and is not a bad line.
 """
 
@@ -11,10 +14,10 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from online.errors import BadInput
-from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_probability
+from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_probability, roundings_of
 from online.evaluation.sources.labelled_rows import Row
 from online.evaluation.sources.log_format import parse_json
-from online.evaluation.sources.vw_survey import DSJSON, Survey
+from online.evaluation.sources.vw_survey import DSJSON, Survey, list_json_actions
 from online.evaluation.sources.vw_text import (
     TextDecision,
     are_distinct,
@@ -28,6 +31,9 @@ NO_COST = "decisions without a cost"
 
 
 SKIPPED = "lines with _skipLearn"
+
+
+OUTCOMES = "outcomes that were logged without their decision"
 
 
 STAND_INS = "lines that stand for others, which were dropped at random (pdrop)"
@@ -56,7 +62,7 @@ def read_decisions(
 ) -> Iterator[LoggedDecision]:
     """Yield the rated decisions. left_out: counts the others, by the reason."""
     if survey.shape == DSJSON:
-        yield from read_dsjson(file, name, bad, left_out)
+        yield from read_dsjson(file, name, survey.named_by, bad, left_out)
         return
     for block in split_blocks(file, survey.shape):
         try:
@@ -91,15 +97,18 @@ def read_reward_rows(file: IO[str], name: str, survey: Survey, bad: BadLines) ->
         yield Row(each.number, dict(each.context), each.action, {}, survey.reward(each.value), each.propensity)
 
 
-def read_dsjson(file: IO[str], name: str, bad: BadLines, left_out: Counter[str]) -> Iterator[LoggedDecision]:
+def read_dsjson(
+    file: IO[str], name: str, named_by: str, bad: BadLines, left_out: Counter[str]
+) -> Iterator[LoggedDecision]:
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
         try:
             line = parse_json(text, name, number)
-            if "_label_cost" not in line:
-                continue  # an outcome that was logged without its decision
-            each = parse_dsjson(number, line)
+            if "_label_cost" not in line and "_outcomes" not in line:
+                left_out[OUTCOMES] += 1
+                continue
+            each = parse_dsjson(number, line, named_by)
         except (KeyError, TypeError, IndexError, ValueError) as error:
             what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
             bad.add(what if isinstance(error, BadInput) else f"{name}, line {number}: {what}", number)
@@ -111,15 +120,38 @@ def read_dsjson(file: IO[str], name: str, bad: BadLines, left_out: Counter[str])
             yield each
 
 
-def parse_dsjson(number: int, line: dict[str, Any]) -> LoggedDecision:
-    actions = tuple(str(action) for action in line["a"])
-    chances = tuple(parse_finite(chance) for chance in line["p"])
-    if len(actions) != len(chances) or abs(sum(chances) - 1) > 1e-3:
-        raise ValueError(f"{len(chances)} chances p that sum to {sum(chances):g} for {len(actions)} actions a")
-    action = str(line["_label_Action"]) if "_label_Action" in line else str(int(line["_labelIndex"]) + 1)
-    context = {key: value for key, value in line.get("c", {}).items() if not key.startswith("_")}
+def parse_dsjson(number: int, line: dict[str, Any], named_by: str) -> LoggedDecision:
+    """Raises ValueError, KeyError or TypeError for a line that is no decision."""
+    if "_outcomes" in line:
+        raise ValueError("it holds several decisions at once (_outcomes), which are not read")
+    names, numbers = name_json_actions(number, line, named_by), [str(action) for action in line["a"]]
+    chances = parse_chances(line["p"], len(names))
+    chosen = str(line["_label_Action"]) if "_label_Action" in line else str(int(line["_labelIndex"]) + 1)
+    if chosen not in numbers:
+        raise ValueError(f"its choice {chosen!r} is not one of its actions a")
+    action, context = names[numbers.index(chosen)], line.get("c") or {}
+    features = {key: value for key, value in context.items() if not key.startswith("_")}
     cost, chance = parse_finite(line["_label_cost"]), parse_probability(line["_label_probability"])
-    return LoggedDecision(number, action, cost, chance, dict(flatten(context)), candidates=actions, chances=chances)
+    return LoggedDecision(number, action, cost, chance, dict(flatten(features)), candidates=names, chances=chances)
+
+
+def name_json_actions(number: int, line: dict[str, Any], named_by: str) -> tuple[str, ...]:
+    """Return the name of each action of `a`. Raises ValueError if its tag or its content does not tell it apart."""
+    described = list_json_actions(number, line)
+    names = [str(action) for action in line["a"]] if named_by == "position" else name_actions(described, named_by)
+    if not are_distinct(names):
+        raise ValueError(f"its actions cannot be distinguished by their {named_by}")
+    return tuple(names)
+
+
+def parse_chances(given: Any, count: int) -> tuple[float, ...]:
+    """Return the probabilities p of `count` actions. They may be rounded to the digits that they are written with."""
+    chances = tuple(map(parse_finite, given))
+    roundings = roundings_of(chances)
+    slack = max(1e-3, sum(roundings[chance] for chance in chances))
+    if len(chances) != count or abs(sum(chances) - 1) > slack or min(chances, default=0.0) < 0:
+        raise ValueError(f"{len(chances)} chances p that sum to {sum(chances):g} for {count} actions a")
+    return chances
 
 
 def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -4,11 +4,13 @@ The range of the costs, and what tells the actions of a decision on many lines a
 from a single line.
 """
 
+import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -18,6 +20,7 @@ from online.evaluation.sources.vw_text import (
     MANY_LINES,
     ONE_LINE,
     TextDecision,
+    TextLine,
     are_distinct,
     name_actions,
     parse_block,
@@ -135,9 +138,39 @@ def read_choices(file: Iterable[str], shape: str) -> Iterator[TextDecision]:
 def read_json_costs(file: Iterable[str]) -> Iterator[TextDecision]:
     for number, text in enumerate(file, 1):
         try:
-            yield TextDecision(number, 0, parse_finite(orjson.loads(text)["_label_cost"]), 1.0, "")
-        except (ValueError, KeyError, TypeError):
+            line = orjson.loads(text)
+            cost, actions = parse_finite(line["_label_cost"]), list_json_actions(number, line)
+        except (ValueError, KeyError, TypeError, IndexError):
             continue  # reported when the file is read
+        yield TextDecision(number, 0, cost, 1.0, "", actions=actions)
+
+
+def list_json_actions(number: int, line: dict[str, Any]) -> tuple[TextLine, ...]:
+    """Return the actions of a decision in dsjson, in the order in which they were shown: tag and content of each.
+
+    Those are in `_multi` of the context, to which `a` refers by numbers from 1. Raises ValueError for an action that
+    is empty, or of which `_multi` says nothing.
+    """
+    if not isinstance(line["a"], list):
+        raise ValueError(f"its actions a are {line['a']!r}, which is no list")
+    known = (line.get("c") or {}).get("_multi")
+    return tuple(describe_json_action(number, action, known) for action in line["a"])
+
+
+def describe_json_action(number: int, action: Any, known: Any) -> TextLine:
+    if action is None or not str(action).strip():
+        raise ValueError(f"it has an empty action in a, {action!r}")
+    if not isinstance(known, list) or not isinstance(action, int):
+        return TextLine(number, [], "", "")
+    if not 1 <= action <= len(known):
+        raise ValueError(f"its action {action} is none of the {len(known)} in _multi")
+    content = known[action - 1]
+    if not isinstance(content, dict):
+        return TextLine(number, [], "", json.dumps(content))
+    tag = content.get("_tag")
+    features = {name: value for name, value in content.items() if name != "_tag"}
+    described = json.dumps(features, sort_keys=True) if features else ""
+    return TextLine(number, [], "" if tag is None else str(tag).strip(), described)
 
 
 @dataclass(slots=True)

@@ -1,16 +1,19 @@
 """Parses Vowpal Wabbit's text: labelled rows, and logged decisions on one line or several.
 
-    labels      `label [weight] ['tag] | features`                          a row on each line
+    labels      `label [weight [base]] ['tag] | features`                   a row on each line
     one line    `action:cost:probability [action ...] ['tag] | features`    a decision on each line
     many lines  `shared | features` (optional), then a line for each action; the line of the chosen
                 action has `action:cost:probability`; blank lines separate the decisions
 
-A feature is `name` or `name:value`; inside `|space` its name becomes "space^name".
+A tag begins with ', or touches the bar. A feature is `name` or `name:value`; inside `|space` its name becomes
+"space^name". A feature that is given more than once has the sum of its values. A word as a value, `colour:red`, is a
+category. No model here takes an importance weight or a base, so a row is refused that has another weight than 1, or
+another base than 0.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import IO
 
@@ -18,7 +21,10 @@ from online.evaluation.sources.bad_lines import BadLines, parse_finite, parse_pr
 from online.evaluation.sources.labelled_rows import Row, build_row
 
 ONE_LINE, MANY_LINES = "one line", "many lines"
-LABEL = re.compile(r"\A\s*+(-?[\d.eE+-]++)(?:\s++[\d.eE+-]++)?\s*+(?:'?\S*+)?$")  # possessive: no backtracking
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+NO_ROW = "expected `label |features` of Vowpal Wabbit"
+
+Feature = float | str  # a number, or a category
 
 
 def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]:
@@ -26,32 +32,107 @@ def read_labelled_rows(file: IO[str], name: str, bad: BadLines) -> Iterator[Row]
         if not text.strip():
             continue
         where = f"{name}, line {number}"
-        before, bar, after = text.partition("|")
-        found = LABEL.match(before)
-        if found is None or not bar:
-            bad.add(f"{where}: expected `label |features` of Vowpal Wabbit", number, "not_vw")
-            continue
         try:
-            instance = parse_features(after)
+            label, instance = parse_labelled_row(text)
         except ValueError as error:
-            bad.add(f"{where}: {error}", number)
+            bad.add(f"{where}: {error}", number, "not_vw")
             continue
-        yield from build_row(number, instance, found[1], {}, where, bad)
+        yield from build_row(number, instance, label, {}, where, bad)
 
 
-def parse_features(after: str) -> dict[str, float]:
-    """Parse everything after the first bar. Raises ValueError for a value that is not a number."""
-    return dict(feature for space in after.split("|") for feature in parse_namespace(space))
+def parse_labelled_row(text: str) -> tuple[str, dict[str, Feature]]:
+    """Return the label and the features. Raises ValueError for a line that a replay cannot use whole."""
+    before, bar, after = text.partition("|")
+    if not bar:
+        raise ValueError(NO_ROW)
+    words, tag = split_tag(before)
+    if not words:
+        touches = f"; {tag} touches the bar, which makes it a tag: put a blank between" if is_number(tag) else ""
+        raise ValueError(f"{NO_ROW}, and there is no label{touches}")
+    if not tag and len(words) > 1 and not is_number(words[-1]):
+        words.pop()  # a tag in the middle of blanks
+    check_label_words(words)
+    return name_label(words[0]), parse_features(after)
 
 
-def parse_namespace(space: str) -> Iterator[tuple[str, float]]:
+def split_tag(before: str) -> tuple[list[str], str]:
+    """Return the words before the bar, and the tag among them: the last, if it begins with ' or touches the bar."""
+    words = before.split()
+    touching = bool(words) and not before[-1].isspace() and ":" not in words[-1] and words[-1] != "shared"
+    tag = words.pop() if words and (touching or words[-1].startswith("'")) else ""
+    return words, tag.removeprefix("'")
+
+
+def check_label_words(words: Sequence[str]) -> None:
+    """Raise ValueError unless they are a label, and a weight of 1 and a base of 0 if there are any."""
+    if ":" in words[0]:
+        raise ValueError(f"{NO_ROW}, and {words[0]} is a class with a cost (csoaa): give the right class alone")
+    if not all(map(is_number, words)) or len(words) > 3:
+        raise ValueError(f"{NO_ROW}, not {' '.join(words)!r}")
+    names = ("importance weight", "base")
+    for name, word, neutral in zip(names, words[1:], (1.0, 0.0), strict=False):
+        if float(word) != neutral:
+            raise ValueError(f"has the {name} {word}, which no model here takes; leave it out")
+
+
+def is_number(word: str) -> bool:
+    return NUMBER.fullmatch(word) is not None
+
+
+def name_label(word: str) -> str:
+    """Return the name of the class that a number stands for: 1, +1 and 1.0 are one class."""
+    number = float(word)
+    return str(int(number)) if number.is_integer() and abs(number) < 1e22 else str(number)
+
+
+def name_action(word: str) -> str:
+    return name_label(word) if is_number(word) else word
+
+
+def parse_features(after: str) -> dict[str, Feature]:
+    """Parse everything after the first bar. Raises ValueError for a value that is neither a number nor a word."""
+    found = dict[str, Feature]()
+    for space in after.split("|"):
+        for name, value in parse_namespace(space):
+            found[name] = add_values(name, found[name], value) if name in found else value
+    return found
+
+
+def parse_namespace(space: str) -> Iterator[tuple[str, Feature]]:
     """Parse one namespace. A feature without a name, like `:2`, is named by its position."""
     name, *words = space.split() if space[:1].strip() else ["", *space.split()]
     name, _, scale = name.partition(":")
+    factor = parse_scale(name, scale)
     for place, feature in enumerate(words):
         word, _, value = feature.partition(":")
-        word = word or str(place)
-        yield f"{name}^{word}" if name else word, float(value or 1) * float(scale or 1)
+        word = f"{name}^{word or place}" if name else word or str(place)
+        yield word, parse_value(word, value, factor)
+
+
+def parse_scale(name: str, scale: str) -> float:
+    if scale and not is_number(scale):
+        raise ValueError(f"its namespace {name!r} has the scale {scale!r}, which is not a number")
+    return float(scale or 1)
+
+
+def parse_value(name: str, value: str, scale: float) -> Feature:
+    """Return a number, or a category for a word. Raises ValueError for anything else."""
+    if not value or is_number(value):
+        return float(value or 1) * scale
+    if (infinite := value.lower().strip("+-")) in ("nan", "inf", "infinity"):
+        raise ValueError(f"has {'NaN' if infinite == 'nan' else 'an infinite value'} as its feature {name!r}")
+    if not value[0].isalpha() or scale != 1:
+        raise ValueError(f"its feature {name!r} has the value {value!r}, which is neither a number nor a word")
+    return value
+
+
+def add_values(name: str, one: Feature, other: Feature) -> Feature:
+    """Return the value of a feature that is given more than once: the sum of numbers."""
+    if isinstance(one, float) and isinstance(other, float):
+        return one + other
+    if one == other:
+        return one
+    raise ValueError(f"its feature {name!r} has the values {one} and {other}; give it one category")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +164,7 @@ class TextDecision:
 
 def parse_text_line(number: int, text: str) -> TextLine:
     before, bar, after = text.partition("|")
-    words = before.split()
-    touching = bool(words) and not before[-1].isspace() and ":" not in words[-1] and words[-1] != "shared"
-    tag = words.pop().removeprefix("'") if words and (touching or words[-1].startswith("'")) else ""
+    words, tag = split_tag(before)
     if not bar:
         raise ValueError(f"line {number}: expected `action:cost:probability | features`")
     return TextLine(number, words, tag, after)
@@ -116,7 +195,9 @@ def parse_one_line(parts: Sequence[TextLine]) -> TextDecision | None:
     if found is None:
         return None
     place, cost, chance = found
-    names = tuple(word.partition(":")[0] for word in only.words)
+    names = tuple(name_action(word.partition(":")[0]) for word in only.words)
+    if "" in names:
+        raise ValueError(f"line {only.number}: {only.words[names.index('')]} is the cost of no action")
     return TextDecision(only.number, place, cost, chance, only.after, names)
 
 
@@ -128,6 +209,7 @@ def parse_many_lines(parts: Sequence[TextLine]) -> TextDecision | None:
         raise ValueError(f"line {parts[0].number}: `shared` without a line for any action")
     if late := [each for each in actions if each.words[:1] == ["shared"]]:
         raise ValueError(f"line {late[0].number}: `shared` stands first, behind an empty line")
+    actions = tuple(map(settle_tag, actions))
     found = [(place, word) for place, each in enumerate(actions) if (word := find_cost(each)) is not None]
     if not found:
         return None
@@ -135,6 +217,15 @@ def parse_many_lines(parts: Sequence[TextLine]) -> TextDecision | None:
         raise ValueError(f"line {actions[found[1][0]].number}: a second action with a cost; one was chosen")
     place, (_, cost, chance) = found[0]
     return TextDecision(parts[0].number, place, cost, chance, shared.after if shared else "", (), actions)
+
+
+def settle_tag(each: TextLine) -> TextLine:
+    """Return an action's line with a word among blanks as its tag. Raises ValueError for words that mean nothing."""
+    known = [word for word in each.words if ":" in word or is_number(word)]
+    rest = [word for word in each.words if word not in known]
+    if len(rest) + bool(each.tag) > 1:
+        raise ValueError(f"line {each.number}: expected one tag before the bar, not {' '.join([*rest, each.tag])!r}")
+    return replace(each, words=known, tag=each.tag or "".join(rest))
 
 
 def split_blocks(file: Iterable[str], shape: str) -> Iterator[list[tuple[int, str]]]:

@@ -179,7 +179,7 @@ def test_costs_of_an_unknown_range_need_the_range(tmp_path: Path) -> None:
         ("1:nan:0.5 | a", "is not finite"),
         ("1:0:0 | a", "propensity is 0"),
         ("1:0:1.5 | a", "propensity is 1.5"),
-        ("1:0:0.5 | a:b", "could not convert"),
+        ("1:0:0.5 | a:5b", "its feature 'a' has the value '5b', which is neither a number nor a word"),
     ],
 )
 def test_a_bad_line_is_named_and_tolerated_up_to_the_allowed_ratio(tmp_path: Path, line: str, message: str) -> None:

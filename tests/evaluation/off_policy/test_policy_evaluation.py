@@ -2,6 +2,7 @@
 
 import json
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -268,6 +269,9 @@ def test_the_replay_method_is_refused_unless_choices_were_uniform() -> None:
 # without estimates
 
 
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+
+
 def evaluate_one(decisions: Decisions, policy: str) -> tuple[str, list[str]]:
     (evaluation,) = evaluate_policies(decisions, [policy])
     assert bool(evaluation.estimates) is not bool(evaluation.withheld)
@@ -302,6 +306,40 @@ def test_impossible_propensities_give_a_warning() -> None:
     rows = [("a", 0.9, 1.0), ("b", 0.1, 0.0)] * 500
     _, warnings = evaluate_one(build_decisions(rows), "fixed:b")
     assert warnings == ["the mean weight is 5.000 and should be 1: are the propensities correct?"]
+
+
+@pytest.mark.parametrize("digits", [2, 3, 4])
+@pytest.mark.parametrize("count", [3, 7, 13, 19])
+def test_propensities_that_are_printed_with_few_digits_give_no_warning(digits: int, count: int) -> None:
+    printed = round(1 / count, digits)
+    rows = [(ALPHABET[place], printed, float(place % 2)) for place in range(count)] * (900 // count)
+    decisions = build_decisions(rows, ALPHABET[:count])
+    for policy in ("logged", "uniform"):
+        assert evaluate_one(decisions, policy) == ("", [])
+
+
+def test_propensities_that_are_wrong_beyond_their_digits_still_give_a_warning() -> None:
+    rows = [("a", 0.4, 1.0), ("b", 0.4, 0.0), ("c", 0.333, 0.0)] * 300
+    decisions = build_decisions(rows, "abc")
+    assert "are the propensities correct?" in evaluate_one(decisions, "uniform")[1][0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_estimate_lies_in_its_intervals_and_those_in_the_range_of_rewards(seed: int) -> None:
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(200):  # rare choices that were always good: the weighed mean is above 1 as often as below
+        is_rare = draw.random() < 0.25
+        rows.append(("b", 0.2, 1.0) if is_rare else ("a", 0.8, 0.9))
+    decisions = build_decisions(rows)
+    (result,) = evaluate(
+        decisions, ["fixed:b"], Scorers(decisions, ignore_progress), EvaluationOptions(), ignore_progress
+    ).policies
+    assert result.estimates and not result.withheld
+    for each in result.estimates.values():
+        intervals = [each.bootstrap, *([each.bernstein] if each.bernstein else [])]
+        assert all(0 <= low <= each.value <= high <= 1 for low, high in intervals)
+    assert 0 <= result.anytime[0] <= result.anytime[1] <= 1
 
 
 @pytest.mark.parametrize("wrong", [{"level": 1.0}, {"clip": -1.0}, {"folds": 1}, {"resamples": 10}])

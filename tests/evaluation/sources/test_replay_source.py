@@ -68,7 +68,7 @@ def test_the_same_rows_in_every_format_give_the_same_state_and_figures(tmp_path:
 
 def test_the_text_of_vowpal_wabbit_becomes_a_table(tmp_path: Path) -> None:
     path = tmp_path / "log.vw"
-    path.write_text("1 |user age:2.5 member |page:2 a\n-1 0.5 'tag| plain:3 word\n")
+    path.write_text("1 |user age:2.5 member |page:2 a\n-1 1 'tag| plain:3 word\n")
     lines = list(open_source(str(path)).lines())
     predictions = [line.instance for line in lines if isinstance(line, LoggedPrediction)]
     assert predictions == [{"user^age": 2.5, "user^member": 1.0, "page^a": 2.0}, {"plain": 3.0, "word": 1.0}]

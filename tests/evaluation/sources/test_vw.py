@@ -105,7 +105,8 @@ BAD_BLOCKS = [
     (("shared | x", "0:inf:0.5 | a", "| b"), "line 2: 'inf' is not finite"),
     (("shared | x", "0:0:0 | a", "| b"), "line 2: its propensity is 0"),
     (("shared | x", "0:0:0.5:9 | a", "| b"), "line 2: expected"),
-    (("shared | x:y", "0:0:0.5 | a", "| b"), "line 1: could not convert"),
+    (("shared | x:5y", "0:0:0.5 | a", "| b"), "line 1: its feature 'x' has the value '5y'"),
+    (("shared | x", "0:0:0.5 one two | a", "| b"), "line 2: expected one tag before the bar, not 'one two "),
     (("shared | x:nan", "0:0:0.5 | a", "| b"), "line 1: has NaN"),
 ]
 
@@ -176,6 +177,16 @@ def test_features_without_names_are_named_by_their_positions(tmp_path: Path) -> 
     assert [json.loads(data) for data in decisions.features] == [{"f^0": 3, "f^1": 4}, {"f^x": 2, "f^1": 8}]
 
 
+def test_a_cost_without_an_action_is_a_bad_line(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"line 2: :0:0\.5 is the cost of no action"):
+        read(tmp_path, "1:0:0.5 | a\n:0:0.5 | a\n")
+
+
+def test_an_action_is_the_same_however_its_number_is_written(tmp_path: Path) -> None:
+    decisions = read(tmp_path, "1:0:0.5 | a\n+1:1:0.5 | a\n1.0:1:0.5 | a\n2:1:0.5 | a\n")
+    assert decisions.actions == ["1", "2"]
+
+
 def test_labelled_rows_are_no_decisions(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds labelled rows, not decisions; replay them instead"):
         read(tmp_path, "1 | a\n2 | b\n")
@@ -194,6 +205,69 @@ def test_lines_marked_as_not_learned_are_left_out_and_substitutes_are_reported(t
     assert len(decisions) == 2 and decisions.left_out == {"lines with _skipLearn": 1}
     assert any(note.startswith("1 lines that stand for others") for note in decisions.notes)
     assert json.loads(decisions.features[0]) == {"input": 1}
+
+
+def shuffled(number: int, items: list[dict[str, Any]], best: str) -> str:
+    """A decision whose items stand in an order of its own; half of the time the best of its context was shown."""
+    draw = random.Random(number)
+    order = draw.sample(range(len(items)), len(items))
+    multi = [items[place] for place in order]
+    shown = draw.randrange(len(items))
+    cost = 0.0 if best in multi[shown].values() else 1.0
+    chances = [1 / len(items)] * len(items)
+    context = {"_multi": multi, "when": best}
+    fields = {"_label_cost": cost, "_label_probability": chances[0], "_labelIndex": shown}
+    return json.dumps({**fields, "a": [*range(1, len(items) + 1)], "p": chances, "c": context})
+
+
+@pytest.mark.parametrize("key", ["_tag", "kind"])
+def test_an_action_of_dsjson_is_known_by_its_tag_or_content_wherever_it_stands(tmp_path: Path, key: str) -> None:
+    items = [{key: name, "weight": 1} for name in ACTIONS]
+    (tmp_path / "log.dsjson").write_text("\n".join(shuffled(n, items, ACTIONS[n % 3]) for n in range(600)))
+    (greedy,) = judged(tmp_path / "log.dsjson", "greedy:ridge").policies
+    assert greedy.estimates["snips"].value > 0.95, "a third is right by chance, and by position"
+
+
+def test_the_key_of_an_action_of_dsjson_is_reported_and_can_be_chosen(tmp_path: Path) -> None:
+    items = [{"_tag": name} for name in ACTIONS]
+    text = "\n".join(shuffled(n, items, ACTIONS[n % 3]) for n in range(6))
+    tagged = read(tmp_path, text)
+    assert sorted(tagged.actions) == sorted(ACTIONS) and "actions are known by their tag" in tagged.notes
+    assert read(tmp_path, text, columns=CsvColumns(action="position")).actions == ["1", "2", "3"]
+
+
+UNUSABLE = [
+    ({"a": [None, 1]}, "it has an empty action in a, None"),
+    ({"a": [" ", 1]}, "it has an empty action in a, ' '"),
+    ({"a": [3, 1]}, "its action 3 is none of the 2 in _multi"),
+    ({"a": 1}, "its actions a are 1, which is no list"),
+    ({"_labelIndex": 4}, "its choice '5' is not one of its actions a"),
+    ({"p": [1.5, -0.5]}, "2 chances p that sum to 1"),
+    ({"_outcomes": []}, "it holds several decisions at once"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), UNUSABLE, ids=[words for _, words in UNUSABLE])
+def test_an_unusable_decision_of_dsjson_is_named(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    text = "\n".join([ds(1), ds(2, **change), ds(3)])
+    with pytest.raises(BadInput) as caught:
+        read(tmp_path, text)
+    assert f"log.txt, line 2: {words}" in str(caught.value)
+    assert len(read(tmp_path, text, max_bad_ratio=0.5)) == 2
+
+
+def test_outcomes_without_their_decision_are_counted(tmp_path: Path) -> None:
+    decisions = read(tmp_path, ds(1) + '\n{"RewardValue": 1}\n')
+    assert decisions.left_out == {"outcomes that were logged without their decision": 1}
+
+
+def test_chances_may_be_rounded_to_the_digits_that_they_are_printed_with(tmp_path: Path) -> None:
+    printed = [0.083] * 12  # a twelfth each, which sums to .996
+    fields = {"a": [*range(1, 13)], "p": printed, "_label_probability": 0.083}
+    multi = {"_multi": [{"x": place} for place in range(12)]}
+    decisions = read(tmp_path, "\n".join(ds(n, **fields, c=multi) for n in range(60)))
+    result = evaluate(decisions, ["logged", "uniform"], Scorers(decisions, quiet), EvaluationOptions(), quiet)
+    assert [policy.warnings for policy in result.policies] == [[], []]
 
 
 # a world in which it is known what is best, logged in three ways
