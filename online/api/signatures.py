@@ -68,8 +68,14 @@ def instances_from_tensors(spec: ModelSettings, inputs: Tensors, most: int) -> l
         if len(array) > most:
             raise TooLarge(f"{len(array)} instances; one request takes {most} (max_instances)")
         _check_width(spec, name, _width(array))
-    rows = {name: array.reshape(len(array), _width(array)).tolist() for name, array in inputs.items()}
+    keeps_booleans = input_options(spec.kind, spec.options)["input"] == "table"  # there they are a feature's two values
+    rows = {name: _read_rows(array, keeps_booleans) for name, array in inputs.items()}
     return [read_instance(spec, row) for row in split_columns(rows)]
+
+
+def _read_rows(array: NDArray[Any], keeps_booleans: bool) -> list[list[Any]]:
+    rows = array.reshape(len(array), _width(array))
+    return (rows if keeps_booleans or array.dtype != np.bool_ else rows.astype(np.uint8)).tolist()
 
 
 def _width(array: NDArray[Any]) -> int:
@@ -109,9 +115,14 @@ def read_instance(spec: ModelSettings, row: Any) -> Any:
         return _read_table_row(row)
     name = "text" if kind == "text" else "x"
     if is_object(row):
-        if name not in row and len(row) != 1:
+        if unknown := next((each for each in row if each != name), None):
+            raise BadInput(
+                f"input tensor alias not found in signature: {unknown[:MAX_ECHO_CHARS]}. "
+                f"Inputs expected to be in the set {{{name}}}."
+            )
+        if name not in row:
             raise BadInput(f"the object does not have the named input: {name}")
-        row = row[name] if name in row else next(iter(row.values()))
+        row = row[name]
     return _decode_text(_unwrap(row)) if kind == "text" else _flatten(row)
 
 

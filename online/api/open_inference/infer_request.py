@@ -8,7 +8,7 @@
 Bytes are little-endian and row-major; an element of BYTES is its length as uint32, then its bytes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from online.api.bodies import parse_leniently
 from online.api.signatures import MAX_ECHO_CHARS, Tensors, signature_of
 from online.api.tensors import array_from_bytes, array_from_values, check_shape, widen_bfloat16
 from online.errors import BadInput
+from online.models import input_options
 from online.settings import ModelSettings
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -103,6 +104,16 @@ def parse_raw_request(spec: ModelSettings, body: bytes, most: int) -> InferReque
     return InferRequest(None, {name: array_from_bytes(body, DTYPES[datatype], shape, most)}, (), False)
 
 
+def check_inputs(spec: ModelSettings, names: Iterable[str]) -> None:
+    """Raise BadInput for an input that the model does not have. A table has an input for each feature, under any name."""
+    if input_options(spec.kind, spec.options)["input"] == "table":
+        return
+    known = signature_of(spec).inputs
+    for name in names:
+        if name not in known:
+            raise BadInput(f"unexpected inference input {name[:MAX_ECHO_CHARS]!r}; the inputs are {', '.join(known)}")
+
+
 def _read_outputs(document: Mapping[str, Any]) -> list[Any]:
     outputs = document.get("outputs") or []
     if not isinstance(outputs, list):
@@ -164,10 +175,21 @@ def _read_data(datatype: str, shape: Sequence[int], data: Any, most: int) -> NDA
         if not all(isinstance(value, str) for value in values):
             raise BadInput("'data' of BYTES must be strings")
         return array_from_values(values, DTYPES["BYTES"], shape, most)
-    if not all(isinstance(value, (int, float)) for value in values):
-        raise BadInput(f"'data' of {datatype} must be numbers")
+    _check_values(datatype, values)
     dtype = np.dtype(np.float32) if datatype == "BF16" else DTYPES[datatype]
     return array_from_values(values, dtype, shape, most)
+
+
+def _check_values(datatype: str, values: list[Any]) -> None:
+    """Raise BadInput for values that the type would change: numpy makes 1 of 1.5 as an integer, and true of 2 as a boolean."""
+    if datatype == "BOOL":
+        if odd := [value for value in values if not isinstance(value, (bool, int, float)) or value not in (0, 1)]:
+            raise BadInput(f"'data' of BOOL must be true, false, 1 or 0, not {str(odd[0])[:MAX_ECHO_CHARS]}")
+        return
+    if odd := [value for value in values if type(value) not in (int, float)]:
+        raise BadInput(f"'data' of {datatype} must be numbers, not {str(odd[0])[:MAX_ECHO_CHARS]}")
+    if "INT" in datatype and (odd := [value for value in values if type(value) is float and not value.is_integer()]):
+        raise BadInput(f"'data' of {datatype} must be whole numbers, not {odd[0]}")
 
 
 def _flatten(data: list[Any]) -> list[Any]:

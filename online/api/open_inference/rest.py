@@ -12,6 +12,7 @@ from online.api.bodies import check_depth, read_body, read_json
 from online.api.dependencies import ROUTE_HEADER, RuntimeDep
 from online.api.open_inference.infer_request import (
     InferRequest,
+    check_inputs,
     check_not_empty,
     parse_infer_request,
     parse_object,
@@ -102,6 +103,7 @@ async def infer(request: Request, runtime: RuntimeDep, caller: CallerDep, name: 
     started = time.perf_counter()
     model, selector = find_model(runtime, name, version, request.headers.get(ROUTE_HEADER))
     infer_request = await _read_infer_request(request, model, runtime)
+    check_inputs(model.spec, infer_request.inputs)
     check_outputs(model.spec, infer_request.outputs)
     instances = instances_from_tensors(model.spec, infer_request.inputs, runtime.settings.max_instances)
     prediction = PredictRequest(instances=check_not_empty(instances), user=caller.user)

@@ -17,6 +17,7 @@ from online.api.open_inference.infer_request import (
     DTYPES,
     RequestedOutput,
     check_datatype,
+    check_inputs,
     check_not_empty,
     read_raw,
     read_requested_output,
@@ -98,6 +99,7 @@ class Inference:
         model, selector = find_model(self.runtime, request.model_name, request.model_version, call.route)
         requested = [parse_requested_output(each) for each in request.outputs]
         check_outputs(model.spec, requested)
+        check_inputs(model.spec, (each.name for each in request.inputs))
         inputs = read_inputs(request, settings.max_tensor_elements)
         instances = check_not_empty(instances_from_tensors(model.spec, inputs, settings.max_instances))
         predicted = await model.predictor.predict(

@@ -399,7 +399,16 @@ BAD: dict[str, tuple[tfs.PredictRequest, grpc.StatusCode, str]] = {
         'Serving signature name: "x" not found in signature def',
     ),
     "no input": (inputs_of(), CODE.INVALID_ARGUMENT, "input size does not match signature: 0!=1"),
-    "another input": (inputs_of(y=tensor(LEFT), z=tensor(LEFT)), CODE.INVALID_ARGUMENT, "named input: x"),
+    "another input": (
+        inputs_of(y=tensor(LEFT)),
+        CODE.INVALID_ARGUMENT,
+        "input tensor alias not found in signature: y. Inputs expected to be in the set {x}.",
+    ),
+    "another input beside the right one": (
+        inputs_of(x=tensor(LEFT), z=tensor(LEFT)),
+        CODE.INVALID_ARGUMENT,
+        "input tensor alias not found in signature: z. Inputs expected to be in the set {x}.",
+    ),
     "another output": (
         tfs.PredictRequest(model_spec=spec("lab"), inputs={"x": tensor(LEFT)}, output_filter=["y"]),
         CODE.INVALID_ARGUMENT,

@@ -120,6 +120,16 @@ def test_binary_tensors_after_the_json_are_read_in_any_type(service: Service, da
     ]
 
 
+@pytest.mark.parametrize("data", [[True, False], [1, 0], [1.0, 0.0]])
+def test_booleans_are_read_as_numbers(service: Service, data: list[Any]) -> None:
+    tensor = {"name": "x", "datatype": "BOOL", "shape": [1, 2]}
+    answer = infer(service, "vec", {"inputs": [{**tensor, "data": data}]})
+    expected = infer(service, "vec", {"inputs": [vectors([LEFT])]})
+    assert output(answer, "scores")["data"] == output(expected, "scores")["data"]
+    raw = infer(service, "vec", {"inputs": [{**tensor, "parameters": {"binary_data_size": 2}}]}, b"\x01\x00")
+    assert output(raw, "scores")["data"] == output(expected, "scores")["data"]
+
+
 def test_texts_are_read_and_on_request_written_as_binary_tensors(service: Service) -> None:
     texts = [b"Can I print here?", "Wo gibt es WLAN? 📶".encode()]
     content = b"".join(struct.pack("<I", len(text)) + text for text in texts)
@@ -213,6 +223,28 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
     "no data": ({"inputs": [X]}, 400, "needs its 'data'"),
     "too little data": ({"inputs": [{**X, "data": [1]}]}, 400, "takes 2 values"),
     "texts for numbers": ({"inputs": [{**X, "data": ["a", "b"]}]}, 400, "must be numbers"),
+    "an unknown input": (
+        {"inputs": [{**X, "name": "y", "data": [1, 2]}]},
+        400,
+        "unexpected inference input 'y'; the inputs are x",
+    ),
+    "an unknown input beside the known one": (
+        {"inputs": [{**X, "data": [1, 2]}, {**X, "name": "y", "data": [1, 2]}]},
+        400,
+        "unexpected inference input 'y'; the inputs are x",
+    ),
+    "a fraction as a whole number": (
+        {"inputs": [{**X, "datatype": "INT32", "data": [1.5, 2]}]},
+        400,
+        "'data' of INT32 must be whole numbers, not 1.5",
+    ),
+    "a number beyond its type": ({"inputs": [{**X, "datatype": "UINT8", "data": [300, 2]}]}, 400, "not a valid uint8"),
+    "a number as a boolean": (
+        {"inputs": [{**X, "datatype": "BOOL", "data": [2, 0]}]},
+        400,
+        "'data' of BOOL must be true, false, 1 or 0, not 2",
+    ),
+    "a boolean as a number": ({"inputs": [{**X, "data": [True, 0]}]}, 400, "'data' of FP32 must be numbers, not True"),
     "missing bytes": ({"inputs": [{**X, "parameters": {"binary_data_size": 8}}]}, 400, "binary_data_size"),
     "the same input twice": ({"inputs": [{**X, "data": [1, 2]}] * 2}, 400, "twice"),
     "an unknown output": ({"inputs": [{**X, "data": [1, 2]}], "outputs": [{"name": "y"}]}, 400, "unexpected"),
@@ -405,6 +437,11 @@ def test_over_grpc_an_invalid_request_is_refused(rpc: Stub) -> None:
 
     for code, words, request in (
         (CODE.NOT_FOUND, "unknown model", infer("nobody")),
+        (
+            CODE.INVALID_ARGUMENT,
+            "unexpected inference input 'text'; the inputs are x",
+            infer(inputs=[oip.ModelInferRequest.InferInputTensor(name="text", datatype="FP32", shape=[1, 2])]),
+        ),
         (CODE.INVALID_ARGUMENT, "no inputs", infer()),
         (CODE.INVALID_ARGUMENT, "unknown datatype", infer(inputs=[tensor("FP8", 1, 2)])),
         (CODE.INVALID_ARGUMENT, "as raw_input_contents only", infer(inputs=[tensor("FP16", 1, 2)])),
