@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
 
-from online.base_snapshot import missing_until
+from online.base_snapshot import find_base, missing_until
 from online.errors import LogReplaced, Unavailable
 from online.schemas.models import LearnerState
 from online.schemas.replies import NewReply
@@ -98,6 +99,7 @@ class ModelRuntime:
     starter_replies: list[NewReply]
     starter_until: int = 0
     _starter_was_learned: bool = False
+    _has_base: bool = False
 
     @property
     def unready_reason(self) -> str | None:
@@ -111,7 +113,23 @@ class ModelRuntime:
         notice = self.live.set_aside
         if notice is not None and not notice.learned_again and self.live.frozen is None:
             return f"it learns its log again: {notice.reason}"
+        if self.waits_for_base:
+            return "it begins with a base, which is not live yet: its learner makes it the first version"
         return None if self.has_learned_starter else "its first repertoire is not learned yet"
+
+    @property
+    def waits_for_base(self) -> bool:
+        """Whether the model answers as one that has learned nothing although it has a base to begin with."""
+        return self._has_base and not self.live.current.version
+
+    async def look_for_base(self) -> None:
+        """Note whether the model has a base that no version rests on yet. Without the store it stays unknown."""
+        with suppress(Unavailable):
+            await self.read(self._note_base)
+
+    def _note_base(self, connection: Connection) -> None:
+        if not self.live.current.version:
+            self._has_base = find_base(connection, self.snapshots, self.live.encoder_config.recipe) is not None
 
     @property
     def missing_until(self) -> int:
@@ -145,6 +163,7 @@ class ModelRuntime:
     def _compare_log(self, connection: Connection, served: ServedVersion) -> tuple[int, str | None]:
         """The last offset, and in what the log is not the one that a version has learned."""
         digest, name = served.loaded.manifest.log_digest if served.loaded else "", self.spec.name
+        self._note_base(connection)
         try:
             check_log(connection, name, served.learned_until, digest)
         except LogReplaced as error:

@@ -90,7 +90,7 @@ class Runtime:
 
     @property
     def has_started(self) -> bool:
-        """Whether the service may announce itself: every worker answers with the first repertoire.
+        """Whether the service may announce itself: every worker answers with the first repertoire, or with the base.
 
         A learner that has failed ends the wait: the service answers, and /readyz says why it is not ready.
         """
@@ -98,11 +98,14 @@ class Runtime:
             return self.workers.all_up
         starters = {name: model.starter_until for name, model in self.models.items()}
         learned = all(model.has_learned_starter for model in self.models.values())
-        return learned and self.workers.all_up and self.workers.have_learned(starters)
+        has_bases = self.supervisor is None or not any(model.waits_for_base for model in self.models.values())
+        versioned = [name for name, model in self.models.items() if model.live.current.version]
+        return learned and has_bases and self.workers.have_learned(starters) and self.workers.have_versions(versioned)
 
     async def start(self) -> None:
         for model in self.models.values():
             await model.live.refresh()
+            await model.look_for_base()
             for work in model.background_work(self.is_primary):
                 self.run_until_stop(work)
         self.run_until_stop(self.disk.watch())

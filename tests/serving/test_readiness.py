@@ -1,5 +1,6 @@
 """When a service reports that it is ready, and when it refuses to start."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,13 @@ CHAT = """
 [[models]]
 name = "chat"
 kind = "ranker"
+"""
+
+VECTOR = """
+[[models]]
+name = "m"
+kind = "classifier"
+options = { input = "vector", size = 2, scale = 4.0 }
 """
 
 
@@ -35,6 +43,33 @@ def test_a_service_with_an_empty_repertoire_is_ready_immediately(start: Start, t
     empty.write_text("")
     service = start(CHAT, repertoire=str(empty))
     assert service.http.get("/readyz").status_code == 200
+
+
+@pytest.fixture
+def loaded(tmp_path: Path) -> Path:
+    """A state folder whose model `m` begins with 200 rows of a file."""
+    rows = [{"input": [n % 2 - 0.5, 1.0], "label": "ab"[n % 2]} for n in range(200)]
+    (tmp_path / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "load.toml").write_text(f'state = "{tmp_path}/state"\n{VECTOR}')
+    done = run_online("load", "history.jsonl", "--config", "load.toml", "--processes", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+@pytest.mark.usefixtures("loaded")
+def test_a_service_is_ready_once_what_was_loaded_is_live(start: Start) -> None:
+    service = start(VECTOR)
+    answer = service.client("m").predict([[0.5, 1.0]])
+    assert answer["predictions"][0]["label"] == "b" and int(answer["model_version"]) > 0
+    assert service.http.get("/readyz").status_code == 200
+
+
+@pytest.mark.usefixtures("loaded")
+def test_a_service_that_answers_without_what_was_loaded_is_not_ready_and_says_why(start: Start) -> None:
+    service = start(VECTOR, flags=("--no-learner",))
+    ready = service.http.get("/readyz")
+    assert ready.status_code == 503 and "begins with a base" in ready.json()["models"]["m"]["reason"]
+    assert service.http.get("/v1/models/m").json()["ready"] is False
 
 
 def test_a_service_whose_store_is_down_answers_and_keeps_its_predictions(start: Start, postgres_url: str) -> None:

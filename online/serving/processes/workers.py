@@ -11,7 +11,7 @@ versions they answer with on their standard output, which the first worker reads
 import asyncio
 import os
 from asyncio.subprocess import PIPE
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -82,6 +82,12 @@ class Workers:
             for worker in self.others
             for model, offset in offsets.items()
             if offset
+        )
+
+    def have_versions(self, models: Collection[str]) -> bool:
+        """Whether each worker is up and answers with a version of each of these models."""
+        return self.all_up and all(
+            worker.answers.get(model, {}).get("version", 0) for worker in self.others for model in models
         )
 
     async def stop(self) -> None:
