@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,37 @@ def test_every_toml_block_is_a_valid_configuration(page: Path) -> None:
     for block in blocks("toml", page.read_text()):
         for model in Settings.model_validate(tomllib.loads(block)).models:
             create(model.kind, model.options)
+
+
+EXAMPLES = [ROOT / "deploy" / "nginx" / "nginx.conf", ROOT / "deploy" / "caddy" / "Caddyfile"]
+
+
+def proxied_configurations() -> Iterator[tuple[str, str]]:
+    """(where, TOML) of every example of a service that people reach under an https address, which a proxy has for it."""
+    for page in PAGES:
+        yield from ((page_name(page), block) for block in blocks("toml", page.read_text()))
+    for file in EXAMPLES:
+        yield page_name(file), "\n".join(re.findall(r"^#     (\w+ = .*)$", file.read_text(), re.MULTILINE))
+
+
+def test_every_example_behind_a_proxy_names_the_proxy() -> None:
+    found = [(where, tomllib.loads(block)) for where, block in proxied_configurations()]
+    behind = [
+        (where, given)
+        for where, given in found
+        if "identity_header" in given or ("public_url" in given and "tls_certificate" not in given)
+    ]
+    assert len(behind) >= 5 and {page_name(file) for file in EXAMPLES} < {where for where, _ in behind}
+    assert [where for where, given in behind if not given.get("trusted_proxies")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_no_docker_command_publishes_plain_http_beyond_its_machine(page: Path) -> None:
+    for line in re.findall(r"^docker run .*$", "\n".join(blocks("sh", page.read_text())), re.MULTILINE):
+        ports = re.findall(r"(?:-p|--publish)[ =](\S+)", line)
+        is_local = all(port.startswith("127.0.0.1:") for port in ports)
+        assert is_local or "ONLINE_TLS_CERTIFICATE" in line, line
+        assert "https://" not in line or "ONLINE_TLS_CERTIFICATE" in line or "ONLINE_TRUSTED_PROXIES" in line, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_name)

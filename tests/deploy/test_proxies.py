@@ -7,6 +7,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,16 @@ class Proxy:
         self.process.wait(30)
 
 
+def read_settings() -> dict[str, Any]:
+    """The settings that both files tell their readers to set."""
+    found = [
+        tomllib.loads("\n".join(re.findall(r"^#     (\w+ = .*)$", (DEPLOY / name).read_text(), re.MULTILINE)))
+        for name in ("nginx/nginx.conf", "caddy/Caddyfile")
+    ]
+    assert found[0] == found[1] and found[0]["public_url"] == f"https://{NAME}"
+    return found[0]
+
+
 def create_proxy_certificate(folder: Path) -> tuple[Path, Path]:
     return create_certificate(folder, "proxy", NAME)
 
@@ -111,7 +122,7 @@ def create_proxy_certificate(folder: Path) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("behind")
-    running = Service(folder / "state", config(folder, CHAT, public_url=f"https://{NAME}", open=True))
+    running = Service(folder / "state", config(folder, CHAT, open=True, **read_settings()))
     running.wait_learned("chat", 1)
     yield running
     running.stop()
