@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -245,18 +245,23 @@ class Metrics:
     def _seconds(self, name: str, help: str) -> Histogram:
         return self._histogram(name, help, LATENCY_BUCKETS_S)
 
-    def text(self, lags: Iterable[tuple[int, str, int]]) -> bytes:
+    def text(self, lags: Iterable[tuple[int, str, int]], refused: Mapping[str, int]) -> bytes:
         """Every worker's metrics in the Prometheus text format.
 
-        lags: (worker, model, events not yet learned).
+        lags: (worker, model, events not yet learned). refused: of each model, how many events it could not learn.
         """
         lag = GaugeMetricFamily(
             "online_lag_events", "Events that the worker's live version has not learned yet", labels=["worker", "model"]
         )
         for worker, model, events in lags:
             lag.add_metric([str(worker), model], events)
+        not_learned = GaugeMetricFamily(
+            "online_refused_events", "Events that the model could not learn, with its present options", labels=["model"]
+        )
+        for model, events in refused.items():
+            not_learned.add_metric([model], events)
         current = CollectorRegistry()
-        current.register(ConstantCollector(lag))
+        current.register(ConstantCollector(lag, not_learned))
         counted = self.registry
         if METRICS_FOLDER in os.environ:
             counted = CollectorRegistry()

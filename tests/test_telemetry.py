@@ -121,7 +121,7 @@ def test_the_next_outage_is_reported_immediately(logger: logging.Logger, stream:
 def test_the_metrics_page_has_every_metric_with_its_help() -> None:
     metrics = Metrics()
     metrics.predictions.labels("chat").inc(3)
-    page = metrics.text([(0, "chat", 7)]).decode()
+    page = metrics.text([(0, "chat", 7)], {"chat": 3}).decode()
     assert 'online_predictions_total{model="chat"} 3.0' in page
     assert 'online_lag_events{model="chat",worker="0"} 7.0' in page
     help_lines = [line for line in page.splitlines() if line.startswith("# HELP")]

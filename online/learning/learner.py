@@ -32,6 +32,7 @@ from online.learning.parallel.board import ShareBoard
 from online.learning.parallel.catch_up import CatchUp
 from online.learning.parallel.team import Team
 from online.learning.publisher import Publisher
+from online.learning.refusal_log import RefusalLog
 from online.learning.relearning import Relearning, asks_to_relearn
 from online.learning.training_state import TrainingState
 from online.models import Options, can_tune_encoder, recipe, spec_of
@@ -110,6 +111,7 @@ class Learner:
         self.log_identity = LogIdentity(snapshots, store, self.recipe)
         self.guard = None if guard == "off" else Guard(snapshots, store, self.recipe, guard)
         self.counts = self._create_counts()
+        self.refusals = RefusalLog(snapshots.model, clock)
         self.bases = Bases(snapshots, store, self.recipe, self._create_training, self._create_counts, retention, clock)
         self.is_outdated, self.golden_questions = is_outdated, golden_questions
         self._is_behind = True  # whether the log may go on beyond what was read last
@@ -129,6 +131,7 @@ class Learner:
         try:
             self._run(stop)
         finally:
+            self.refusals.flush()
             for workers in (self.catch_up, self.team):
                 if workers is not None:
                     workers.stop()
@@ -230,6 +233,7 @@ class Learner:
         if entries:
             with self.quantum.turn(len(entries), self.device):
                 self.learn(entries)
+        self.refusals.report(self._is_behind)
         if self.relearning is not None:
             self._relearn(self.relearning)
         else:
@@ -433,7 +437,7 @@ class Learner:
             after, digest = entries[-1].offset, entries[-1].digest
 
     def _record_refusal(self, offset: int, reason: str) -> None:
-        log_event(log, "event refused", logging.WARNING, model=self.snapshots.model, offset=offset, reason=reason)
+        self.refusals.add(offset, reason)
         self.store.submit(
             lambda connection: mark_refused(connection, self.snapshots.model, self.recipe, offset, reason)
         ).result()

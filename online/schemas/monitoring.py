@@ -123,8 +123,21 @@ class RefusedFeedback(Wire):
     created_at: str | None
 
 
+class RefusedGroup(Wire):
+    """Refused events whose reasons differ in values only."""
+
+    reason: str = Field(description="Of the newest of them.")
+    count: int
+    first_offset: int
+    last_offset: int
+
+
 class RefusedAnswer(Wire):
-    refused: list[RefusedFeedback]
+    count: int = Field(description="How many events the model could not learn.")
+    groups: list[RefusedGroup] = Field(
+        description="The newest 10,000 of them at most, by their reasons; the largest group first, 20 at most."
+    )
+    refused: list[RefusedFeedback] = Field(description="The newest of them.")
 
 
 class Tally(Wire):

@@ -1,8 +1,14 @@
 """Events that a model could not learn, with the reason for each.
 
+    offset 3   the label "a" is not a number   |
+    offset 4   the label "b" is not a number   |--> one group: the label "b" is not a number, 2 events, 3 to 4
+
 A refusal belongs to a recipe (a kind with its options): the same event may be learned by another recipe.
 """
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
@@ -21,6 +27,20 @@ class RefusalRow(SQLModel, table=True):
     recipe: str = Field(primary_key=True)
     offset: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
     reason: str
+
+
+VALUES = re.compile(r"""'[^']*'|"[^"]*"|[-+]?[\d][\d.,]*""")  # what is quoted, and numbers
+NEWEST_GROUPED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalGroup:
+    """Refused events whose reasons differ in values only. reason: of the newest of them."""
+
+    reason: str
+    count: int
+    first_offset: int
+    last_offset: int
 
 
 REFUSALS: Any = RefusalRow.__table__  # type: ignore[attr-defined]
@@ -45,6 +65,27 @@ def count_refusals(connection: Connection, model: str, recipe: str, after: int) 
     """How many events after an offset this recipe could not learn."""
     query = select(func.count()).select_from(REFUSALS).where(*of_recipe(model, recipe), REFUSALS.c.offset > after)
     return connection.scalar(query) or 0
+
+
+def group_refusals(connection: Connection, model: str, recipe: str) -> list[RefusalGroup]:
+    """Return the newest events that this recipe could not learn, 10,000 at most, by their reasons; the largest group first."""
+    query = select(REFUSALS.c.offset, REFUSALS.c.reason).where(*of_recipe(model, recipe))
+    newest = query.order_by(REFUSALS.c.offset.desc()).limit(NEWEST_GROUPED)
+    return group_reasons(connection.execute(newest).all())
+
+
+def group_reasons(newest: Iterable[Any]) -> list[RefusalGroup]:
+    """newest: (offset, reason), the newest first."""
+    groups = dict[str, list[tuple[int, str]]]()
+    for offset, reason in newest:
+        groups.setdefault(mask_values(reason), []).append((offset, reason))
+    found = [RefusalGroup(each[0][1], len(each), each[-1][0], each[0][0]) for each in groups.values()]
+    return sorted(found, key=lambda group: (-group.count, -group.last_offset))
+
+
+def mask_values(reason: str) -> str:
+    """Return a reason without the values in it, so that those that differ in nothing else are equal."""
+    return VALUES.sub("…", reason)
 
 
 def load_newest_refusals(connection: Connection, model: str, recipe: str, count: int) -> list[dict[str, Any]]:

@@ -60,6 +60,7 @@ def test_a_drift_is_shown_on_the_curve_as_it_happens(visits: Visits, start: Star
 
     alarms = page.get_by_role("region", name="Alarms")
     expect(alarms).to_contain_text("Errors became more frequent")  # updated by events, without a reload
+    expect(page.get_by_text("One event could not be learned.")).to_be_visible()
     expect(page.get_by_role("region", name="Table of refused feedback")).to_contain_text("overflow for good")
     curve = curve_of(service, "rv")
     expect(fact(page, "Feedback per minute")).to_contain_text(f"{curve['feedback']} in total")

@@ -18,7 +18,8 @@ from online.store.encoder_moves import begin_move
 from online.store.events import append_events
 from online.store.feedback import add_feedback, load_feedback
 from online.store.quarantine import QuarantineRow, begin
-from online.store.refusals import load_refusals
+from online.store.refusals import group_refusals, load_refusals
+from online.telemetry import event_fields
 from tests.learning.conftest import CreateScene
 from tests.learning.scene import VECTOR, Scene, retraction, text_features, vector_events
 
@@ -127,6 +128,26 @@ def test_an_event_that_cannot_be_learned_is_refused_with_a_reason_and_learning_c
     assert feedback.status == "refused" and "9 bytes where 24 are expected" in feedback.refusal
     assert scene.live_until() == 11
     assert scene.fingerprint() == scene.fingerprint_without("bad")
+
+
+def test_many_refused_events_are_one_line_with_their_count(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.learner.batch = 4
+    with caplog.at_level("WARNING"):
+        for n in range(30):
+            scene.stream.append(Event(f"bad{n}", "label", b"x" * n, "a"))
+        scene.learn()
+        scene.learn(*(Event(f"late{n}", "label", b"", "a") for n in range(5)))
+        scene.learner.refusals.flush()
+    lines = [event_fields(record) for record in caplog.records if record.getMessage() == "events refused"]
+    assert [line["count"] for line in lines] == [29, 5]  # the one of 24 bytes is learned
+    assert (lines[0]["first"], lines[0]["last"]) == (1, 30) and "0 bytes where 24 are" in lines[0]["reason"]
+
+
+def test_the_refusals_of_a_model_are_grouped_by_reasons_that_differ_in_values_only(scene: Scene) -> None:
+    scene.learn(*(Event(f"bad{n}", "label", b"x" * n, "a") for n in range(1, 8)))
+    groups = scene.workspace.store.read(lambda c: group_refusals(c, "m", scene.learner.recipe))
+    assert [(each.count, each.first_offset, each.last_offset) for each in groups] == [(7, 1, 7)]
+    assert "7 bytes where 24 are expected" in groups[0].reason
 
 
 def test_a_restarted_learner_remembers_refused_events(scene: Scene) -> None:

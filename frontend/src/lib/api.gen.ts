@@ -1293,7 +1293,7 @@ export interface paths {
         };
         /**
          * List Refused
-         * @description The newest feedback that could not be learned, with the reasons, newest first.
+         * @description The feedback that could not be learned: how much there is, by its reasons, and the newest of it, newest first.
          */
         get: operations["list_refused_v1_models__model__refused_get"];
         put?: never;
@@ -4097,7 +4097,20 @@ export interface components {
         };
         /** RefusedAnswer */
         RefusedAnswer: {
-            /** Refused */
+            /**
+             * Count
+             * @description How many events the model could not learn.
+             */
+            count: number;
+            /**
+             * Groups
+             * @description The newest 10,000 of them at most, by their reasons; the largest group first, 20 at most.
+             */
+            groups: components["schemas"]["RefusedGroup"][];
+            /**
+             * Refused
+             * @description The newest of them.
+             */
             refused: components["schemas"]["RefusedFeedback"][];
         };
         /**
@@ -4123,6 +4136,23 @@ export interface components {
             reason: string;
             /** Created At */
             created_at: string | null;
+        };
+        /**
+         * RefusedGroup
+         * @description Refused events whose reasons differ in values only.
+         */
+        RefusedGroup: {
+            /**
+             * Reason
+             * @description Of the newest of them.
+             */
+            reason: string;
+            /** Count */
+            count: number;
+            /** First Offset */
+            first_offset: number;
+            /** Last Offset */
+            last_offset: number;
         };
         /**
          * RegressorPrediction

@@ -49,7 +49,7 @@ import type {
   Quarantine,
   RankerPrediction,
   Receipt,
-  RefusedEvent,
+  Refusals,
   Replay,
   Replays,
   ReplyDetails,
@@ -242,7 +242,7 @@ export interface LearningApi extends LiveStatusApi, ComparisonApi {
   driftChanges(): Promise<DriftChange[]>;
   /** Versions before one of them, newest first. */
   versionPage(limit: number, before?: number): Promise<VersionPage>;
-  refused(): Promise<RefusedEvent[]>;
+  refused(): Promise<Refusals>;
   readonly operator: OperatorApi;
 }
 
@@ -777,8 +777,7 @@ export function createLearningApi(name: string): LearningApi {
       const query = new URLSearchParams({ ...(since === null ? {} : { since }) });
       return call('GET', `${model}/versions/${encodeURIComponent(version)}/changes?${query}`);
     },
-    refused: async () =>
-      (await call<{ refused: RefusedEvent[] }>('GET', `${model}/refused`)).refused,
+    refused: () => call('GET', `${model}/refused`),
     operator: operatorApi(model),
   };
 }

@@ -2,7 +2,7 @@ import { minute } from '../../src/lib/ui/wording';
 import { expect, test } from 'vitest';
 import type { LearningApi } from '../../src/lib/api';
 import { Learning } from '../../src/lib/learning/learning.svelte';
-import type { Curve, Drift, DriftChange, Health, RefusedEvent } from '../../src/lib/schema';
+import type { Curve, Drift, DriftChange, Health, Refusals } from '../../src/lib/schema';
 import { FakeApi, FakeOperatorApi, NO_CURVE, settle } from '../fake';
 
 const HEALTHY: Health = {
@@ -27,7 +27,7 @@ const HEALTHY: Health = {
 class FakeLearningApi extends FakeApi implements LearningApi {
   drifts: DriftChange[] = [];
   verdict: Health = HEALTHY;
-  refusals: RefusedEvent[] = [];
+  refusals: Refusals = { count: 0, groups: [], refused: [] };
   outcomes: Curve = NO_CURVE;
   numbers = new Map<number, number>();
   readonly operator = new FakeOperatorApi(this);
@@ -181,9 +181,13 @@ test('an outcome adds a point to the curve, drift a mark, and refused feedback a
   const point = { began: null, ended: null, counts: { served: 1 }, sums: { served: 1 } };
   api.outcomes = { ...NO_CURVE, points: [{ ...point, until: 1, offset: 40 }] };
   api.drifts = [change];
-  api.refusals = [
-    { offset: 39, id: 'f', kind: 'label', label: 'a', reason: 'too long', created_at: null },
-  ];
+  api.refusals = {
+    count: 1,
+    groups: [{ reason: 'too long', count: 1, first_offset: 39, last_offset: 39 }],
+    refused: [
+      { offset: 39, id: 'f', kind: 'label', label: 'a', reason: 'too long', created_at: null },
+    ],
+  };
   api.publish();
   await settle();
   expect(learning.chart).toMatchObject({

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
+from functools import partial
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -16,6 +17,7 @@ from online.serving.live import describe_set_aside
 from online.serving.model_runtime import ModelReadiness, ModelRuntime
 from online.serving.processes.journal_copier import measure_journal
 from online.serving.runtime import Runtime
+from online.store.refusals import count_refusals
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -78,7 +80,8 @@ async def get_metrics(runtime: RuntimeDep) -> Response:
     lags = await asyncio.to_thread(lambda: [*measure_lags(runtime)])
     await asyncio.to_thread(count_fallbacks, runtime)
     runtime.metrics.journal_bytes.set(measure_journal(runtime.workspace.journal))
-    return Response(runtime.metrics.text(lags), media_type=CONTENT_TYPE_LATEST)
+    refused = dict([each async for each in count_refused(runtime)])
+    return Response(runtime.metrics.text(lags, refused), media_type=CONTENT_TYPE_LATEST)
 
 
 def count_fallbacks(runtime: Runtime) -> None:
@@ -89,6 +92,14 @@ def count_fallbacks(runtime: Runtime) -> None:
             counts[each.role, each.model] += each.count
     for labels, count in counts.items():
         runtime.metrics.memory_fallbacks.labels(*labels).set(count)
+
+
+async def count_refused(runtime: Runtime) -> AsyncIterator[tuple[str, int]]:
+    """(model, events it could not learn), without the models whose store does not answer."""
+    for name, model in runtime.models.items():
+        recipe = model.live.encoder_config.recipe
+        with suppress(Unavailable):
+            yield name, await model.read(partial(count_refusals, model=name, recipe=recipe, after=0))
 
 
 def measure_lags(runtime: Runtime) -> Iterator[tuple[int, str, int]]:

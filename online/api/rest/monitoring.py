@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
+from sqlalchemy import Connection
 
 from online.api.auth.scopes import CallerDep
 from online.api.dependencies import ModelDep, RuntimeDep
@@ -26,13 +27,14 @@ from online.serving.monitoring.health import Health, Ratings
 from online.serving.runtime import Runtime
 from online.store.drift_alarms import DriftAlarmRow
 from online.store.feedback import load_first_time
-from online.store.refusals import load_newest_refusals
+from online.store.refusals import count_refusals, group_refusals, load_newest_refusals
 from online.store.usage.counts import UsageCounts, load_totals
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
 KEEP_ALIVE_S = 15.0
 MAX_REFUSALS = 100
+MAX_GROUPS = 20  # of refusals
 MAX_JUDGED_OFFSETS = 200  # in one request
 
 
@@ -157,10 +159,17 @@ async def count_judged(
 
 @router.get("/v1/models/{model}/refused", response_model=RefusedAnswer)
 async def list_refused(model: ModelDep) -> Response:
-    """The newest feedback that could not be learned, with the reasons, newest first."""
-    name, recipe = model.spec.name, model.live.encoder_config.recipe
-    rows = await model.read(lambda connection: load_newest_refusals(connection, name, recipe, MAX_REFUSALS))
-    return json_response({"refused": [describe_refusal(row) for row in rows]}, headers=live_headers(model))
+    """The feedback that could not be learned: how much there is, by its reasons, and the newest of it, newest first."""
+    content = await model.read(partial(read_refusals, name=model.spec.name, recipe=model.live.encoder_config.recipe))
+    return json_response(content, headers=live_headers(model))
+
+
+def read_refusals(connection: Connection, name: str, recipe: str) -> dict[str, object]:
+    return {
+        "count": count_refusals(connection, name, recipe, after=0),
+        "groups": [asdict(group) for group in group_refusals(connection, name, recipe)[:MAX_GROUPS]],
+        "refused": [describe_refusal(row) for row in load_newest_refusals(connection, name, recipe, MAX_REFUSALS)],
+    }
 
 
 def describe_refusal(row: Mapping[str, Any]) -> dict[str, object]:

@@ -279,7 +279,7 @@ def test_requests_are_counted(tmp_path: Path) -> None:
             await server.send(request())
         await server.send(request(b'{"instances": [[1, 2], [3, 4], [5, 6]]}'))
         await asyncio.sleep(0)
-        text = server.app.state.runtime.metrics.text([]).decode()
+        text = server.app.state.runtime.metrics.text([], {}).decode()
         assert 'online_predictions_total{model="vec"} 6.0' in text
         assert 'online_prediction_seconds_count{model="vec"} 4.0' in text
 

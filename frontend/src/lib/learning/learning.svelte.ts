@@ -25,7 +25,7 @@ import {
 import { isFall, wordVerdict } from './verdict';
 import { isNewer, isOlder, VersionList } from './version_list.svelte';
 import { curveChart, versionTicks, type EventMark } from '../ui/plots';
-import type { Curve, DriftChange, Health, ModelStatus, RefusedEvent, Version } from '../schema';
+import type { Curve, DriftChange, Health, ModelStatus, Refusals, Version } from '../schema';
 
 const MARKED = 100; // newest versions that the chart marks
 const REST_MS = 500; // pause between two refreshes, however many versions are published
@@ -45,7 +45,7 @@ export class Learning {
   status = $state.raw<ModelStatus | null>(null);
   curve = $state.raw<Curve | null>(null);
   changes = $state.raw<DriftChange[]>([]);
-  refused = $state.raw<RefusedEvent[]>([]);
+  refused = $state.raw<Refusals>();
   problem = $state<string | null>(null);
   /** The newest kept versions, newest first. */
   kept = $state.raw<Version[]>([]);

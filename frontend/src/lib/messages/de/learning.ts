@@ -388,9 +388,15 @@ export const learning: Messages['learning'] = {
   },
   refused: {
     title: 'Abgelehntes Feedback',
-    note: 'Dieses Feedback konnte nicht gelernt werden. Es wurde beiseitegelegt, und das Lernen ging weiter.',
+    note: (count, shown) =>
+      plural(
+        count,
+        'Ein Ereignis konnte nicht gelernt werden. Das Lernen ging ohne es weiter.',
+        `${shown} Ereignisse konnten nicht gelernt werden. Das Lernen ging ohne sie weiter.`,
+      ),
     table: 'Tabelle des abgelehnten Feedbacks',
-    columns: { offset: 'Ereignisnummer', kind: 'Art', reason: 'Grund', time: 'Zeit' },
+    columns: { count: 'Ereignisse', reason: 'Grund', offsets: 'Ereignisnummern' },
+    offsets: (first, last) => `${first} bis ${last}`,
   },
   rejected: {
     title: 'Abgelehnte Versionen',

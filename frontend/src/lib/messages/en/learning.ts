@@ -388,9 +388,15 @@ export const learning = {
   },
   refused: {
     title: 'Refused feedback',
-    note: 'This feedback could not be learned. It was set aside, and learning went on.',
+    note: (count: number, shown: string) =>
+      plural(
+        count,
+        'One event could not be learned. Learning went on without it.',
+        `${shown} events could not be learned. Learning went on without them.`,
+      ),
     table: 'Table of refused feedback',
-    columns: { offset: 'Event number', kind: 'Kind', reason: 'Reason', time: 'Time' },
+    columns: { count: 'Events', reason: 'Reason', offsets: 'Event numbers' },
+    offsets: (first: string, last: string) => `${first} to ${last}`,
   },
   rejected: {
     title: 'Rejected snapshots',
