@@ -109,16 +109,6 @@ def test_imports_within_serving_only_go_to_lower_layers(path: Path) -> None:
             assert SERVING_LAYER_OF[target] < SERVING_LAYER_OF[part], f"{path.name}:{line} ({part}) imports {name}"
 
 
-MAX_MODULES = 15  # in one folder
-
-
-def test_no_folder_holds_more_than_fifteen_modules() -> None:
-    folders = {path.parent for path in modules()}
-    counts = {folder: len([*folder.glob("*.py")]) - (folder / "__init__.py").exists() for folder in folders}
-    crowded = {str(folder.relative_to(PACKAGE)): count for folder, count in counts.items() if count > MAX_MODULES}
-    assert not crowded
-
-
 def run_in_a_new_process(code: str, stdin: bytes = b"") -> str:
     """Run the code with `stdin` as its input; return its output."""
     process = subprocess.run([sys.executable, "-c", code], input=stdin, capture_output=True, check=False)
