@@ -18,6 +18,7 @@ from online.store import events
 
 # Adds an entry after the last one and returns its offset. Where an entry is there already: its offset if it is the same
 # one, or -1. Otherwise the last offset, which is not the one before. ARGV[2] = '1': return the offset of a known id.
+# -2: the stream has had the entry, or later ones: it keeps its highest id when its entries are deleted, and takes no lower one.
 ADD = """
 local known = redis.call('HGET', KEYS[2], ARGV[3])
 if known and ARGV[2] == '1' then return tonumber(known) end
@@ -34,10 +35,15 @@ if offset <= head then
   return -1
 end
 if offset > head + 1 then return head end
-redis.call('XADD', KEYS[1], name, 'previous', ARGV[4], 'digest', ARGV[5], 'body', ARGV[6], 'features', ARGV[7], 'mac', ARGV[8])
+local added = redis.pcall('XADD', KEYS[1], name, 'previous', ARGV[4], 'digest', ARGV[5], 'body', ARGV[6], 'features', ARGV[7], 'mac', ARGV[8])
+if type(added) == 'table' and added.err then
+  if string.find(added.err, 'equal or smaller', 1, true) then return -2 end
+  return added
+end
 redis.call('HSET', KEYS[2], ARGV[3], offset)
 return offset
 """
+DELETED = -2
 # Returns entries from a place on: at most ARGV[2], and none after those that hold more than ARGV[3] bytes.
 PAGE = """
 local entries, size, start = {}, 0, ARGV[1]
@@ -64,20 +70,25 @@ class RedisStream:
         self._add, self._page = self.redis.register_script(ADD), self.redis.register_script(PAGE)
 
     def append(self, event: Event) -> int:
+        """Raises BrokenCopy if entries at its end were deleted."""
         while True:
             last = self.last()
             offset, previous = (last.offset + 1, last.digest) if last else (1, "")
             added = self._write(Entry(offset, event, chain_digest(previous, offset, event)), previous, unique=True)
+            if added == DELETED:
+                raise BrokenCopy(f"the entries of {self.key} from offset {offset} on were deleted")
             if 0 < added <= offset:  # otherwise another process appended at the same time
                 return added
 
     def copy(self, entry: Entry, previous: str) -> None:
         """Add an entry of the log at its offset; one that exists stays as it is.
 
-        previous: the digest of the entry before. Raises BrokenCopy if something else is at the offset, and
-        Unavailable if the entries before it are missing.
+        previous: the digest of the entry before. Raises BrokenCopy if something else is at the offset, or if entries from
+        there on were deleted, and Unavailable if the entries before it are missing.
         """
         added = self._write(entry, previous, unique=False)
+        if added == DELETED:
+            raise BrokenCopy(f"the entries of {self.key} from offset {entry.offset} on were deleted")
         if added == -1:
             raise BrokenCopy(f"another entry is at offset {entry.offset} of {self.key}")
         if added != entry.offset:

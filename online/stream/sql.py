@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from online.errors import Unavailable
 from online.io.wakeup import Wakeup
 from online.schemas.events import Entry, Event
-from online.store.events import append_events, check_log, head_of, read_events
+from online.store.events import append_events, head_of, read_events
 
 T = TypeVar("T")
 
@@ -63,10 +63,6 @@ class SqlStream:
 
     def head(self) -> int:
         return self._query(lambda connection: head_of(connection, self.model))
-
-    def check_log(self, offset: int, digest: str) -> None:
-        """Raises LogReplaced unless the log up to an offset is the one with this digest."""
-        self._query(lambda connection: check_log(connection, self.model, offset, digest))
 
     def _query(self, query: Callable[[Connection], T]) -> T:
         try:

@@ -1,7 +1,7 @@
 """The stream of a learner that reads the copy in Redis: what does not verify there is read from the store.
 
 RedisStream --entries that this service wrote, in their place--> learner
-     | a foreign, broken or missing entry, or another type
+     | a foreign or broken entry, another type, or no further entry
      v
 SqlStream, which is the truth
 """
@@ -28,17 +28,18 @@ class VerifiedStream:
         return self.source.append(event)
 
     def read(self, after: int, count: int, block_ms: float = 0, digest: str = "") -> list[Entry]:
-        """Raises LogReplaced if the source is not the log that was read."""
+        """Raises LogReplaced if the source is not the log that was read.
+
+        What the copy does not have is looked for in the source: entries may have been deleted from the copy, or not be
+        copied yet.
+        """
         try:
             entries = self.copy.read(after, count, block_ms, digest)
         except (BrokenCopy, LogReplaced) as error:
             self._outage.record_failure(error)
             return self.source.read(after, count, block_ms, digest)
-        if entries:
-            self._outage.record_success()
-        else:
-            self.source.check_log(after, digest)
-        return entries
+        self._outage.record_success()
+        return entries or self.source.read(after, count, digest=digest)
 
     def head(self) -> int:
         return self.source.head()

@@ -205,6 +205,12 @@ ATTACKS: dict[str, Attack] = {
     "an entry moved": move_an_entry,
     "an older log": bring_back_an_older_log,
     "an entry lost": lambda copy: copy.redis.xdel(copy.key, "10-1"),
+    "all entries trimmed": lambda copy: copy.redis.xtrim(copy.key, maxlen=0, approximate=False),
+    "most entries trimmed": lambda copy: copy.redis.xtrim(copy.key, maxlen=3, approximate=False),
+    "the newest entry deleted": lambda copy: copy.redis.xdel(copy.key, "30-1"),
+    "the newest entries deleted": lambda copy: copy.redis.xdel(copy.key, "28-1", "29-1", "30-1"),
+    "all entries deleted": lambda copy: copy.redis.xdel(copy.key, *(f"{n}-1" for n in range(1, 31))),
+    "a higher last id": lambda copy: copy.redis.execute_command("XSETID", copy.key, "99-1"),
     "a string at the key": lambda copy: copy.redis.set(copy.key, "what?"),
     "a list at the key": lambda copy: copy.redis.delete(copy.key) and copy.redis.rpush(copy.key, "what?"),
     "a string at the ids": lambda copy: copy.redis.set(copy.ids, "what?"),
@@ -242,6 +248,27 @@ def test_what_others_write_to_redis_is_not_read_and_is_repaired(
     assert copy.read(0, 100) == log
     relay(sql, copy, on_broken=reasons.append)
     assert len(reasons) == 1
+
+
+@pytest.mark.parametrize("attack", ["all entries trimmed", "the newest entry deleted"])
+def test_a_learner_reads_from_the_store_what_the_copy_does_not_have(
+    sql_with_copy: tuple[SqlStream, RedisStream], attack: str
+) -> None:
+    """Also while nobody repairs the copy, as when the server that relays is down."""
+    sql, copy = sql_with_copy
+    ATTACKS[attack](copy)
+    sql.append(event("e30"))
+    log, stream, entries = sql.read(0, 100), VerifiedStream(copy, sql), list[Entry]()
+    while page := stream.read(len(entries), 10, digest=entries[-1].digest if entries else ""):
+        entries += page
+    assert entries == log and len(log) == 31
+
+
+def test_nothing_is_appended_to_a_stream_whose_end_was_deleted(sql_with_copy: tuple[SqlStream, RedisStream]) -> None:
+    _, copy = sql_with_copy
+    copy.redis.xdel(copy.key, "30-1")
+    with pytest.raises(BrokenCopy, match="from offset 30 on were deleted"):
+        copy.append(event("e30"))
 
 
 def test_a_learner_says_when_it_reads_the_store_instead_of_redis(

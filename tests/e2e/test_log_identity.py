@@ -1,5 +1,6 @@
 """A service whose database is replaced by an older one while it runs, and a Redis that somebody else writes to."""
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -90,6 +91,46 @@ def test_a_service_learns_what_is_in_its_log_whatever_others_write_to_redis(star
     assert "the copy in Redis is written again" in service.output
     assert service.stop() == 0
     redis.delete(key)
+
+
+ACCIDENTS: dict[str, Callable[[Any, bytes], object]] = {
+    "trimmed to nothing": lambda redis, key: redis.xtrim(key, maxlen=0, approximate=False),
+    "trimmed to the end": lambda redis, key: redis.xtrim(key, maxlen=3, approximate=False),
+    "its newest entry deleted": lambda redis, key: redis.xdel(key, redis.xrevrange(key, count=1)[0][0]),
+    "entries in the middle deleted": lambda redis, key: redis.xdel(key, *(f"{n}-1" for n in range(5, 15))),
+    "deleted": lambda redis, key: redis.delete(key),
+    "a list": lambda redis, key: redis.delete(key) and redis.rpush(key, "what?"),
+}
+
+
+def test_a_copy_that_is_emptied_under_a_running_learner_is_filled_again_and_nothing_is_learned_twice(
+    start: Start, redis_url: str
+) -> None:
+    redis: Any = Redis.from_url(redis_url)
+    others = set(redis.scan_iter("online:*:stream:vec"))
+    service, feedback = start(VECTOR, stream=redis_url), items(140)[:140]
+    last = give(service, feedback[:20])
+    for number, accident in enumerate(ACCIDENTS.values(), 1):
+        service.wait_learned("vec", last)
+        key = wait_copied(redis, others, last)
+        accident(redis, key)
+        last = give(service, feedback[20 * number : 20 * number + 20])
+    service.wait_learned("vec", last)
+    check_state(service, feedback, last)
+    assert redis.xlen(wait_copied(redis, others, last)) == last, "the copy is whole again"
+    assert service.stop() == 0
+    redis.delete(key)
+
+
+def wait_copied(redis: Any, others: set[bytes], offset: int) -> bytes:
+    """Return the key of the service's copy once that ends at an offset."""
+
+    def find() -> bytes | None:
+        key = next((key for key in redis.scan_iter("online:*:stream:vec") if key not in others), None)
+        is_copied = key and redis.type(key) == b"stream" and redis.xrevrange(key, count=1)[:1]
+        return key if is_copied and is_copied[0][0] == b"%d-1" % offset else None
+
+    return bytes(until(find, what=f"the copy until offset {offset}"))
 
 
 def test_a_service_without_a_learner_says_that_its_versions_are_of_another_log(start: Start) -> None:
