@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from online.cli.options import ConfigOption, JsonOption, SetOption, StateOption
-from online.cli.state import refuse_invalid_settings
+from online.cli.state import list_model_options, refuse_invalid_settings
 from online.settings import LoadedSettings, Settings, load_with_origins, mask_password
 
 
@@ -25,7 +25,7 @@ def config(
       online config --config online.toml --json
     """
     with refuse_invalid_settings():
-        loaded = load_with_origins(config, set or (), state=state)
+        loaded = load_with_origins(config, set or (), list_model_options, state=state)
     if as_json:
         typer.echo(json.dumps({name: describe_setting(loaded, name) for name in Settings.model_fields}, indent=1))
         return

@@ -24,7 +24,14 @@ def load_settings(config: Path | None, assignments: Sequence[str] | None = None,
     assignments, flags: those given on the command line; None means not given.
     """
     with refuse_invalid_settings():
-        return load(config, assignments or (), **flags)
+        return load(config, assignments or (), list_model_options, **flags)
+
+
+def list_model_options() -> dict[str, list[str]]:
+    """Every option of a model, with the kinds that have it. Slow: only an error needs it."""
+    from online.models.registry import list_options
+
+    return list_options()
 
 
 @contextmanager

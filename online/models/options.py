@@ -5,6 +5,7 @@ OPTIONS (a tuple of Option beside each kind) --resolve--> {name: value}, valid a
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -12,6 +13,14 @@ from typing import Any
 from online.models.contract import Options
 
 TYPE_NAMES = {list: "list", dict: "table", str: "text", bool: "true or false", int: "integer", float: "number"}
+
+
+class UnknownOption(ValueError):
+    """An option that a kind does not have."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ def resolve(options: Options, table: Sequence[Option]) -> dict[str, Any]:
     known = {option.name: option for option in table}
     for name in sorted(options):
         if name not in known:
-            raise ValueError(describe_unknown(name, known))
+            raise UnknownOption(name, describe_unknown(name, known))
     for name, value in options.items():
         known[name].check(value)
     return {**defaults(table), **options}
@@ -103,9 +112,24 @@ def defaults(table: Sequence[Option]) -> dict[str, Any]:
 def describe_unknown(name: str, known: dict[str, Option]) -> str:
     """The message for an option that does not exist."""
     close = get_close_matches(name, known, n=1)
+    elsewhere = find_setting(name, is_exact=bool(close))
+    if elsewhere:
+        return f"unknown option {name!r}; {elsewhere}"
     if close:
         return f"unknown option {name!r}; did you mean {close[0]!r}? {known[close[0]].help}"
     return f"unknown option {name!r}; this kind has {', '.join(sorted(known))}"
+
+
+def find_setting(name: str, is_exact: bool) -> str:
+    """A clause that says where a setting belongs that was given as an option; "" if there is none of this name.
+
+    The settings are imported here: models run without them, and without pydantic.
+    """
+    with suppress(ImportError):
+        from online.settings.places import find_place
+
+        return find_place(name, given_in="options", is_exact=is_exact)
+    return ""
 
 
 def require_size(options: Options) -> None:

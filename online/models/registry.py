@@ -7,6 +7,7 @@ create(kind, options) -> model of the kind -> WithRetiredClasses, if its classes
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from online.models.kinds import (
     spans_devices,
     spec_of,
 )
-from online.models.options import Option, resolve
+from online.models.options import Option, UnknownOption, resolve
 from online.models.own_kinds import create_own
 from online.models.retirement import WithRetiredClasses
 
@@ -52,7 +53,11 @@ def create(kind: str, options: Options, device: str = "cpu") -> Model:
         device = first_device(device)
     if "challenger" in options:
         return _with_challenger(spec, options, device)
-    model = load_class(spec)(options, device) if kind in KINDS else create_own(spec, options, device)
+    try:
+        model = load_class(spec)(options, device) if kind in KINDS else create_own(spec, options, device)
+    except UnknownOption as error:
+        kinds = list_options().get(error.name, [])
+        raise ValueError(f"{error}; it is an option of {', '.join(kinds)}" if kinds else str(error)) from None
     if spec.has_retirable_classes:
         return WithRetiredClasses(model, options.get("abstain_below", 0.0))
     return model
@@ -148,6 +153,16 @@ def describe_options(kind: str) -> tuple[Option, ...]:
     """
     own: tuple[Option, ...] = getattr(load_module(spec_of(kind)), "OPTIONS", ())
     return (*own, CHALLENGER_OPTION)
+
+
+def list_options() -> dict[str, list[str]]:
+    """Every option, with the kinds that have it. Imports the modules of all kinds that can be imported here."""
+    found = dict[str, list[str]]()
+    for kind in KINDS:
+        with suppress(ImportError):
+            for option in describe_options(kind):
+                found.setdefault(option.name, []).append(kind)
+    return found
 
 
 def describe_challenger_options() -> tuple[Option, ...]:

@@ -1,7 +1,7 @@
 """Error messages about invalid settings: where the setting was given, its value, and the remedy."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -11,12 +11,14 @@ from pydantic_core import ErrorDetails
 
 from online.schemas.fields import Language
 from online.settings.fields import Settings
-from online.settings.models import GoldenQuestionSettings, ModelSettings, PageTexts
+from online.settings.models import GoldenQuestionSettings, ModelSettings, PageTexts, Placement
+from online.settings.places import PLACES, ListOptions, find_place
 
 CLOSE = 0.7  # ratio of difflib above which one name is taken for a misspelling of another
 LONGEST_VALUE_CHARS = 60
 TABLES: dict[str, type[BaseModel]] = {
     "models": ModelSettings,
+    "placement": Placement,
     "golden_questions": GoldenQuestionSettings,
     "page_translations": PageTexts,
 }
@@ -33,22 +35,26 @@ def describe(error: ValidationError) -> str:
     )
 
 
-def describe_settings_error(error: ValidationError, place: Callable[[str], str]) -> str:
+def describe_settings_error(
+    error: ValidationError, place: Callable[[str], str], list_options: Callable[[], ListOptions] = dict
+) -> str:
     """One sentence per finding.
 
-    place: where a setting was given, such as `--port` or `online.toml: port`.
+    place: where a setting was given, such as `--port` or `online.toml: port`. list_options: lists the options of models.
     """
     by_location = {finding["loc"][:3]: finding for finding in reversed(error.errors())}  # a union has one per branch
-    return "; ".join(describe_finding(finding, place) for finding in reversed(by_location.values()))
+    return "; ".join(describe_finding(finding, place, list_options) for finding in reversed(by_location.values()))
 
 
-def describe_finding(finding: ErrorDetails, place: Callable[[str], str]) -> str:
+def describe_finding(
+    finding: ErrorDetails, place: Callable[[str], str], list_options: Callable[[], ListOptions]
+) -> str:
     """A finding about one setting."""
     location, kind = [str(part) for part in finding["loc"]], finding["type"]
     if not location:
         return plain_message(finding["msg"])
     if kind == "extra_forbidden":
-        return describe_unknown(location, place)
+        return describe_unknown(location, place, list_options)
     where = ".".join((place(location[0]), *location[1:]))
     if kind == "value_error":
         return f"{where}: {plain_message(finding['msg'])}"
@@ -57,11 +63,19 @@ def describe_finding(finding: ErrorDetails, place: Callable[[str], str]) -> str:
     return f"{where}: {describe_value(finding, location[0], field)}{meaning}"
 
 
-def describe_unknown(location: list[str], place: Callable[[str], str]) -> str:
+def describe_unknown(location: list[str], place: Callable[[str], str], list_options: Callable[[], ListOptions]) -> str:
     table = find_table(location[:-1])
     fields = table.model_fields if table else {}
+    given_in = next((name for name, each in PLACES.items() if each is table), "")
     where = f"{'.'.join((place(location[0]), *location[1:-1]))}: " if len(location) > 1 else place("")
-    return f"{where}unknown setting {location[-1]!r}{suggest(location[-1], help_of(fields))}"
+    return f"{where}unknown setting {location[-1]!r}{explain(location[-1], fields, given_in, list_options)}"
+
+
+def explain(name: str, fields: Mapping[str, FieldInfo], given_in: str, list_options: Callable[[], ListOptions]) -> str:
+    """A clause for a name that is unknown where it was given: where it belongs, or the name that was probably meant."""
+    is_misspelt = bool(get_close_matches(name, fields, n=1, cutoff=CLOSE))
+    elsewhere = find_place(name, list_options, given_in, is_exact=is_misspelt)
+    return f"; {elsewhere}" if elsewhere else suggest(name, help_of(fields))
 
 
 def describe_value(finding: ErrorDetails, setting: str, field: FieldInfo | None) -> str:
@@ -84,7 +98,7 @@ def suggest(name: str, known: dict[str, str]) -> str:
     return f"; did you mean {close[0]!r}: {known[close[0]]}"
 
 
-def help_of(fields: dict[str, FieldInfo]) -> dict[str, str]:
+def help_of(fields: Mapping[str, FieldInfo]) -> dict[str, str]:
     return {name: field.description or "" for name, field in fields.items()}
 
 

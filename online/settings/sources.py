@@ -16,10 +16,18 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource, SettingsError, TomlConfigSettingsSource
 
 from online.settings.fields import Settings
-from online.settings.messages import describe_settings_error, help_of, suggest
+from online.settings.messages import describe_settings_error, explain, help_of
+from online.settings.models import ModelSettings, Placement
+from online.settings.places import ListOptions, find_place
 
 PREFIX = "ONLINE_"
 DEFAULT_FILE = Path("online.toml")
+MODEL_WORDS = frozenset({*ModelSettings.model_fields, *Placement.model_fields}) - {
+    "name",
+    "kind",
+    "options",
+    "versions",
+}
 MISSPELT = 0.75  # stricter than elsewhere: other programs have variables that begin with ONLINE_
 
 
@@ -40,18 +48,33 @@ class LoadedSettings:
     origins: Mapping[str, Origin]
 
 
-def load(config: Path | None, assignments: Sequence[str] = (), **flags: Any) -> Settings:
+def load(
+    config: Path | None,
+    assignments: Sequence[str] = (),
+    list_options: Callable[[], ListOptions] = dict,
+    /,
+    **flags: Any,
+) -> Settings:
     """The settings from the file (default: ./online.toml, if any), the environment and the flags.
+
+    list_options: as in `load_with_origins`.
 
     Raises ValueError that names the setting, where it was given, and what is wrong with it.
     """
-    return load_with_origins(config, assignments, **flags).settings
+    return load_with_origins(config, assignments, list_options, **flags).settings
 
 
-def load_with_origins(config: Path | None, assignments: Sequence[str] = (), **flags: Any) -> LoadedSettings:
+def load_with_origins(
+    config: Path | None,
+    assignments: Sequence[str] = (),
+    list_options: Callable[[], ListOptions] = dict,
+    /,
+    **flags: Any,
+) -> LoadedSettings:
     """The settings, and where each came from.
 
-    assignments: NAME=VALUE of `--set`. Flags that are None are not given.
+    assignments: NAME=VALUE of `--set`. Flags that are None are not given. list_options: lists the options of models, so that
+    an error can say of one in the wrong place where it belongs.
     """
     path = config or DEFAULT_FILE
     values: dict[str, Any] = {}
@@ -62,14 +85,15 @@ def load_with_origins(config: Path | None, assignments: Sequence[str] = (), **fl
         origins.update({name: origin(name) for name in table})
 
     add(read_file(path, is_required=config is not None), lambda name: Origin("file", str(path)))
-    add(read_environment(), lambda name: Origin("environment", PREFIX + name.upper()))
-    add(parse_assignments(assignments), lambda name: Origin("flag", f"--set {name}"))
+    add(read_environment(list_options), lambda name: Origin("environment", PREFIX + name.upper()))
+    add(parse_assignments(assignments, list_options), lambda name: Origin("flag", f"--set {name}"))
     given = {name: value for name, value in flags.items() if value is not None}
     add(given, lambda name: Origin("flag", f"--{name.replace('_', '-')}"))
     try:
         return LoadedSettings(Settings.model_validate(values), origins)
     except ValidationError as error:
-        raise ValueError(describe_settings_error(error, lambda name: describe_place(name, origins, path))) from None
+        place = lambda name: describe_place(name, origins, path)  # noqa: E731
+        raise ValueError(describe_settings_error(error, place, list_options)) from None
 
 
 def describe_place(name: str, origins: Mapping[str, Origin], path: Path) -> str:
@@ -91,9 +115,10 @@ def read_file(path: Path, is_required: bool) -> dict[str, Any]:
         raise ValueError(f"{path} cannot be read: {error}") from None
 
 
-def read_environment() -> dict[str, Any]:
+def read_environment(list_options: Callable[[], ListOptions] = dict) -> dict[str, Any]:
     """The ONLINE_* variables that are settings. Lists and tables are written as JSON."""
     refuse_misspelt_variables(os.environ)
+    refuse_misplaced_variables(os.environ, list_options)
     refuse_service_link(os.environ)
     try:
         return EnvSettingsSource(Settings)()
@@ -118,6 +143,20 @@ def refuse_misspelt_variables(environment: Mapping[str, str]) -> None:
             )
 
 
+def refuse_misplaced_variables(environment: Mapping[str, str], list_options: Callable[[], ListOptions]) -> None:
+    """Raise ValueError for a variable with the name of a model's setting or option, which the file alone can hold.
+
+    Only names of two words or that no other program would use: ONLINE_NAME may belong to somebody else.
+    """
+    for variable in environment:
+        name = variable.removeprefix(PREFIX).lower()
+        is_ours = "_" in name or name in MODEL_WORDS
+        if variable.startswith(PREFIX) and is_ours and name not in Settings.model_fields:
+            elsewhere = find_place(name, list_options, "service", is_exact=True)
+            if elsewhere:
+                raise ValueError(f"{variable} in the environment: {elsewhere}")
+
+
 def refuse_service_link(environment: Mapping[str, str]) -> None:
     if environment.get("ONLINE_PORT", "").startswith("tcp://"):
         raise ValueError(
@@ -126,7 +165,7 @@ def refuse_service_link(environment: Mapping[str, str]) -> None:
         )
 
 
-def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
+def parse_assignments(assignments: Sequence[str], list_options: Callable[[], ListOptions] = dict) -> dict[str, Any]:
     """The values of `--set NAME=VALUE`. VALUE is written as in the file; a string needs no quotes."""
     values: dict[str, Any] = {}
     for assignment in assignments:
@@ -134,7 +173,8 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"--set {assignment}: write it as NAME=VALUE")
         if name not in Settings.model_fields:
-            raise ValueError(f"--set: unknown setting {name!r}{suggest(name, help_of(Settings.model_fields))}")
+            clause = explain(name, Settings.model_fields, "service", list_options)
+            raise ValueError(f"--set: unknown setting {name!r}{clause}")
         values[name] = parse_value(text)
     return values
 
