@@ -80,7 +80,8 @@ def replay(
         typer.Option("--device", help="Where the models compute: auto, cpu, cuda, or one of several, such as cuda:1."),
     ] = "cpu",
     drift: Annotated[
-        Drift | None, typer.Option("--drift", help="Default: as in the service that wrote the log, else watch.")
+        Drift | None,
+        typer.Option("--drift", help="Default: as in the service that wrote the log, else act, as a service has it."),
     ] = None,
     baseline: Annotated[
         bool,

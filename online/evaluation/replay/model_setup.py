@@ -13,11 +13,13 @@ from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.sources.replay_source import Source
 from online.io.cache import cache_folder
 from online.io.collector import collect_seldom
-from online.models import Encoder, admit_all, create, encoder_options, find_named_code, spec_of
+from online.models import Encoder, admit_all, create, describe_options, encoder_options, find_named_code, spec_of
 from online.models.encoders.factory import create_encoder
 from online.models.kinds import MINILM
 from online.models.lazy_torch import use_one_thread
-from online.settings import Drift
+from online.settings import Drift, ModelSettings
+
+SERVICE_DRIFT: Drift = ModelSettings.model_fields["drift"].default  # of a service without another setting
 
 
 class ModelSetup:
@@ -45,8 +47,19 @@ class ModelSetup:
         self.is_whole = not source.left_out
         self.same = self.own and self.is_whole and {**self.options, "key": 0} == {**source.header["options"], "key": 0}
         self.reads_logged = (self.own or (self.spec.has_input_option and self._same_input())) and self._same_features()
-        logged_drift: Drift = source.header.get("drift", "watch") if self.own else "watch"
-        self.drift: Drift = candidate.drift or logged_drift
+        served_drift: Drift = source.header.get("drift", "watch") if self.own else SERVICE_DRIFT
+        self.drift: Drift = candidate.drift or served_drift
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the result beside the source: drift, delay, batches, and the options that are not the defaults."""
+        given = self.source.header["options"] if self.own else {}
+        usual = {option.name: option.default for option in describe_options(self.candidate.kind)}
+        own = {name: value for name, value in {**given, **self.candidate.options}.items() if name != "key"}
+        options = {name: value for name, value in own.items() if name not in usual or usual[name] != value}
+        delay, every = self.source.reads.delay.as_text(), self.candidate.every
+        others = {"delay": delay, "every": every if every > 1 else None, "options": options}
+        return {"drift": self.drift, **{name: value for name, value in others.items() if value}}
 
     def _options(self) -> dict[str, Any]:
         """Return the log's own options if its kind is replayed, else those that fit the source's inputs."""

@@ -370,6 +370,7 @@ class Replay:
             find_remedies(self.setup, leads),
             self.baseline.skipped if self.baseline is not None else "",
             self.orphans,
+            self.setup.settings,
         )
 
 

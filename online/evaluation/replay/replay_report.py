@@ -21,7 +21,7 @@ class ReplayReport:
     left_out: the columns that were no features, because only some were chosen. leads: how far each baseline is ahead.
     remedies: settings that help where one of them is far ahead. baseline_skipped: why no simple model ran beside it,
     if one should have. events_without_prediction: events about a prediction that does not stand before them, which were
-    not learned.
+    not learned. settings: with which it was replayed, see `ModelSetup.settings`.
     """
 
     name: str
@@ -43,6 +43,7 @@ class ReplayReport:
     remedies: list[str] = field(default_factory=list)
     baseline_skipped: str = ""
     events_without_prediction: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """What a reader of a replay's results must not miss: columns that were left out, and baselines far ahead of a model."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from online.evaluation.replay.baseline import NO_TEXTS, TOO_LARGE
 from online.evaluation.replay.replay_report import ReplayReport
@@ -16,6 +18,31 @@ def describe_left_out(columns: Sequence[str], words: Words = IN_ENGLISH) -> str:
     names, more = ", ".join(columns[:MAX_NAMED]), len(columns) - MAX_NAMED
     return words.plural(
         "left_out", len(columns), names=words("and_more", names=names, count=more) if more > 0 else names
+    )
+
+
+def describe_settings(reports: Sequence[ReplayReport], words: Words = IN_ENGLISH) -> Iterator[str]:
+    """Yield with which settings models were replayed: in one sentence where all have the same."""
+    by_settings = dict[str, list[str]]()
+    for report in reports:
+        by_settings.setdefault(format_settings(report.settings), []).append(report.name)
+    for settings, names in by_settings.items():
+        if len(by_settings) > 1:
+            yield words("settings.of", names=", ".join(names), settings=settings)
+        elif settings:
+            yield words("settings", settings=settings)
+
+
+def format_settings(settings: Mapping[str, Any]) -> str:
+    """Return settings as a configuration file has them: `drift = "act", every = 256`."""
+    return ", ".join(f"{name} = {format_setting(value)}" for name, value in settings.items())
+
+
+def format_setting(value: Any) -> str:
+    return (
+        f"{{ {format_settings(value)} }}"
+        if isinstance(value, dict)
+        else json.dumps(value, ensure_ascii=False, default=str)
     )
 
 

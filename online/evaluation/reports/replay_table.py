@@ -8,7 +8,7 @@ from rich.table import Table
 
 from online.evaluation.replay.replay_report import LogResults, ReplayReport, ReplayResult
 from online.evaluation.reports.bases import count_judged, find_figure, is_by_construction
-from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_skipped
+from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_settings, describe_skipped
 from online.evaluation.reports.verdict import Verdict, conclude
 from online.evaluation.reports.words.language import IN_ENGLISH, Words
 from online.evaluation.scoring.score import LEARNED_BASELINE
@@ -143,6 +143,7 @@ def describe_report(report: ReplayReport, named: bool) -> Iterator[str]:
     if is_by_construction(report):
         yield f"{name}{IN_ENGLISH('by_construction')}"
     yield from (f"{name}{line}" for line in describe_known(report, IN_ENGLISH))
+    yield from (f"{name}{line}" for line in describe_settings([report]))
     yield f"{name}{report.events:,} events, {report.examples_per_second:,.0f} examples/s, state {report.state_sha256}"
     if report.same_answers is not None:
         yield f"{name}{report.same_answers:,} of {report.asked:,} answers as they were served"

@@ -37,7 +37,13 @@ from online.evaluation.reports.plots import (
     plot_reliability,
     plot_versions,
 )
-from online.evaluation.reports.remarks import describe_known, describe_left_out, describe_skipped, has_known
+from online.evaluation.reports.remarks import (
+    describe_known,
+    describe_left_out,
+    describe_settings,
+    describe_skipped,
+    has_known,
+)
 from online.evaluation.reports.replay_table import (
     CLASS_COLUMNS,
     NUMBER_COLUMNS,
@@ -176,6 +182,7 @@ def build_subtitle(reports: Sequence[ReplayReport], interrupted: bool, words: Wo
     parts += [words("unusable", count=first.bad)] if first.bad else []
     parts += [words("expired", contents_from=first.contents_from)] if first.contents_from else []
     parts += [describe_left_out(first.left_out, words)] if first.left_out else []
+    parts += describe_settings(reports, words)
     return "; ".join(parts)
 
 

@@ -47,6 +47,14 @@ class Delay:
             )
         return cls(at=at, column=text)
 
+    def as_text(self) -> str:
+        """Return it as `parse` takes it, with the column of the times; "" for labels that arrive at once."""
+        if self.column:
+            return f"{self.column} after {self.at}"
+        if self.at:
+            return f"{self.by:g}s after {self.at}"
+        return str(self.rows or "")
+
 
 def arrange_rows(rows: Iterator[Row], delay: Delay, bad: BadLines, name: str) -> Iterator[Line]:
     """Yield a prediction for each row and an event when its label arrives.

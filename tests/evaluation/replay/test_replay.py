@@ -13,6 +13,10 @@ import pytest
 from online.errors import BadInput
 from online.evaluation.replay.candidate_specs import CandidateSpec
 from online.evaluation.replay.replay import Replay
+from online.evaluation.reports.replay_table import describe_report
+from online.evaluation.reports.report_page import build_subtitle
+from online.evaluation.reports.words.language import Words
+from online.evaluation.sources.arrival import Delay
 from online.evaluation.sources.log_format import build_header
 from online.evaluation.sources.opening import open_source
 from online.evaluation.sources.replay_source import ReadOptions
@@ -23,7 +27,7 @@ from tests.support import replay_json, run_online
 
 KEYS = {"log", "name", "kind", "examples", "events", "asked", "same_answers", "figures"}
 KEYS |= {"examples_per_second", "state_sha256", "drift", "bad", "details", "options", "against_champion"}
-KEYS |= {"leads", "remedies", "warnings"}
+KEYS |= {"leads", "remedies", "warnings", "settings", "events_without_prediction"}
 
 
 @pytest.mark.parametrize(("name", "examples", "minimum"), [("ImageSegments", 2_310, 0.85), ("Phishing", 1_250, 0.88)])
@@ -151,8 +155,20 @@ def test_a_file_that_is_not_text_is_reported(tmp_path: Path, name: str) -> None:
         open_source(str(tmp_path / name), ReadOptions(label="y"))
 
 
+def test_labelled_rows_are_replayed_with_the_settings_of_a_service_which_the_report_says(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
+    reads = ReadOptions(delay=Delay(rows=2))
+    candidate = CandidateSpec("classifier", {"recent": False, "input": "table"}, every=4)
+    report = run_replay(tmp_path / "a.jsonl", candidate, reads).report()
+    assert report.settings["drift"] == ModelSettings(name="m", kind="classifier").drift == "act"
+    assert report.settings == {"drift": "act", "delay": "2", "every": 4, "options": {"recent": False, "input": "table"}}
+    sentence = 'replayed with drift = "act", delay = "2", every = 4, options = { recent = false, input = "table" }'
+    assert sentence in [*describe_report(report, named=False)]
+    assert sentence in build_subtitle([report], False, Words("en"))
+
+
 @pytest.mark.parametrize(
-    ("kind", "option", "expected"), [("knn", None, "act"), ("knn", "off", "off"), ("logistic", None, "watch")]
+    ("kind", "option", "expected"), [("knn", None, "act"), ("knn", "off", "off"), ("logistic", None, "act")]
 )
 def test_a_log_is_replayed_with_the_drift_of_its_service(
     tmp_path: Path, kind: str, option: Drift | None, expected: Drift

@@ -24,6 +24,8 @@ ENGLISH = {
     "expired": EXPIRED,
     "left_out.one": "without the column {names}",
     "left_out.many": "without the columns {names}",
+    "settings": "replayed with {settings}",
+    "settings.of": "{names} replayed with {settings}",
     "and_more": "{names} and {count:,} more",
     "skipped": "no logistic model ran beside it as a baseline: {reason}",
     "skipped.texts": "it reads no texts",

@@ -25,6 +25,8 @@ GERMAN = {
     ),
     "left_out.one": "ohne die Spalte {names}",
     "left_out.many": "ohne die Spalten {names}",
+    "settings": "nachgespielt mit {settings}",
+    "settings.of": "{names} nachgespielt mit {settings}",
     "and_more": "{names} und {count:,} weitere",
     "skipped": "kein logistisches Modell lernte zum Vergleich mit: {reason}",
     "skipped.texts": "es liest keine Texte",
