@@ -158,11 +158,11 @@ def test_a_file_that_is_not_text_is_reported(tmp_path: Path, name: str) -> None:
 def test_labelled_rows_are_replayed_with_the_settings_of_a_service_which_the_report_says(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"input": row, "label": label}) for row, label in ROWS))
     reads = ReadOptions(delay=Delay(rows=2))
-    candidate = CandidateSpec("classifier", {"recent": False, "input": "table"}, every=4)
+    candidate = CandidateSpec("classifier", {"recent": 0, "input": "table"}, every=4)
     report = run_replay(tmp_path / "a.jsonl", candidate, reads).report()
     assert report.settings["drift"] == ModelSettings(name="m", kind="classifier").drift == "act"
-    assert report.settings == {"drift": "act", "delay": "2", "every": 4, "options": {"recent": False, "input": "table"}}
-    sentence = 'replayed with drift = "act", delay = "2", every = 4, options = { recent = false, input = "table" }'
+    assert report.settings == {"drift": "act", "delay": "2", "every": 4, "options": {"recent": 0, "input": "table"}}
+    sentence = 'replayed with drift = "act", delay = "2", every = 4, options = { recent = 0, input = "table" }'
     assert sentence in [*describe_report(report, named=False)]
     assert sentence in build_subtitle([report], False, Words("en"))
 
