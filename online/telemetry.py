@@ -212,6 +212,12 @@ class Metrics:
         self.learned_until = self._gauge(
             "online_learned_until", "Offset that the live version has learned", "liveall", "model"
         )
+        self.standstill_seconds = self._gauge(
+            "online_standstill_seconds",
+            "Seconds without progress while feedback waits, once they are more than standstill_s; else 0",
+            "livemax",
+            "model",
+        )
         self.drift_alarms = self._gauge(
             "online_drift_alarms", "Drift alarms raised up to the live version", "liveall", "model"
         )

@@ -43,6 +43,7 @@ from online.settings import Drift, GuardMode
 from online.snapshots import Snapshots
 from online.snapshots.load import LoadedSnapshot
 from online.snapshots.manifest import Manifest
+from online.snapshots.progress import ProgressWriter
 from online.store import Store
 from online.store.drift_alarms import add_drift_alarms
 from online.store.encoder_moves import check_encoder
@@ -96,6 +97,7 @@ class Learner:
         self.quantum = quantum or Quantum(None)
         self.drift: Drift = drift
         self.recipe = recipe(kind, options)
+        self.progress = ProgressWriter(snapshots.folder, clock)
         self.publisher = Publisher(
             kind,
             options,
@@ -421,6 +423,7 @@ class Learner:
             restart=self.bases.restart,
             wrap=(lambda model: model) if self.team is None else self.team.wrap,
             golden_questions=self.golden_questions,
+            on_learned=self.progress.add,
         )
 
     def _create_counts(self) -> FeedbackCounts:

@@ -53,7 +53,8 @@ class TrainingState:
     up to which it lacks what had expired before it could learn it; 0: it lacks nothing. observe_together: entries that
     are learned one by one and observed together, if alarms are only reported: a replay needs them at its end. find_sums:
     the sums of examples, where another process has computed them. wrap: what the model is learned through.
-    golden_questions: those that sums of a device may not make the model answer otherwise.
+    golden_questions: those that sums of a device may not make the model answer otherwise. on_learned: called with the
+    number of examples, whenever some were learned, also again.
     """
 
     kind: str
@@ -72,6 +73,7 @@ class TrainingState:
     find_sums: Callable[[Sequence[Example]], Tensors | None] = lambda examples: None
     wrap: Callable[[Model], Model] = lambda model: model
     golden_questions: Sequence[GoldenQuestion] = ()
+    on_learned: Callable[[int], None] = lambda count: None
     unobserved: list[Entry] = field(init=False, default_factory=list)
     model: Model = field(init=False)
     monitor: DriftMonitor = field(init=False)
@@ -190,6 +192,7 @@ class TrainingState:
         sums = self.find_sums(examples) if len(examples) > 1 else None
         if sums is None or not as_summing(self.model).merge(sums):
             self.model.learn(examples)
+        self.on_learned(len(examples))
 
     def _retract(self, retractions: Sequence[Entry]) -> None:
         """Un-learn what consecutive retractions take back. A model that cannot subtract learns again once for all."""

@@ -52,6 +52,7 @@ from online.serving.model_runtime import ModelRuntime
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import Shadow
+from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.processes.child import start_child
@@ -282,6 +283,9 @@ class ModelBuilder:
             encoder_files=EncoderFiles(workspace, spec.name),
             ratings=RatingCounter(spec.name, workspace.store),
             metrics=metrics,
+            standstill=StandstillWatch(
+                live, stream.head, settings.standstill_s, metrics.standstill_seconds.labels(spec.name).set
+            ),
             starter_replies=self._read_starter_replies(spec),
         )
         return runtime

@@ -31,6 +31,7 @@ from online.serving.live import LiveModel, describe_set_aside
 from online.serving.monitoring.arrivals import ArrivalNotifier
 from online.serving.monitoring.curve import CurveKeeper
 from online.serving.monitoring.health import Health, HealthCheck, Ratings
+from online.serving.monitoring.standstill import StandstillWatch
 from online.serving.monitoring.version_changes import VersionComparison
 from online.serving.predictor import Predictor
 from online.serving.repertoire.repertoire import Repertoire
@@ -96,6 +97,7 @@ class ModelRuntime:
     encoder_files: EncoderFiles
     ratings: RatingCounter
     metrics: Metrics
+    standstill: StandstillWatch
     starter_replies: list[NewReply]
     starter_until: int = 0
     _starter_was_learned: bool = False
@@ -136,6 +138,14 @@ class ModelRuntime:
         """The offset up to which the live version lacks what had expired before it could learn it; 0: it lacks nothing."""
         loaded = self.live.current.loaded
         return 0 if loaded is None else missing_until(loaded.manifest.metrics)
+
+    def describe_standstill(self) -> dict[str, Any]:
+        """Return what /readyz and the status say while learning stands still; nothing otherwise."""
+        watch = self.standstill
+        if not watch.stood_s:
+            return {}
+        facts = {"events": watch.waiting, "seconds": round(watch.stood_s, 1), "reason": watch.describe()}
+        return {"standstill": facts}
 
     @property
     def has_learned_starter(self) -> bool:
@@ -224,6 +234,7 @@ class ModelRuntime:
     def forget_log(self) -> None:
         """Drop what is in memory about a log that is no longer there."""
         self.feedback.acknowledged.clear()
+        self.standstill.reset()
         self.comparison.forget()
         self.learner_files.forget()
         self.deltas.forget()
@@ -233,6 +244,7 @@ class ModelRuntime:
         """What runs beside the requests until the service stops; some of it in the first worker only."""
         yield self.live.watch()
         yield ArrivalNotifier(self.spec.name, self.stream.wakeup, self.stream.head, self.feed).run()
+        yield self.standstill.run()
         yield self.predictor.shadow.run()
         if self.predictor.monitor is not None:
             yield self.predictor.monitor.run()

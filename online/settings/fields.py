@@ -441,6 +441,12 @@ class Settings(BaseSettings):
     restart_max_s: float = Field(
         10.0, gt=0, description="Longest pause before a failed learner is started again, in seconds."
     )
+    standstill_s: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds without progress, while feedback waits, after which `/readyz`, the status of the model, the log and a metric say "
+        "that learning stands still.",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -56,7 +56,8 @@ async def get_readiness(runtime: RuntimeDep) -> Response:
 def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, object]:
     """reason: why the model is not ready. set_aside: versions that were learned from another log. store: its error.
 
-    missing_until: the offset up to which events had expired before this model could learn them.
+    missing_until: the offset up to which events had expired before this model could learn them. standstill: how many events
+    wait, and for how long nothing was learned.
     """
     served = model.live.current
     health: dict[str, object] = {
@@ -71,6 +72,7 @@ def describe_health(model: ModelRuntime, check: ModelReadiness) -> dict[str, obj
         health["set_aside"] = describe_set_aside(model.live.set_aside)
     if model.missing_until:
         health["missing_until"] = model.missing_until
+    health |= model.describe_standstill()
     return health if check.store_error is None else {**health, "store": check.store_error}
 
 

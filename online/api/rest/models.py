@@ -83,6 +83,7 @@ async def get_status(
         "freshness_ms": _quantiles(model.freshness_ms),
         **tuning,
         **({"missing_until": model.missing_until} if model.missing_until else {}),
+        **model.describe_standstill(),
         **({} if model.live.set_aside is None else {"set_aside": describe_set_aside(model.live.set_aside)}),
     }
     return json_response(content, headers=live_headers(model))
