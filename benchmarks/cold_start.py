@@ -3,7 +3,8 @@
     CLINC150 --> 20, 60 or 150 intents, some of them named "reply 17" --> the turns of benchmarks.chat
                  --> the share of right answers so far, in %, of each way to choose
 
-Ways to choose: `greedy`; `optimistic`, the default; `prototype`, the bound that the default came from: chance + 0.5 /
+Ways to choose: `greedy`; `optimistic`, the default; `before`, the same when it tried any reply, not only plausible ones
+(`benchmarks.exploration` shows what that cost people who asked something else); `prototype`, the bound that the default came from: chance + 0.5 /
 sqrt(1 + near / 0.3 + thumbs up); LinUCB as in `benchmarks.chat`. Everything sees the same questions and the same
 wrong thumbs. The replies, the codes and the order are drawn from the seed. The settings of `optimistic` were
 chosen on seeds 0 and 1, which are not played unless asked for. `--constant` plays with another value than the shipped one.
@@ -11,7 +12,7 @@ chosen on seeds 0 and 1, which are not played unless asked for. `--constant` pla
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,13 +29,15 @@ from benchmarks.report import command, create_parser, print_json, progress, run_
 from online.io.cache import cache_folder
 from online.models.encoders.text import TextEncoder
 from online.models.ranker import choice
-from online.models.ranker.exemplars import ExemplarIndex, similarity_kernel
+from online.models.ranker.exemplars import ALIKE, ExemplarIndex, similarity_kernel
+from online.models.ranker.exploration import BACKED, NearRatings
+from online.models.ranker.scored_question import Places, ScoredQuestion
 from online.models.ranker.support import Support
 
 CURVE = (500, 1_000, 2_000, 4_000, 8_000, 15_000)
 TOGETHER = 10  # questions that are answered before their thumbs are learned
 TOLERANCE = 1.0  # points behind the best of the others
-WAYS = ("optimistic", "greedy", "prototype", "LinUCB")
+WAYS = ("optimistic", "before", "greedy", "prototype", "LinUCB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ def play_ranker(
     bot.learn()
     names, thumbs, hits, explored = list(turns.names), draw_thumbs(scenario, seed), list[bool](), 0
     starts = range(0, len(turns.right), TOGETHER)
-    with prototype() if way == "prototype" else nullcontext():
+    with choosing(way):
         for start in progress(starts, f"{scenario.name}, {way}, seed {seed}"):
             questions = [row.tobytes() for row in turns.questions[start : start + TOGETHER]]
             answers = bot.predict(questions, range(start, start + len(questions)))
@@ -136,25 +139,40 @@ def play_ranker(
 
 
 @contextmanager
-def prototype() -> Iterator[None]:
-    """Choose by the first version of the bound, in which neither the rejections near a question nor agreement counts."""
-    with patch.object(choice, "find_optimistic_choice", find_prototype_choice):
+def choosing(way: str) -> Iterator[None]:
+    """Choose in one of the ways that are not an option of the ranker."""
+    with ExitStack() as patches:
+        if way == "before":
+            patches.enter_context(patch.object(choice, "find_plausible", find_untested))
+        if way == "prototype":
+            patches.enter_context(patch.object(choice, "find_plausible", lambda scored, *_: scored.ranked))
+            patches.enter_context(patch.object(choice, "find_optimistic_choice", find_prototype_choice))
         yield
 
 
-def find_prototype_choice(
-    chances_R: NDArray[np.float64],
-    allowed_R: NDArray[np.bool_],
-    cosine_E: NDArray[np.float32],
+def find_untested(
+    scored: ScoredQuestion,
+    centres_RD: NDArray[np.int8],
     neighbours: ExemplarIndex,
-    support: Support,
-    optimism: float,
+    support: Support | None,
+    options: Mapping[str, Any],
+) -> Places:
+    """What the policy tried before it asked what is plausible: any reply, unless ratings near the question speak for the best."""
+    best_1 = scored.ranked[:1]
+    is_corrected = scored.cosine_E[neighbours.taught_E].max(initial=-1.0) >= ALIKE
+    is_backed = NearRatings.of(scored, best_1, neighbours).signed_K[0] >= BACKED
+    return best_1 if is_corrected or is_backed else scored.ranked
+
+
+def find_prototype_choice(
+    scored: ScoredQuestion, plausible: Places, neighbours: ExemplarIndex, support: Support, optimism: float
 ) -> int:
-    kernel_E, reply_E, count = similarity_kernel(cosine_E), neighbours.reply_E, len(chances_R)
+    """The first version of the bound, in which neither the rejections near a question nor agreement counts."""
+    kernel_E, reply_E, count = similarity_kernel(scored.cosine_E), neighbours.reply_E, len(scored.scores_R)
     near_R = np.bincount(reply_E, weights=kernel_E * np.abs(neighbours.reward_E), minlength=count)
     ups_R = np.bincount(reply_E[neighbours.reward_E > 0], minlength=count)
-    bound_R = chances_R + 0.5 / np.sqrt(1 + near_R / 0.3 + ups_R)
-    return int(np.where(allowed_R, bound_R, -np.inf).argmax())
+    bound_R = scored.shares + 0.5 / np.sqrt(1 + near_R / 0.3 + ups_R)
+    return int(plausible[bound_R[plausible].argmax()])
 
 
 def play_lin_ucb(way: str, turns: Turns, scenario: Scenario, seed: int) -> tuple[list[bool], float]:

@@ -81,6 +81,11 @@ class Answer:
     interval: tuple[float, float] | None = None
     acceptable: frozenset[str] | None = None
 
+    @property
+    def is_tried(self) -> bool:
+        """Whether a policy chose something else than the best candidate, to learn about it."""
+        return self.propensity < 1 and self.choice != self.candidates[0].id
+
     def without(self, exclude: Collection[str]) -> "Answer":
         """The answer with the ids in `exclude` ruled out: the next best candidate, or an abstention if that is
         not good enough.

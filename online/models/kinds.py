@@ -18,6 +18,7 @@ from online.models.contract import Options
 Task = Literal["classification", "regression", "ranking"]
 Input = Literal["text", "vector", "table"]
 CHAT_LANGUAGE, ANY_LANGUAGE = "en", "any"  # of the option `language`
+EXPLORE_USER_SHARE = 0.1  # default of the option `explore_user_share`
 MINILM, HASHED = "minilm", "hashed"  # of the option `text_features`
 ALL_INPUTS: tuple[Input, ...] = ("text", "vector", "table")
 
@@ -282,6 +283,11 @@ def encoder_options(kind: str, options: Options) -> dict[str, Any]:
         "language": "" if language == ANY_LANGUAGE else language,
         "text_features": str(options.get("text_features", MINILM)),
     }
+
+
+def explore_user_share(options: Options) -> float:
+    """The largest share of a user's answers within an hour that may be another reply than the best one."""
+    return float(options.get("explore_user_share", EXPLORE_USER_SHARE))
 
 
 def can_tune_encoder(kind: str, options: Options) -> bool:

@@ -76,13 +76,15 @@ def load_module(spec: KindSpec) -> Any:
 def recipe(kind: str, options: Options) -> str:
     """Identify a kind with its options: a snapshot of another recipe is not loaded.
 
-    The secret `key` is left out, and so is what does not change a state: the devices of members, and how processes
-    hold a tower.
+    The secret `key` is left out, and so is what does not change a state: the devices of members, how processes
+    hold a tower, and how often the service lets a policy explore.
     """
     public = {name: value for name, value in options.items() if name != "key"}
     spec = find_kind(kind)
     if spec is not None and spec.has_parts:
         public.pop("parallel", None)
+    if spec is not None and spec.explores:
+        public.pop("explore_user_share", None)
     if "members" in public and spec is not None and spec.spans_devices:
         public["members"] = [without_device(member) for member in options.get("members", ())]
     return hashlib.sha256(json.dumps([kind, public], sort_keys=True).encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any
 
 from online.errors import BadInput, NotLearnedYet, TooLarge
 from online.journal import JournalWriter
-from online.models import Answer, Encoder, encoder_options, spec_of
+from online.models import Answer, Encoder, encoder_options, explore_user_share, spec_of
 from online.models.encoders.follow_ups import LATEST, add_previous, needs_previous
 from online.models.encoders.rows import VectorEncoder
 from online.models.ranker.other_languages import find_other_languages
@@ -25,6 +25,7 @@ from online.serving.batcher import (
     PendingRequest,
     Recording,
 )
+from online.serving.exploration import ExplorationShares
 from online.serving.monitoring.live_monitor import LiveMonitor
 from online.serving.monitoring.shadow import AnsweredRequest, Shadow
 from online.serving.prediction_rows import PredictionRecorder, apply_rules
@@ -84,6 +85,7 @@ class Predictor:
         self.spec, self.name, self.live = transactions.spec, transactions.name, transactions.live
         self.shadow, self.monitor = shadow, monitor
         self.explores = spec_of(self.spec.kind).explores
+        self.exploration = ExplorationShares(explore_user_share(self.spec.options), clock)
         self.reads_follow_ups = bool(encoder_options(self.spec.kind, self.spec.options)["language"])
         self.load = InteractiveLoad()
         self.recorder = PredictionRecorder(transactions, journal, settings.max_candidates)
@@ -149,14 +151,17 @@ class Predictor:
         ids = [prefix + self.transactions.new_id() for _ in inputs] if request.record else []
         # where replies are ruled out, the next best one is certain: nothing is drawn
         is_drawn = self.explores and bool(ids) and not request.exclude
-        keys: list[int | None] = [*map(draw_key, ids)] if is_drawn else [None] * len(inputs)
         are_other = await self._find_other_languages(request.instances)
         name = config.encoder_name
         recording = self.recorder.prepare(request, features, ids, name, are_other) if request.record else None
         in_conversation = request.conversation is not None
-        pending = AwaitedRequest(inputs, encoder, keys, None if in_conversation else recording, pinned)
-        self.batcher.submit(pending)
-        served, answers = await pending.result
+        with self.exploration.admit(request.user, len(ids) if is_drawn else 0) as admission:
+            drawn = ids[: admission.allowed]
+            keys = [*map(draw_key, drawn), *[None] * (len(inputs) - len(drawn))]
+            pending = AwaitedRequest(inputs, encoder, keys, None if in_conversation else recording, pinned)
+            self.batcher.submit(pending)
+            served, answers = await pending.result
+            admission.count(answers)
         if in_conversation and recording is not None:
             await self.recorder.record_turns(request, recording, features, served, answers)
         self.observe(inputs, encoder, keys, ids)
@@ -200,7 +205,8 @@ class Predictor:
         """Whether requests that ask for nothing particular need nothing particular: `submit` can answer them."""
         current, labels = self.live.current, self.live.labels
         is_same = current.encoder is self.live.encoder_config.encoder
-        return is_same and isinstance(current.encoder, VectorEncoder) and CANARY not in labels and not self.lacks_room
+        is_ordinary = CANARY not in labels and not self.explores and not self.lacks_room
+        return is_same and isinstance(current.encoder, VectorEncoder) and is_ordinary
 
     def pack(self, request: NumberRows) -> bool:
         """Encode the rows. Returns False for rows that are not as the settings and the model have them."""
@@ -223,8 +229,6 @@ class Predictor:
             pending.recording = Recording(
                 ids, request.texts, NO_KEY if count == 1 else [None] * count, encoder, user, ()
             )
-            if self.explores:
-                pending.keys = [*map(draw_key, ids)]
         self.batcher.submit(pending)
 
     def count_answered(self, instances: int, seconds: Sequence[float]) -> None:

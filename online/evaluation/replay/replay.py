@@ -255,7 +255,7 @@ class Replay:
             for line, _ in self.pending_predictions
         ]
         keys = [
-            draw_key(line.id) if real and not line.exclude else None
+            draw_key(line.id) if real and self._may_draw(line) else None
             for (line, _), real in zip(self.pending_predictions, served, strict=True)
         ]
         answers, frozen = self._ask(inputs, keys), self._ask_frozen(inputs)
@@ -271,6 +271,10 @@ class Replay:
                     answer, line.feedback_count, guesses, old, before, line.version, line.user
                 )
         self.pending_predictions = []
+
+    def _may_draw(self, line: LoggedPrediction) -> bool:
+        """Whether a policy may draw the answer. The log's own model draws where it drew: the service may have kept it from that."""
+        return not line.exclude and not (self.setup.same and line.propensity == 1)
 
     def _ask(self, inputs: Sequence[bytes], keys: Sequence[int | None]) -> list[Answer]:
         started = self.clock()

@@ -7,14 +7,14 @@
     same question before (cosine >= .999): the latest verdict decides at once
     similar question before (cosine >= .9): a reply that was rejected there more than liked is withheld
 
-A candidate's score is the chance that a person would thumb it up (chances.py). A policy (policies.py) chooses among the
-candidates; the optimistic one (optimism.py) among all replies.
+A candidate's score is the chance that a person would thumb it up (chances.py). A policy (policies.py, optimism.py) may draw another
+reply than the best one, from the plausible ones (exploration.py).
 
 Shapes: Q questions, R replies, D features, E exemplars.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -40,18 +40,18 @@ from online.models.ranker.exemplars import (
     normalise_rows,
     stack_features,
 )
-from online.models.ranker.likeness import Likeness, find_familiarities, mask_superseded
+from online.models.ranker.exploration import find_plausible
+from online.models.ranker.likeness import find_familiarities, mask_superseded
 from online.models.ranker.next_reply import find_acceptable
 from online.models.ranker.optimism import find_optimistic_choice
 from online.models.ranker.policies import Policy
 from online.models.ranker.replies import Reply
+from online.models.ranker.scored_question import SOFTMAX_SCALE, Places, ScoredQuestion
 from online.models.ranker.support import Support
-from online.models.statistics.calibration import softmax
 from online.models.statistics.exact import LinearWeights
 
 EVIDENCE_GAIN = 100.0  # score units of LDA per unit of evidence
 STANDING_GAIN = 40.0  # score units of LDA per unit of standing
-SOFTMAX_SCALE = 40.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,55 +141,71 @@ class ReplyChooser:
         if allowed_R.sum() > allowed_R[withheld].sum():
             allowed_R[withheld] = False
         scores_R[settled[:1]] = scores_R[allowed_R].max() + SOFTMAX_SCALE * 10
-        chances_R = softmax(np.where(allowed_R, scores_R / SOFTMAX_SCALE, -np.inf))
-        ranked = np.argsort(-np.where(allowed_R, scores_R, -np.inf), kind="stable")[: allowed_R.sum()]
-        listed, left_out = np.split(ranked, [self.options["candidates"]])
-        is_taught, tried = bool(settled or redirections), int(listed[0])
-        if key is not None and not is_taught and self.policy.is_optimistic:
-            tried = self._find_tried(chances_R, allowed_R, cosine_E)
-            listed = listed if tried in listed else np.append(listed[:-1], tried)
         familiarity_R = find_familiarities(unit_D, self.texts_RD, cosine_E, neighbours, redirections)
-        likeness = Likeness.of(unit_D, listed, familiarity_R, allowed_R, self.centres_RD, redirections)
-        lead = measure_lead(scores_R[allowed_R])
-        chance_K = estimate_chances(scores_R[listed], lead, likeness)
-        candidates = tuple(
-            Candidate(self.replies[r].id, float(chance), self.replies[r].text)
-            for r, chance in zip(listed, chance_K, strict=True)
+        scored = ScoredQuestion(unit_D, cosine_E, evidence_R, scores_R, allowed_R, familiarity_R, redirections)
+        answer, familiarity = self._best_answer(scored)
+        if not settled and self._is_unsure(answer.score, familiarity, scored.lead):
+            return Answer(None, answer.candidates, answer.score, abstained=True)
+        if key is None or settled or redirections:
+            return answer
+        return self._draw(answer, scored, key)
+
+    def _best_answer(self, scored: ScoredQuestion) -> tuple[Answer, float]:
+        """The answer with the best reply, and how familiar that is."""
+        listed, left_out = np.split(scored.ranked, [self.options["candidates"]])
+        scores_K, likeness = scored.scores_R[listed], scored.compare(listed, self.centres_RD)
+        chance_K = estimate_chances(scores_K, scored.lead, likeness)
+        next_K = np.append(scores_K[1:], scored.scores_R[left_out[:1]] if len(left_out) else -np.inf)
+        left = likeness.after_others(
+            listed, mask_superseded(scored.familiarity_R, scored.redirections), scored.allowed_R
         )
-        next_K = np.append(scores_R[listed[1:]], scores_R[left_out[:1]] if len(left_out) else -np.inf)
-        left = likeness.after_others(listed, mask_superseded(familiarity_R, redirections), allowed_R)
-        is_acceptable_K = find_acceptable(self.options, scores_R[listed] - next_K, evidence_R[listed], left)
+        is_acceptable_K = find_acceptable(self.options, scores_K - next_K, scored.evidence_R[listed], left)
         acceptable = frozenset(self.replies[r].id for r in listed[is_acceptable_K])
-        if not settled and self._is_unsure(chance_K[0], likeness.familiarity_K[0], lead):
-            return Answer(None, candidates, candidates[0].score, abstained=True)
-        chosen, propensity = 0, 1.0
-        if key is not None and not is_taught:
-            chosen, propensity = self._draw(listed, tried, chances_R, scores_R, key)
-        return Answer(candidates[chosen].id, candidates, candidates[chosen].score, propensity, acceptable=acceptable)
+        candidates = self._list_candidates(listed, chance_K)
+        best = candidates[0]
+        return Answer(best.id, candidates, best.score, acceptable=acceptable), float(likeness.familiarity_K[0])
 
-    def _draw(
-        self,
-        listed: NDArray[np.intp],
-        tried: int,
-        chances_R: NDArray[np.float64],
-        scores_R: NDArray[np.floating[Any]],
-        key: int,
-    ) -> tuple[int, float]:
-        """The place of the policy's choice among the listed replies, and its propensity."""
-        if self.policy.is_optimistic:
-            return self.policy.draw_optimistic(int(np.flatnonzero(listed == tried)[0]), len(listed), key)
-        doubts = np.zeros(len(listed)) if self.weights.doubt is None else self.weights.doubt[listed]
-        return self.policy.choose(chances_R[listed], scores_R[listed], doubts, key)
-
-    def _find_tried(
-        self, chances_R: NDArray[np.float64], allowed_R: NDArray[np.bool_], cosine_E: NDArray[np.float32]
-    ) -> int:
-        """The reply that the optimistic policy tries: mostly the best one."""
-        if self.support is None or min(allowed_R.sum(), self.options["candidates"]) < 2:
-            return int(chances_R.argmax())
-        return find_optimistic_choice(
-            chances_R, allowed_R, cosine_E, self.neighbours, self.support, self.policy.optimism
+    def _list_candidates(self, places: NDArray[np.intp], chances: NDArray[np.floating[Any]]) -> tuple[Candidate, ...]:
+        return tuple(
+            Candidate(self.replies[r].id, float(chance), self.replies[r].text)
+            for r, chance in zip(places, chances, strict=True)
         )
+
+    def _draw(self, best: Answer, scored: ScoredQuestion, key: int) -> Answer:
+        """An answer that the policy draws from the plausible replies, and lists them; `best` where nothing else is plausible."""
+        if self.policy.is_greedy:
+            return best
+        most = self.options["candidates"]
+        plausible = find_plausible(scored, self.centres_RD, self.neighbours, self.support, self.options)
+        if min(len(plausible), most) < 2:
+            return best
+        tried = self._find_tried(scored, plausible)
+        drawn = plausible[:most] if tried in plausible[:most] else np.append(plausible[: most - 1], tried)
+        chosen, propensity = self._draw_place(drawn, tried, scored, key)
+        if propensity == 1:
+            return best
+        chance_K = estimate_chances(scored.scores_R[drawn], scored.lead, scored.compare(drawn, self.centres_RD))
+        candidates = self._list_candidates(drawn, chance_K)
+        return replace(
+            best,
+            choice=candidates[chosen].id,
+            candidates=candidates,
+            score=candidates[chosen].score,
+            propensity=propensity,
+        )
+
+    def _draw_place(self, drawn: Places, tried: int, scored: ScoredQuestion, key: int) -> tuple[int, float]:
+        """The place of the policy's choice among the replies that can be drawn, and its propensity."""
+        if self.policy.is_optimistic:
+            return self.policy.draw_optimistic(int(np.flatnonzero(drawn == tried)[0]), len(drawn), key)
+        doubts = np.zeros(len(drawn)) if self.weights.doubt is None else self.weights.doubt[drawn]
+        return self.policy.choose(scored.shares[drawn], scored.scores_R[drawn], doubts, key)
+
+    def _find_tried(self, scored: ScoredQuestion, plausible: Places) -> int:
+        """The reply that the optimistic policy tries: mostly the best one."""
+        if not self.policy.is_optimistic or self.support is None:
+            return int(plausible[0])
+        return find_optimistic_choice(scored, plausible, self.neighbours, self.support, self.policy.optimism)
 
     def _is_unsure(self, chance: float, familiarity: float, lead: float) -> bool:
         """Whether the best reply is withheld, as it is probably not right."""
@@ -232,11 +248,3 @@ class ReplyChooser:
     def _settled(self, cosine_E: NDArray[np.float32]) -> str | None:
         agreed, _ = find_verdicts(cosine_E, self.neighbours)
         return next((self.replies[reply].id for reply in agreed if self.replies[reply].is_active), None)
-
-
-def measure_lead(scores: NDArray[Any]) -> float:
-    """The lead of the best score over the next one; infinite for a single score."""
-    if len(scores) < 2:
-        return float("inf")
-    next_best, best = np.partition(scores, -2)[-2:]
-    return float(best - next_best)

@@ -1,8 +1,8 @@
 """How a ranker chooses among its candidates: the best one, or sometimes another one, to learn about it.
 
-    candidates --chances of each--> draw (Philox of the prediction's key) --> the choice and its propensity
+    plausible candidates --chances of each--> draw (Philox of the prediction's key) --> the choice and its propensity
 
-Every policy first computes the probability with which it will choose each candidate, and then draws
+What is plausible is the same for every policy (exploration.py). Every policy first computes the probability with which it will choose each candidate, and then draws
 from exactly these, so the logged propensity is the true one. K candidates, the best first.
 
     greedy     the best                                                                         propensity 1
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from online.models.kinds import EXPLORE_USER_SHARE
 from online.models.options import Option
 
 Floats = NDArray[np.floating[Any]]
@@ -32,7 +33,7 @@ POLICY_OPTIONS = (
         "policy",
         "optimistic",
         "How the answer is chosen among the candidates. optimistic: where answers to similar questions are rejected, "
-        "replies about which nothing is known are tried. The others explore everywhere, and greedy never.",
+        "replies about which little is known are tried; the others explore without that reason, and greedy never. None tries a reply that is not plausible.",
         choices=POLICIES,
     ),
     Option(
@@ -51,9 +52,32 @@ POLICY_OPTIONS = (
         high=1.0,
     ),
     Option(
+        "explore_user_share",
+        EXPLORE_USER_SHARE,
+        "The largest share of the answers to one user within an hour that may be another reply than the best one, rounded up, "
+        "whatever the policy. The service keeps it, each of its processes for itself; replays do not. Raise it while most replies are unknown.",
+        low=0.0,
+        high=1.0,
+    ),
+    Option(
+        "explore_below",
+        0.8,
+        "Chance of the best reply from which nothing else is tried. Lower it to explore less.",
+        unit="probability",
+        low=0.0,
+        high=1.0,
+    ),
+    Option(
+        "explore_floor",
+        0.5,
+        "A reply is tried only if its own chance is at least this share of the best one's. Raise it to spare callers.",
+        low=0.0,
+        high=1.0,
+    ),
+    Option(
         "epsilon",
         0.05,
-        "epsilon, lin_ts: share of answers drawn uniformly from all candidates. optimistic: of those that explore.",
+        "epsilon, lin_ts: share of answers drawn uniformly from the plausible candidates. optimistic: of those that explore.",
         low=0.0,
         high=1.0,
     ),
@@ -87,6 +111,10 @@ class Policy:
     def of(cls, options: Mapping[str, Any]) -> "Policy":
         names = ("policy", "epsilon", "gamma", "draws", "optimism", "explore_share")
         return cls(*(options[name] for name in names))
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.name == "greedy"
 
     @property
     def is_optimistic(self) -> bool:

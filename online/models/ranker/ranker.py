@@ -111,7 +111,7 @@ class Ranker:
     def _new_chooser(self, weights: LinearWeights, neighbours: ExemplarIndex) -> ReplyChooser:
         described_RD, active_R = self._replies_now()
         weights = replace(weights, active=active_R.copy())
-        support = self._support.count(len(self.replies)) if self.policy.is_optimistic else None
+        support = None if self.policy.is_greedy else self._support.count(len(self.replies))
         centres_RD = compute_centres(self.statistics.sums[0], described_RD)
         return ReplyChooser.of(
             self.options, self.policy, self.replies, weights, described_RD, centres_RD, neighbours, support

@@ -14,6 +14,7 @@ from tests.models.synthetic import TOPICS, as_features, replies, text, unit
 
 HERB = 30  # a topic whose reply has a text that says nothing about it
 ANSWERS = {"abstain_below": -1.0, "abstain_margin": 0.0, "min_chance": 0.0}
+ANYTHING = {"explore_below": 1.0, "explore_floor": 0.0}  # any reply is plausible, as the texts are orthogonal
 
 
 class Scene:
@@ -89,7 +90,7 @@ def test_other_replies_are_tried_in_a_set_share_of_the_answers_at_most(share: fl
 
 
 def test_nothing_is_tried_for_a_corrected_question_or_one_that_is_almost_the_same() -> None:
-    scene = Scene(optimism=1e3, explore_share=1.0)
+    scene = Scene(optimism=1e3, explore_share=1.0, **ANYTHING)
     scene.learn("reward", text(0, 1), "mango", reward=0.0)
     question = np.frombuffer(text(0, 77), np.int8).astype(np.float64)
     near = as_features(question / np.linalg.norm(question) + 0.3 * unit(123))
@@ -101,7 +102,7 @@ def test_nothing_is_tried_for_a_corrected_question_or_one_that_is_almost_the_sam
 
 
 def test_nothing_is_tried_where_a_thumb_up_near_the_question_speaks_for_the_best_reply() -> None:
-    scene = Scene(optimism=1e3, explore_share=1.0)
+    scene = Scene(optimism=1e3, explore_share=1.0, **ANYTHING)
     near, less_near = text(0, 2, spread=0.4), text(0, 2, spread=0.7)
     scene.learn("reward", text(0, 1, spread=0.4), "mango")
     assert scene.ranker.predict([near], [1])[0].choice == "mango"

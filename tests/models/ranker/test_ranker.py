@@ -280,8 +280,8 @@ def test_a_policy_does_not_explore_without_a_key(scene: Scene) -> None:
 
 @pytest.mark.parametrize("policy", ["epsilon", "squarecb", "lin_ts"])
 def test_a_policy_with_a_key_explores_and_reports_the_propensity(policy: str) -> None:
-    explorer = Scene(policy=policy, epsilon=1.0, gamma=1.0, abstain_margin=0.0)
-    answers = explorer.ranker.predict([MANGO] * 200, range(200))
+    explorer = Scene(policy=policy, epsilon=1.0, gamma=1.0, abstain_margin=0.0, min_chance=0.0, explore_floor=0.2)
+    answers = explorer.ranker.predict([as_features(unit(0) + unit(1) + unit(2))] * 200, range(200))
     assert len({answer.choice for answer in answers}) > 2
     for answer in answers:
         assert answer.choice in [candidate.id for candidate in answer.candidates]
